@@ -1,0 +1,5 @@
+"""The catalog as it was at an LSN: read from a backup's heap files, rolled forward by the WAL of the catalogs.
+
+In: catalog heap pages and catalog records. Out: immutable descriptions of relations, types and publications
+(:mod:`headwater.catalog.relation`) as of a position. This room must not know how transactions are queued or published.
+"""

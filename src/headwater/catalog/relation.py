@@ -1,0 +1,145 @@
+"""What decoding needs to know of a relation, as values that can be hashed, compared and sent to Spark tasks.
+
+Mirrors the parts of ``RelationData`` and ``TupleDesc`` that ``reorderbuffer.c``, ``pgoutput.c`` and
+``test_decoding.c`` look at. Two equal :class:`RelationSchema` values decode any tuple in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo:
+    """A type as its output function sees it (``pg_type``; PostgreSQL: ``catalog/pg_type.h``).
+
+    Attributes:
+        oid: the type's own OID.
+        name: ``typname``.
+        namespace: name of its schema.
+        display_name: what ``format_type_be(oid)`` prints with the default search path ("$user", public),
+            e.g. ``integer``, ``character varying``, ``timestamp without time zone``, ``text[]``, ``shop.mood``.
+        typtype: ``b`` base, ``e`` enum, ``d`` domain, ``c`` composite, ``r`` range, ``m`` multirange, ``p`` pseudo.
+        typlen: bytes, -1 varlena, -2 cstring.
+        typalign: ``c``, ``s``, ``i`` or ``d``.
+        typbyval: passed by value.
+        base: for a domain its (transitive) base type, else None.
+        element: for a true array (``typsubscript`` = array_subscript_handler, i.e. typlen -1 and typelem set)
+            its element type, else None.
+        delimiter: ``typdelim``, between elements in array text.
+        labels: for an enum its ``(label oid, label)`` pairs as of the position, else empty.
+    """
+
+    oid: int
+    name: str
+    namespace: str
+    display_name: str
+    typtype: str
+    typlen: int
+    typalign: str
+    typbyval: bool
+    base: TypeInfo | None = None
+    element: TypeInfo | None = None
+    delimiter: str = ","
+    labels: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One attribute, dropped ones included (``pg_attribute``).
+
+    Attributes:
+        number: ``attnum``, from 1.
+        name: ``attname``.
+        type: its type; None for a dropped column.
+        typmod: ``atttypmod``.
+        attlen: bytes, -1 varlena, -2 cstring; valid for dropped columns too.
+        attalign: ``c``, ``s``, ``i`` or ``d``.
+        is_dropped: ``attisdropped``.
+        generated: ``attgenerated``: empty, ``s`` stored or ``v`` virtual.
+        not_null: ``attnotnull``.
+        missing: the fast default's datum as stored (``attmissingval``'s single element: the raw fixed-length bytes, or
+            a whole varlena with its header, never out of line), or None.
+    """
+
+    number: int
+    name: str
+    type: TypeInfo | None
+    typmod: int
+    attlen: int
+    attalign: str
+    is_dropped: bool
+    generated: str = ""
+    not_null: bool = False
+    missing: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSchema:
+    """A relation as of a position.
+
+    Attributes:
+        oid: ``pg_class.oid``.
+        namespace: name of its schema.
+        name: ``relname``.
+        kind: ``relkind``: ``r`` table, ``p`` partitioned, ``t`` TOAST, ``m`` matview, ``S`` sequence, ...
+        persistence: ``relpersistence``: ``p`` permanent, ``u`` unlogged, ``t`` temporary.
+        replica_identity: ``relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index.
+        identity_columns: attnums of the replica identity index's key columns (for ``d`` and ``i``), else empty.
+        columns: all attributes in attnum order, dropped ones included.
+        toast_oid: ``reltoastrelid`` or 0.
+        rewrite_of: ``relrewrite`` or 0: not 0 marks the transient heap of an ALTER TABLE rewrite.
+        is_partition: ``relispartition``.
+        ancestors: OIDs of its partition ancestors, nearest first.
+        namespace_oid: ``relnamespace``.
+        is_user_catalog: ``user_catalog_table`` is set in reloptions.
+        primary_key_columns: attnums of the primary key's key columns, else empty (any replica identity).
+    """
+
+    oid: int
+    namespace: str
+    name: str
+    kind: str
+    persistence: str
+    replica_identity: str
+    identity_columns: tuple[int, ...]
+    columns: tuple[Column, ...]
+    toast_oid: int = 0
+    rewrite_of: int = 0
+    is_partition: bool = False
+    ancestors: tuple[int, ...] = ()
+    namespace_oid: int = 0
+    is_user_catalog: bool = False
+    primary_key_columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication as of a position (``pg_publication`` and its members).
+
+    Attributes:
+        oid: ``pg_publication.oid``.
+        name: ``pubname``.
+        all_tables: ``puballtables``.
+        insert: ``pubinsert``; likewise ``update``, ``delete``, ``truncate``.
+        via_root: ``pubviaroot``.
+        generated: ``pubgencols`` (18: ``n`` none, ``s`` stored), ``n`` before 18.
+        tables: OIDs of relations in ``pg_publication_rel``.
+        column_lists: ``(relation oid, attnums)`` for members with a column list (15 and newer).
+        filtered: OIDs of members that have a row filter (15 and newer).
+        schemas: OIDs of schemas in ``pg_publication_namespace`` (15 and newer).
+    """
+
+    oid: int
+    name: str
+    all_tables: bool
+    insert: bool
+    update: bool
+    delete: bool
+    truncate: bool
+    via_root: bool
+    generated: str = "n"
+    tables: frozenset[int] = frozenset()
+    column_lists: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    filtered: frozenset[int] = frozenset()
+    schemas: frozenset[int] = frozenset()

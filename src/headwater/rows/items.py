@@ -1,0 +1,130 @@
+"""The tables a decode slice is made of: items (changes in output order), cells (their text), transactions, literals.
+
+Every table is a :class:`typing.NamedTuple` of flat NumPy arrays, so that kernels take it as it is. Offsets are bytes,
+times microseconds since 2000-01-01 00:00 UTC, LSNs bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+INSERT, UPDATE, DELETE, LITERAL, TOAST = 1, 2, 3, 4, 10
+"""Kinds of items. Plugins skip kinds from :data:`TOAST` on."""
+
+OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
+"""Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""
+
+BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
+"""Flags of transactions (a huge one is cut over several slices; a bare one is a non-transactional message)."""
+
+NULL, TEXT, UNCHANGED, ABSENT = 0, 1, 2, 3
+"""Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column."""
+
+
+class Items(NamedTuple):
+    """Changes of one slice in output order, n of them.
+
+    Attributes:
+        kind: uint8[n].
+        txn: int32[n] index into :class:`Transactions`.
+        xid: uint32[n] the (sub)transaction that made the change.
+        lsn: int64[n] start of the change's record.
+        layout: int32[n] index into the slice's relation versions; for LITERAL an index into :class:`Literals`.
+        new_at: int64[n] offset in the slice's data of the tuple's 5-byte ``xl_heap_header``, -1 absent.
+        new_len: int32[n] bytes, header included.
+        old_at: int64[n] the same for the old tuple or key.
+        old_len: int32[n].
+        flags: uint8[n].
+    """
+
+    kind: NDArray[np.uint8]
+    txn: NDArray[np.int32]
+    xid: NDArray[np.uint32]
+    lsn: NDArray[np.int64]
+    layout: NDArray[np.int32]
+    new_at: NDArray[np.int64]
+    new_len: NDArray[np.int32]
+    old_at: NDArray[np.int64]
+    old_len: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+
+
+class Cells(NamedTuple):
+    """The text of the items' tuples; a tuple has one cell per attribute in attnum order, dropped ones included.
+
+    Attributes:
+        new_first: int64[n] index of the new tuple's first cell, -1 absent.
+        old_first: int64[n] the same for the old tuple.
+        kind: uint8[m].
+        start: int64[m] offset into text.
+        length: int32[m] bytes.
+        text: uint8[k].
+    """
+
+    new_first: NDArray[np.int64]
+    old_first: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    start: NDArray[np.int64]
+    length: NDArray[np.int32]
+    text: NDArray[np.uint8]
+
+
+class Transactions(NamedTuple):
+    """The slice's transactions in output order, t of them.
+
+    Attributes:
+        xid: uint32[t] toplevel xid.
+        first_lsn: int64[t] where the transaction first showed in the WAL.
+        commit_lsn: int64[t] START of its commit record.
+        end_lsn: int64[t] END of its commit record.
+        commit_time: int64[t].
+        item_start: int64[t] its items are ``[item_start, item_end)``.
+        item_end: int64[t].
+        flags: uint8[t].
+        origin: int32[t] 1 + the literal to send after BEGIN (replication origin), 0 none.
+    """
+
+    xid: NDArray[np.uint32]
+    first_lsn: NDArray[np.int64]
+    commit_lsn: NDArray[np.int64]
+    end_lsn: NDArray[np.int64]
+    commit_time: NDArray[np.int64]
+    item_start: NDArray[np.int64]
+    item_end: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    origin: NDArray[np.int32]
+
+
+class Literals(NamedTuple):
+    """Messages made before the kernels run (truncate, logical messages, origins).
+
+    Attributes:
+        first: int64[l+1] literal i is the messages ``[first[i], first[i+1])``.
+        offsets: int64[k+1] byte offsets into data.
+        data: uint8[].
+    """
+
+    first: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What an output plugin wrote, in order, k messages.
+
+    Attributes:
+        lsn: int64[k] the location column of ``pg_logical_slot_peek_changes``.
+        xid: int64[k] toplevel xid.
+        offsets: int64[k+1] byte offsets into data.
+        data: uint8[].
+    """
+
+    lsn: NDArray[np.int64]
+    xid: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    data: NDArray[np.uint8]
