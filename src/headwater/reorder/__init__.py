@@ -1,3 +1,5 @@
-"""."""
+"""Transactions put back together from index entries, and the plan that decodes them.
 
-from __future__ import annotations
+In: indexes of the WAL (:mod:`headwater.rmgr.index`) and the historic catalog. Out: the commit order, and the plan: the
+slices that decode tasks work on. This room reads no row and opens no file; it must not know what Spark is.
+"""

@@ -1,0 +1,216 @@
+"""The sequential reading of an index's kept records: catalog, consistency, commands, messages, truncates.
+
+In: a merged index and a catalog store at the index's start. Out: :class:`History`: the store rolled forward over the
+window, where decoding begins, and the few events that are not row changes. This is the only step that goes record by
+record in Python; it sees catalog changes and control records only, never a row of a user's table.
+Mirrors decode.c (xlog_decode, standby_decode, heap2_decode's NEW_CID, logicalmsg_decode) and snapbuild.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headwater.catalog.snapshot import SnapBuilder
+from headwater.catalog.store import CatalogStore
+from headwater.errors import WalError
+from headwater.pg.lsn import Lsn
+from headwater.reorder.transactions import CommittedTransactions, toplevel_of
+from headwater.rmgr.heap import parse_truncate
+from headwater.rmgr.heap2 import parse_new_cid
+from headwater.rmgr.index import WalIndex
+from headwater.rmgr.logicalmsg import parse_message
+from headwater.rmgr.standby import parse_running_xacts
+from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change
+from headwater.wal.record import Record, parse_record
+
+INVALID_COMMAND_ID = 0xFFFFFFFF
+WAL_LEVEL_LOGICAL = 2
+WAL_LEVELS = ("minimal", "replica", "logical")
+
+
+@dataclass(frozen=True)
+class Command:
+    """From ``lsn`` on, changes made by commands before ``command_id`` are visible to their own transaction."""
+
+    lsn: int
+    command_id: int
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """A TRUNCATE record (xl_heap_truncate): xid, origin, the relations' OIDs in its order."""
+
+    lsn: int
+    xid: int
+    origin: int
+    relations: tuple[int, ...]
+    cascade: bool
+    restart_seqs: bool
+
+
+@dataclass(frozen=True)
+class LogicalMessage:
+    """A message of ``pg_logical_emit_message`` (xl_logical_message)."""
+
+    lsn: int
+    end_lsn: int
+    xid: int
+    origin: int
+    transactional: bool
+    prefix: bytes
+    content: bytes
+
+
+@dataclass
+class History:
+    """What the kept records tell.
+
+    Attributes:
+        store: the catalog, rolled forward.
+        builder: where decoding begins.
+        commands: per xid, its commands in LSN order.
+        truncates, messages: in LSN order, of this database.
+        wal_level: at the end of what was read.
+        too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
+    """
+
+    store: CatalogStore
+    builder: SnapBuilder
+    commands: dict[int, list[Command]] = field(default_factory=dict)
+    truncates: list[Truncate] = field(default_factory=list)
+    messages: list[LogicalMessage] = field(default_factory=list)
+    wal_level: int = 0
+    too_low: int | None = None
+
+
+def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, builder: SnapBuilder) -> History:
+    """Roll the catalog forward and collect the events of a window.
+
+    Args:
+        index: the merged index; it starts at ``store.start_lsn``.
+        txns: its committed transactions.
+        store: the catalog at the window's start; changed in place.
+        builder: changed in place.
+
+    Returns:
+        the history.
+
+    Raises:
+        WalError: a record is malformed.
+        CatalogError: the catalog cannot follow a record.
+    """
+    history = History(store, builder, wal_level=store.wal_level)
+    if store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL:
+        builder.clean_shutdown(store.start_lsn)
+    touched: set[int] = set()
+    for record in _records(index, store.major):
+        _dispatch(record, history, touched)
+    _settle(index, txns, store, touched)
+    return history
+
+
+def _records(index: WalIndex, major: int) -> Iterator[Record]:
+    for kept in index.kept:
+        yield parse_record(kept.data, kept.lsn, kept.end_lsn, major)
+
+
+def _dispatch(record: Record, history: History, touched: set[int]) -> None:
+    op = record.info & 0x70
+    if record.rmid == 0 and record.info & 0xF0 not in (0xA0, 0xB0):
+        _xlog(record, history)
+    elif record.rmid == 8:
+        running = parse_running_xacts(record.main_data, record.lsn)
+        if history.wal_level >= WAL_LEVEL_LOGICAL:
+            history.builder.running_xacts(record.lsn, running.next_xid, running.oldest_running_xid)
+    elif record.rmid == 10 and op == 0x30:
+        _truncate(record, history)
+    elif record.rmid == 21:
+        _message(record, history)
+    elif record.rmid in (0, 2, 7, 9, 10):
+        touched.add(record.xid)
+        if record.rmid == 9 and op == 0x70:
+            _new_cid(record, history)
+        history.store.apply(record)
+
+
+def _xlog(record: Record, history: History) -> None:
+    kind = record.info & 0xF0
+    if kind == 0x60:
+        _wal_level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level, history)
+    elif kind == 0x00:
+        parse_checkpoint(record.main_data, record.lsn)
+        if history.wal_level >= WAL_LEVEL_LOGICAL and record.lsn >= history.store.start_lsn:
+            history.builder.clean_shutdown(record.lsn)
+
+
+def _wal_level(lsn: int, level: int, history: History) -> None:
+    history.wal_level = level
+    if level < WAL_LEVEL_LOGICAL and history.builder.consistent_at is not None and history.too_low is None:
+        history.too_low = lsn
+
+
+def _new_cid(record: Record, history: History) -> None:
+    """SnapBuildProcessNewCid: the next command sees what this one did."""
+    change = parse_new_cid(record.main_data, record.lsn)
+    valid = [cid for cid in (change.cmin, change.cmax) if cid != INVALID_COMMAND_ID]
+    if not valid:
+        raise WalError("a NEW_CID record has neither cmin nor cmax", lsn=record.lsn)
+    history.commands.setdefault(record.xid, []).append(Command(record.lsn, max(valid) + 1))
+
+
+def _truncate(record: Record, history: History) -> None:
+    change = parse_truncate(record.main_data, record.lsn)
+    if change.database == history.store.database_oid:
+        history.truncates.append(
+            Truncate(record.lsn, record.xid, record.origin, change.relations, change.cascade, change.restart_seqs)
+        )
+
+
+def _message(record: Record, history: History) -> None:
+    message = parse_message(record.main_data, record.lsn)
+    if message.database == history.store.database_oid:
+        history.messages.append(
+            LogicalMessage(
+                record.lsn,
+                record.end_lsn,
+                record.xid,
+                record.origin,
+                message.transactional,
+                message.prefix,
+                message.content,
+            )
+        )
+
+
+def _settle(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, touched: set[int]) -> None:
+    """Tell the store the fate of every xid that changed the catalog, and of those that ran when it was taken."""
+    rows = index.rows
+    top = toplevel_of(rows)
+    wanted = np.unique(top(np.fromiter(touched, np.int64, len(touched))))
+    before = (txns.xid - store.next_xid) & 0xFFFFFFFF >= 0x80000000
+    for txn in np.flatnonzero(np.isin(txns.xid, wanted) | before):
+        store.commit([int(x) for x in txns.members(int(txn))], int(txns.commit_lsn[txn]))
+
+
+def check_wal_level(history: History) -> None:
+    """Refuse a window that was not written for logical decoding.
+
+    Raises:
+        WalError: ``wal_level`` was below logical.
+    """
+    if history.too_low is not None:
+        name = WAL_LEVELS[max(0, min(history.wal_level, 2))]
+        raise WalError(
+            f"wal_level fell to {name}, expected logical",
+            lsn=history.too_low,
+            hint=f"decode up to that point with --end {Lsn(history.too_low)}",
+        )
+    if history.wal_level < WAL_LEVEL_LOGICAL:
+        raise WalError(
+            f"the server ran with wal_level = {WAL_LEVELS[max(0, history.wal_level)]}, expected logical",
+            lsn=history.store.start_lsn,
+            hint="set wal_level = logical, restart the server and take a new base backup",
+        )

@@ -1,0 +1,156 @@
+"""Which transactions are output, and in which order (PostgreSQL: reorderbuffer.c by_txn, decode.c DecodeTXNNeedSkip).
+
+Toplevel transactions come in the order of their commit records. A subtransaction belongs to its toplevel transaction
+because a record of it named the toplevel xid, or because the commit record lists it; an aborted one is known by the
+first kind only: its changes vanish, but that it queued something still gives the transaction its base snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
+from headwater.rmgr.index import Rows
+
+Int64s = NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class CommittedTransactions:
+    """Toplevel transactions that committed, in commit order, t of them.
+
+    Attributes:
+        xid: int64[t] toplevel xid.
+        commit_lsn: int64[t] start of the commit record; end_lsn: its end.
+        commit_time: int64[t] microseconds since 2000-01-01, the origin's time if the commit has one.
+        database: int64[t]; origin: int64[t] replication origin, 0 none; origin_lsn: int64[t].
+        first_lsn: int64[t] where the transaction first showed.
+        base_lsn: int64[t] where it got its base snapshot, NEVER without one: then nothing of it is output.
+        changes_catalog: bool[t] it, or a subtransaction of it, changed the catalog.
+        member_xid: int64[m] sorted: toplevel xids and committed subtransactions; member_txn: int64[m] of which.
+    """
+
+    xid: Int64s
+    commit_lsn: Int64s
+    end_lsn: Int64s
+    commit_time: Int64s
+    database: Int64s
+    origin: Int64s
+    origin_lsn: Int64s
+    first_lsn: Int64s
+    base_lsn: Int64s
+    changes_catalog: NDArray[np.bool_]
+    member_xid: Int64s
+    member_txn: Int64s
+    _by_txn: tuple[Int64s, Int64s] | None = None
+
+    def txn_of(self, xids: Int64s) -> Int64s:
+        """The transaction each xid committed with, -1 for those that did not commit."""
+        return lookup(self.member_xid, self.member_txn, xids)
+
+    def members(self, txn: int) -> Int64s:
+        """The xids that committed with a transaction, its own included."""
+        order, starts = self._grouped()
+        return self.member_xid[order[starts[txn] : starts[txn + 1]]]
+
+    def _grouped(self) -> tuple[Int64s, Int64s]:
+        if self._by_txn is None:
+            order = np.argsort(self.member_txn, kind="stable")
+            starts = np.searchsorted(self.member_txn[order], np.arange(len(self.xid) + 1))
+            object.__setattr__(self, "_by_txn", (order, starts))
+        assert self._by_txn is not None
+        return self._by_txn
+
+
+def lookup(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
+    """``values`` at the places of ``wanted`` in the sorted ``keys``, -1 where absent."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], -1)
+
+
+def committed_transactions(rows: Rows) -> CommittedTransactions:
+    """All committed transactions of an index, whatever their database.
+
+    Args:
+        rows: the index.
+
+    Returns:
+        them, in commit order.
+    """
+    ends = np.flatnonzero((rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED))
+    xid = rows.end_xid[ends]
+    member_xid, member_txn = _members(rows, ends, xid)
+    first, base, catalog = _first_seen(rows, xid)
+    origin = rows.end_origin[ends]
+    time = np.where(origin != 0, rows.end_origin_time[ends], rows.end_time[ends])
+    return CommittedTransactions(
+        xid=xid,
+        commit_lsn=rows.end_lsn[ends],
+        end_lsn=rows.end_next[ends],
+        commit_time=time,
+        database=rows.end_database[ends],
+        origin=origin,
+        origin_lsn=rows.end_origin_lsn[ends],
+        first_lsn=first,
+        base_lsn=base,
+        changes_catalog=catalog,
+        member_xid=member_xid,
+        member_txn=member_txn,
+    )
+
+
+def _members(rows: Rows, ends: Int64s, xid: Int64s) -> tuple[Int64s, Int64s]:
+    counts = rows.end_subs[ends + 1] - rows.end_subs[ends]
+    owners = np.repeat(np.arange(len(ends)), counts)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    subs = rows.sub_xids[np.repeat(rows.end_subs[ends], counts) + within]
+    keys = np.concatenate([xid, subs])
+    txns = np.concatenate([np.arange(len(ends)), owners])
+    order = np.argsort(keys, kind="stable")
+    return keys[order], txns[order]
+
+
+def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
+    """A function from xids to their toplevel xids, aborted subtransactions included."""
+    counts = np.diff(rows.end_subs)
+    subs = np.concatenate([rows.assign_sub, rows.sub_xids])
+    tops = np.concatenate([rows.assign_top, np.repeat(rows.end_xid, counts)])
+    keys, at = np.unique(subs, return_index=True)
+    tops = tops[at]
+
+    def toplevel(xids: Int64s) -> Int64s:
+        found = lookup(keys, tops, xids)
+        return np.where(found < 0, xids, found)
+
+    return toplevel
+
+
+def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
+    """Per toplevel xid: first LSN, LSN of its base snapshot, whether it changed the catalog."""
+    toplevel = toplevel_of(rows)
+    order = np.argsort(tops, kind="stable")
+    first = np.full(len(tops), NEVER, np.int64)
+    base = np.full(len(tops), NEVER, np.int64)
+    catalog = np.zeros(len(tops), np.bool_)
+    txn = lookup(tops[order], order, toplevel(rows.xid))
+    assigned = lookup(tops[order], order, rows.assign_top)
+    _earliest(first, txn, rows.xid_lsn)
+    _earliest(first, assigned, rows.assign_lsn)
+    based = rows.xid_bits & HAS_BASE != 0
+    _earliest(base, txn[based], rows.xid_lsn[based])
+    changed = txn[rows.xid_bits & CATALOG_CHANGE != 0]
+    catalog[changed[changed >= 0]] = True
+    return first, base, catalog
+
+
+def _earliest(into: Int64s, txn: Int64s, lsn: Int64s) -> None:
+    """``into[txn] = min(into[txn], lsn)``, for rows whose transaction is known."""
+    known = txn >= 0
+    np.minimum.at(into, txn[known], lsn[known])

@@ -1,0 +1,306 @@
+"""The index of a run of WAL: what the driver needs to put transactions back together, without their rows.
+
+In: framed records. Out: :class:`WalIndex`, a few flat arrays whose size follows the number of transactions and touched
+relations, plus the few records that are kept whole (catalog changes, running transactions, messages, truncates).
+Mirrors the dispatch of decode.c; the rows themselves are read again by the decode tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import RecordError
+from headwater.rmgr._index import MALFORMED, OK, UNKNOWN, index_records
+from headwater.rmgr.registry import known_table
+from headwater.wal.frames import EndOfWal, Frames
+
+Locator = tuple[int, int, int]
+"""A relation's file: tablespace OID, database OID, file number (``RelFileLocator``)."""
+
+GRID = 4 << 20
+"""Bytes between the LSN lines that no change row crosses; a huge transaction is cut at these lines only."""
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the index step looks for; goes to every index task.
+
+    Attributes:
+        database: OID of the database to decode.
+        catalogs: files of the catalogs, whose records are kept whole.
+        major: PostgreSQL's.
+    """
+
+    database: int
+    catalogs: tuple[Locator, ...]
+    major: int
+
+
+@dataclass(frozen=True)
+class KeptRecord:
+    """A record kept whole: its start and end LSN and its bytes."""
+
+    lsn: int
+    end_lsn: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The flat part of an index; every array is int64, one element a row, rows in LSN order of their first record.
+
+    Attributes:
+        xid, xid_lsn, xid_bits: xids met, where first, and HAS_BASE / CATALOG_CHANGE.
+        change_xid, change_locator, change_kinds, change_origin, change_count, change_bytes, change_first,
+            change_last: changes of one (sub)transaction to one relation; locator is an index into ``locators``.
+        locators: int64[m, 3].
+        end_kind, end_lsn, end_next, end_xid, end_time, end_database, end_origin, end_origin_lsn, end_origin_time:
+            commits and aborts: LSN of the record's start and end, commit time in microseconds since 2000-01-01.
+        end_subs: int64[e+1] offsets into ``sub_xids``: the subtransactions named in the record.
+        end_invals: int64[e] number of invalidation messages.
+        assign_sub, assign_top, assign_lsn: subtransactions and their toplevel transaction as records name them.
+        inval_lsn, inval_xid: XACT_INVALIDATIONS records, their messages are ``inval_data``, 16 bytes each, in
+            ``[inval_at[i], inval_at[i+1])``.
+    """
+
+    xid: Int64s
+    xid_lsn: Int64s
+    xid_bits: Int64s
+    change_xid: Int64s
+    change_locator: Int64s
+    change_kinds: Int64s
+    change_origin: Int64s
+    change_count: Int64s
+    change_bytes: Int64s
+    change_first: Int64s
+    change_last: Int64s
+    locators: Int64s
+    end_kind: Int64s
+    end_lsn: Int64s
+    end_next: Int64s
+    end_xid: Int64s
+    end_time: Int64s
+    end_database: Int64s
+    end_origin: Int64s
+    end_origin_lsn: Int64s
+    end_origin_time: Int64s
+    end_subs: Int64s
+    end_invals: Int64s
+    sub_xids: Int64s
+    assign_sub: Int64s
+    assign_top: Int64s
+    assign_lsn: Int64s
+    inval_lsn: Int64s
+    inval_xid: Int64s
+    inval_at: Int64s
+    inval_data: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class WalIndex:
+    """The index of the records that start in ``[lo, hi)``.
+
+    Attributes:
+        lo: LSN where it starts.
+        hi: LSN where it stops: the next record's start, or the end of the log.
+        records: number of records.
+        first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
+        rows: the flat arrays.
+        kept: the records kept whole, in LSN order.
+        end: set when the log ended inside.
+    """
+
+    lo: int
+    hi: int
+    records: int
+    first_prev: int
+    last_lsn: int
+    rows: Rows
+    kept: tuple[KeptRecord, ...] = field(repr=False)
+    end: EndOfWal | None = None
+
+
+class _Tables:
+    """The growing arrays of one call of the index kernel."""
+
+    def __init__(self, records: int, catalogs: Sequence[Locator]) -> None:
+        n = records + 1
+        self.locators = np.zeros((3, max(1024, 4 * len(catalogs))), np.int64)
+        self.slots = np.empty(0, np.int32)
+        self.xids = np.empty((3, n), np.int64)
+        self.changes = np.empty((8, n), np.int64)
+        self.xacts = np.empty((14, n), np.int64)
+        self.assigns = np.empty((3, n), np.int64)
+        self.invals = np.empty((4, n), np.int64)
+        self.kept = np.empty(n, np.int64)
+        self.counts = np.zeros(8, np.int64)
+        for i, locator in enumerate(catalogs):
+            self.locators[:, i] = locator
+        self.counts[1] = len(catalogs)
+        self._rehash()
+
+    def grow_locators(self) -> None:
+        wider = np.zeros((3, self.locators.shape[1] * 4), np.int64)
+        wider[:, : self.locators.shape[1]] = self.locators
+        self.locators = wider
+        self._rehash()
+
+    def _rehash(self) -> None:
+        size = 1 << int(self.locators.shape[1] * 2 - 1).bit_length()
+        self.slots = np.full(size, -1, np.int32)
+        _fill_slots(self.locators, int(self.counts[1]), self.slots)
+
+
+def _fill_slots(locators: Int64s, count: int, slots: NDArray[np.int32]) -> None:
+    from headwater.rmgr._index import find_locator
+
+    for i in range(count):
+        found = find_locator(locators[0, i], locators[1, i], locators[2, i], locators, slots)
+        if found < 0:
+            slots[-1 - found] = i
+
+
+def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
+    """Index framed records.
+
+    Args:
+        frames: the records whose start lies in ``[lo, hi)``.
+        lo: LSN of the window's start.
+        hi: LSN of its end.
+        request: what to keep.
+
+    Returns:
+        the index.
+
+    Raises:
+        RecordError: a record is malformed, or of an unknown kind.
+    """
+    tables = _Tables(len(frames.positions), request.catalogs)
+    status = -1
+    while status == -1:
+        status = index_records(
+            frames.data,
+            frames.positions,
+            frames.lsns,
+            known_table(request.major),
+            request.database,
+            len(request.catalogs),
+            request.major,
+            GRID,
+            tables.locators,
+            tables.slots,
+            tables.xids,
+            tables.changes,
+            tables.xacts,
+            tables.assigns,
+            tables.invals,
+            tables.kept,
+            tables.counts,
+        )
+        if status == -1:
+            tables.grow_locators()
+    if status != OK:
+        raise _record_error(frames, int(tables.counts[0]), status)
+    return _collect(frames, lo, hi, tables)
+
+
+def _record_error(frames: Frames, number: int, status: int) -> RecordError:
+    at = int(frames.positions[number])
+    rmid, info = int(frames.data[at + 17]), int(frames.data[at + 16])
+    lsn = int(frames.lsns[number])
+    if status == UNKNOWN:
+        return RecordError(f"unknown record: resource manager {rmid}, info {info:#04x}", lsn=lsn)
+    assert status == MALFORMED
+    return RecordError(f"malformed record of resource manager {rmid}, info {info:#04x}", lsn=lsn)
+
+
+def _collect(frames: Frames, lo: int, hi: int, t: _Tables) -> WalIndex:
+    n = len(frames.positions)
+    next_lsn = frames.end.lsn if frames.end is not None else hi
+    return WalIndex(
+        lo=lo,
+        hi=next_lsn,
+        records=n,
+        first_prev=_prev(frames, 0) if n else 0,
+        last_lsn=int(frames.lsns[-1]) if n else 0,
+        rows=_rows(frames, t),
+        kept=tuple(_kept(frames, t.kept[: t.counts[7]])),
+        end=frames.end,
+    )
+
+
+def _prev(frames: Frames, number: int) -> int:
+    at = int(frames.positions[number])
+    return int.from_bytes(frames.data[at + 8 : at + 16].tobytes(), "little")
+
+
+def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:
+    for i in numbers:
+        at = int(frames.positions[i])
+        length = int.from_bytes(frames.data[at : at + 4].tobytes(), "little")
+        yield KeptRecord(int(frames.lsns[i]), int(frames.end_lsns[i]), frames.data[at : at + length].tobytes())
+
+
+def _rows(frames: Frames, t: _Tables) -> Rows:
+    _, n_loc, n_xid, n_chg, n_act, n_asg, n_inv, _ = (int(c) for c in t.counts)
+    xacts = t.xacts[:, :n_act]
+    invals = t.invals[:, :n_inv]
+    subs, sub_data = _gather(frames.data, xacts[7], xacts[6], 4)
+    inval_at, inval_data = _gather(frames.data, invals[3], invals[2], 16)
+    c = t.changes[:, :n_chg].copy()
+    x = t.xids[:, :n_xid].copy()
+    a = t.assigns[:, :n_asg].copy()
+    return Rows(
+        *x,
+        *c,
+        locators=t.locators[:, :n_loc].T.copy(),
+        end_kind=xacts[0].copy(),
+        end_lsn=xacts[1].copy(),
+        end_next=frames.end_lsns[xacts[2]],
+        end_xid=xacts[3].copy(),
+        end_time=xacts[4].copy(),
+        end_database=xacts[5].copy(),
+        end_origin=_origins(frames, xacts),
+        end_origin_lsn=xacts[11].copy(),
+        end_origin_time=xacts[12].copy(),
+        end_subs=subs,
+        end_invals=xacts[8].copy(),
+        sub_xids=sub_data.view("<u4").astype(np.int64),
+        assign_sub=a[0],
+        assign_top=a[1],
+        assign_lsn=a[2],
+        inval_lsn=invals[0].copy(),
+        inval_xid=invals[1].copy(),
+        inval_at=inval_at,
+        inval_data=inval_data,
+    )
+
+
+def _origins(frames: Frames, xacts: Int64s) -> Int64s:
+    """The replication origin in the headers of commit records that carry origin data."""
+    from headwater.rmgr._record import HEADERS_LENGTH, ORIGIN, parse_headers
+
+    origins = np.zeros(xacts.shape[1], np.int64)
+    headers = np.zeros(HEADERS_LENGTH, np.int64)
+    for i in np.flatnonzero(xacts[13] & (1 << 5)):
+        at = int(frames.positions[xacts[2, i]])
+        length = int.from_bytes(frames.data[at : at + 4].tobytes(), "little")
+        parse_headers(frames.data, at, at + length, headers)
+        origins[i] = headers[ORIGIN]
+    return origins
+
+
+def _gather(data: NDArray[np.uint8], at: Int64s, count: Int64s, size: int) -> tuple[Int64s, NDArray[np.uint8]]:
+    """Bytes of ``count[i]`` items of ``size`` bytes at ``at[i]``, joined, with the item offsets int64[n+1]."""
+    offsets = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=offsets[1:])
+    out = np.empty(int(offsets[-1]) * size, np.uint8)
+    for i in np.flatnonzero(count):
+        out[offsets[i] * size : offsets[i + 1] * size] = data[at[i] : at[i] + int(count[i]) * size]
+    return offsets, out
