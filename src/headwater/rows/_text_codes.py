@@ -1,0 +1,53 @@
+"""Numbers shared by the type-output kernels and the tables they read: statuses, type codes, slots of settings.
+
+A type code says which output function of the server applies, so types with one text form share a code. Codes are not
+stored anywhere: they may be renumbered at will.
+"""
+
+from __future__ import annotations
+
+NEED_SPACE, CORRUPT, UNKNOWN_LABEL = -1, -2, -3
+"""What a kernel returns instead of the end of its text: `out` is too short; bytes no server writes; a label is gone."""
+
+# The hot ones first, in the order in which the dispatcher asks for them.
+CODE_NONE = 0
+CODE_INT4 = 1
+CODE_VERBATIM = 2  # text, varchar, bpchar, json, xml-free text: the bytes are the text
+CODE_INT8 = 3
+CODE_NUMERIC = 4
+CODE_TIMESTAMPTZ = 5
+CODE_TIMESTAMP = 6
+CODE_BOOL = 7
+CODE_FLOAT8 = 8
+CODE_DATE = 9
+CODE_INT2 = 10
+CODE_UUID = 11
+CODE_JSONB = 12
+CODE_ENUM = 13
+CODE_FLOAT4 = 14
+CODE_BYTEA = 15
+CODE_OID = 16  # oid, xid, cid
+CODE_NAME = 17
+CODE_CHAR = 18
+CODE_TIME = 19
+CODE_TIMETZ = 20
+CODE_INTERVAL = 21
+CODE_UINT8 = 22  # xid8
+CODE_PG_LSN = 23
+CODE_TID = 24
+CODE_BIT = 25  # bit, varbit
+CODE_INET = 26
+CODE_CIDR = 27
+CODE_MACADDR = 28
+CODE_MACADDR8 = 29
+CODE_POINT = 30
+CODE_INT2VECTOR = 31
+CODE_OIDVECTOR = 32
+CODE_ARRAY = 40
+
+SET_MAJOR = 0
+SET_BYTEA_ESCAPE = 1
+SET_TZ_CYCLE = 2
+SET_ENCODING = 3
+"""Slots of ``TextTables.settings``: server major; 1 if bytea_output is escape; 1 if the time zone's last 400 years of
+transitions repeat for ever; reserved."""

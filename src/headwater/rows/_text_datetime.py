@@ -1,0 +1,330 @@
+"""Kernels for date and time types in ISO style (PostgreSQL: ``datetime.c``, ``timestamp.c``, ``date.c``).
+
+Times are microseconds since 2000-01-01, dates days since then, both in the proleptic Gregorian calendar. A time zone is
+a sorted table ``tz_at`` (int64[n], UTC microseconds of the transitions) and ``tz_offset`` (int32[n+1], seconds east of
+Greenwich before, between and after them). With `cycle` the last 400 years of transitions repeat for ever, as in
+``localtime.c`` (goahead).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import inline_kernel, kernel
+from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64
+from headwater.rows._text_codes import CORRUPT, NEED_SPACE
+from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+CYCLE = 146_097 * DAY  # 400 Gregorian years
+FIRST_DAY = -2_451_545  # Julian day 0, 4714-11-24 BC: nothing earlier is valid
+
+MAX_DATE_TEXT = 16
+MAX_TIMESTAMP_TEXT = 44  # 294276-12-31 23:59:59.999999+15:59:59 BC, the year with up to 10 digits
+
+
+@inline_kernel
+def _put_year(year: Int, out: Bytes, o: Int) -> Int:
+    """At least four digits (pg_ultostr_zeropad)."""
+    if year < 10000:
+        put_four(year, out, o)
+        return o + 4
+    return put_magnitude(np.uint64(year), out, o)
+
+
+@kernel
+def put_date(days: Int, out: Bytes, o: Int) -> Int:
+    """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT.
+
+    The civil date is computed in years that begin in March, eras of 400 years (the same calendar as j2date).
+    """
+    shifted = days + 730_425  # days since 0000-03-01
+    era = shifted // 146_097
+    of_era = shifted - era * 146_097
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    day_of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    march_month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * march_month + 2) // 5 + 1
+    month = march_month + 3 if march_month < 10 else march_month - 9
+    year = year_of_era + 400 * era + (1 if month <= 2 else 0)
+    o = _put_year(year if year > 0 else 1 - year, out, o)
+    out[o] = 45
+    put_pair(month, out, o + 1)
+    out[o + 3] = 45
+    put_pair(day, out, o + 4)
+    return o + 6 if year > 0 else -(o + 6)
+
+
+@kernel
+def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
+    """Nothing for 0, else a point and six digits without trailing zeros (AppendSeconds). Room: 7."""
+    if micros == 0:
+        return o
+    out[o] = 46
+    high = micros // 100
+    put_four(high, out, o + 1)
+    put_pair(micros - high * 100, out, o + 5)
+    o += 7
+    while out[o - 1] == 48:
+        o -= 1
+    return o
+
+
+@kernel
+def put_time(micros: Int, out: Bytes, o: Int) -> Int:
+    """``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
+    seconds = micros // SECOND
+    minutes = seconds // 60
+    hours = minutes // 60
+    put_pair(hours, out, o)
+    out[o + 2] = 58
+    put_pair(minutes - hours * 60, out, o + 3)
+    out[o + 5] = 58
+    put_pair(seconds - minutes * 60, out, o + 6)
+    return put_fraction(micros - seconds * SECOND, out, o + 8)
+
+
+@kernel
+def put_offset(east: Int, out: Bytes, o: Int) -> Int:
+    """``+HH[:MM[:SS]]`` (EncodeTimezone); `east` is below 100 hours. Room: 9."""
+    out[o] = 43 if east >= 0 else 45
+    seconds = abs(east)
+    minutes = seconds // 60
+    hours = minutes // 60
+    put_pair(hours, out, o + 1)
+    o += 3
+    if seconds % 3600 == 0:
+        return o
+    out[o] = 58
+    put_pair(minutes - hours * 60, out, o + 1)
+    o += 3
+    if seconds % 60 == 0:
+        return o
+    out[o] = 58
+    put_pair(seconds - minutes * 60, out, o + 1)
+    return o + 3
+
+
+@kernel
+def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int) -> Int:
+    """Seconds east of Greenwich at a UTC time (localsub)."""
+    n = len(tz_at)
+    if n == 0 or usec < tz_at[0]:
+        return np.int64(tz_offset[0])
+    if cycle and usec > tz_at[n - 1]:
+        usec -= ((usec - tz_at[n - 1] - 1) // CYCLE + 1) * CYCLE
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if usec < tz_at[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return np.int64(tz_offset[low])
+
+
+@kernel
+def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
+    """``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
+    if o + 9 > len(out):
+        return NEED_SPACE
+    if negative:
+        out[o] = 45
+        o += 1
+    put_infinity(out, o, False)
+    return o + 8
+
+
+@kernel
+def _put_before_christ(out: Bytes, o: Int) -> Int:
+    """`` BC``."""
+    out[o] = 32
+    out[o + 1] = 66
+    out[o + 2] = 67
+    return o + 3
+
+
+@kernel
+def _write_local(usec: Int, east: Int, zoned: bool, out: Bytes, o: Int) -> Int:
+    """Date, time, offset if `zoned`, era; `usec` is UTC (or plain local time with `east` 0)."""
+    if o + MAX_TIMESTAMP_TEXT > len(out):
+        return NEED_SPACE
+    if usec // DAY < FIRST_DAY:
+        return CORRUPT
+    day = usec // DAY
+    micros = usec - day * DAY + east * SECOND
+    shift = micros // DAY
+    end = put_date(day + shift, out, o)
+    o = abs(end)
+    out[o] = 32
+    o = put_time(micros - shift * DAY, out, o + 1)
+    if zoned:
+        o = put_offset(east, out, o)
+    return o if end > 0 else _put_before_christ(out, o)
+
+
+@kernel
+def write_timestamp(usec: Int, out: Bytes, o: Int) -> Int:
+    """Text of a timestamp without time zone (timestamp_out)."""
+    if usec in (INT64_MIN, INT64_MAX):
+        return _write_infinity(usec < 0, out, o)
+    return _write_local(usec, 0, False, out, o)
+
+
+@kernel
+def write_timestamptz(
+    tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int, out: Bytes, o: Int
+) -> Int:
+    """Text of a timestamp with time zone in the zone given (timestamptz_out).
+
+    Args:
+        tz_at: int64[n] transitions, UTC microseconds since 2000-01-01.
+        tz_offset: int32[n+1] seconds east of Greenwich.
+        cycle: the last 400 years of transitions repeat.
+        usec: the value.
+        out: uint8[] text is written at `o`.
+        o: where.
+
+    Returns:
+        The end of the text, NEED_SPACE, or CORRUPT for a value out of range.
+    """
+    if usec in (INT64_MIN, INT64_MAX):
+        return _write_infinity(usec < 0, out, o)
+    return _write_local(usec, offset_at(tz_at, tz_offset, cycle, usec), True, out, o)
+
+
+@kernel
+def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """Text of a date (date_out)."""
+    if length != 4:
+        return CORRUPT
+    days = load_i32(src, start)
+    if days in (INT32_MIN, INT32_MAX):
+        return _write_infinity(days < 0, out, o)
+    if days < FIRST_DAY:
+        return CORRUPT
+    if o + MAX_DATE_TEXT + 3 > len(out):
+        return NEED_SPACE
+    end = put_date(days, out, o)
+    return end if end > 0 else _put_before_christ(out, -end)
+
+
+@kernel
+def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """Text of a time of day (time_out)."""
+    if length != 8:
+        return CORRUPT
+    micros = load_i64(src, start)
+    if micros < 0 or micros > DAY:
+        return CORRUPT
+    if o + 15 > len(out):
+        return NEED_SPACE
+    return put_time(micros, out, o)
+
+
+@kernel
+def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """Text of a time of day (int64) with its own offset (int32, seconds west) (timetz_out)."""
+    if length != 12:
+        return CORRUPT
+    micros = load_i64(src, start)
+    east = -load_i32(src, start + 8)
+    if micros < 0 or micros > DAY or abs(east) >= 16 * 3600:
+        return CORRUPT
+    if o + 24 > len(out):
+        return NEED_SPACE
+    return put_offset(east, out, put_time(micros, out, o))
+
+
+@kernel
+def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
+    """One of years (0), mons (1), days (2) (AddPostgresIntPart); `before` < 0: the part before was negative.
+
+    `before` is -1 or 1 after a part, 0 at the very start. Room: 20.
+    """
+    if before != 0:
+        out[o] = 32
+        o += 1
+    if before < 0 and value > 0:
+        out[o] = 43
+        o += 1
+    if value < 0:
+        out[o] = 45
+        o += 1
+    o = put_magnitude(np.uint64(abs(value)), out, o)
+    word = (0x7261_6579, 0x006E_6F6D, 0x0079_6164)[unit]  # "year", "mon", "day", little-endian
+    out[o] = 32
+    o += 1
+    while word:
+        out[o] = word & 255
+        word >>= 8
+        o += 1
+    if value != 1:
+        out[o] = 115
+        o += 1
+    return o
+
+
+@kernel
+def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> Int:
+    """A finite interval in style postgres (EncodeInterval). Room: 100."""
+    before = 0
+    years = abs(months) // 12
+    rest = abs(months) - years * 12
+    sign = 1 if months >= 0 else -1
+    if years != 0:
+        o = _write_part(sign * years, 0, before, out, o)
+        before = sign
+    if rest != 0:
+        o = _write_part(sign * rest, 1, before, out, o)
+        before = sign
+    if days != 0:
+        o = _write_part(days, 2, before, out, o)
+        before = 1 if days > 0 else -1
+    if before != 0 and micros == 0:
+        return o
+    if before != 0:
+        out[o] = 32
+        o += 1
+    if micros < 0 or before < 0:
+        out[o] = 45 if micros < 0 else 43
+        o += 1
+    size = np.uint64(micros) if micros >= 0 else np.uint64(-(micros + 1)) + np.uint64(1)
+    hours = size // np.uint64(3600 * SECOND)
+    if hours < np.uint64(100):
+        put_pair(np.int64(hours), out, o)
+        o += 2
+    else:
+        o = put_magnitude(hours, out, o)
+    below = np.int64(size - hours * np.uint64(3600 * SECOND))
+    # Hours are out; the rest is printed as a time of day without its "00:".
+    minutes = below // (60 * SECOND)
+    seconds = below // SECOND
+    out[o] = 58
+    put_pair(minutes, out, o + 1)
+    out[o + 3] = 58
+    put_pair(seconds - minutes * 60, out, o + 4)
+    return put_fraction(below - seconds * SECOND, out, o + 6)
+
+
+@kernel
+def write_interval(src: Bytes, start: Int, length: Int, has_infinity: bool, out: Bytes, o: Int) -> Int:
+    """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out, style postgres).
+
+    `has_infinity`: the server is 17 or newer, where the extremes of all three fields mean infinity.
+    """
+    if length != 16:
+        return CORRUPT
+    micros, days, months = load_i64(src, start), load_i32(src, start + 8), load_i32(src, start + 12)
+    if has_infinity:
+        if micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN:
+            return _write_infinity(True, out, o)
+        if micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX:
+            return _write_infinity(False, out, o)
+    if o + 100 > len(out):
+        return NEED_SPACE
+    return _put_interval(months, days, micros, out, o)

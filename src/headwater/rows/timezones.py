@@ -1,0 +1,267 @@
+"""Time zones as flat tables of transitions, equal to what the server's own library computes for any timestamp.
+
+Mirrors ``src/timezone/localtime.c`` (tzload, tzparse, transtime, localsub) and ``check_timezone`` of ``variable.c``:
+a TZif file's 64-bit transitions, then its POSIX footer expanded over one Gregorian cycle of 400 years, after which the
+rule repeats (``TimeZone.cycle``). Names are looked up as the server does, ignoring case; a name with no file may be a
+POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``, or a plain number of hours.
+
+Zone files come from the system (``zoneinfo.TZPATH``), else from the package ``tzdata``. They may be of another tzdata
+release than the server's: this is the one place where output can differ for no fault of the WAL.
+
+Known gaps: ``INTERVAL '...'`` as a value, leap-second ("right/") zones.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import struct
+import zoneinfo
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import UsageError
+
+EPOCH = 946_684_800
+"""2000-01-01 in Unix seconds."""
+
+_DAY = 86_400
+_CYCLE_YEARS = 400
+_CYCLE = 146_097 * _DAY
+_FIRST_RULE_YEAR = 1770
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_US_RULES = ",M3.2.0,M11.1.0"
+
+_HOURS = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_OFFSET = r"[+-]?\d+(?::\d+(?::\d+)?)?"
+_RULE = rf"(?:J\d+|M\d+\.\d+\.\d+|\d+)(?:/{_OFFSET})?"
+_NAME = r"<[^>]*>|[^0-9,+\-<][^0-9,+\-]*"
+_POSIX = re.compile(
+    rf"(?P<std>{_NAME}|)(?P<stdoff>{_OFFSET})"
+    rf"(?:(?P<dst>{_NAME})(?P<dstoff>{_OFFSET})?(?:[,;](?P<start>{_RULE}),(?P<end>{_RULE}))?)?"
+)
+_HINT = 'supported: an IANA name such as "Europe/Berlin", a POSIX specification, or hours east of Greenwich'
+
+
+@dataclass(frozen=True)
+class TimeZone:
+    """A zone's transitions.
+
+    Attributes:
+        name: as given.
+        at: int64[n] UTC, microseconds since 2000-01-01, ascending.
+        offset: int32[n+1] seconds east of Greenwich before, between and after them.
+        cycle: the last 400 years of transitions repeat for ever.
+    """
+
+    name: str
+    at: NDArray[np.int64]
+    offset: NDArray[np.int32]
+    cycle: bool
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A POSIX daylight saving rule: offsets east of Greenwich, and the two dates with their local times."""
+
+    standard: int
+    daylight: int
+    start: str
+    end: str
+
+
+class _Directory(Protocol):
+    """What a path and a package resource have in common."""
+
+    name: str
+
+    def iterdir(self) -> Iterator[_Directory]: ...
+    def is_file(self) -> bool: ...
+    def is_dir(self) -> bool: ...
+    def read_bytes(self) -> bytes: ...
+
+
+@lru_cache(maxsize=64)
+def load_timezone(value: str) -> TimeZone:
+    """The zone that ``SET TimeZone`` would select.
+
+    Raises:
+        UsageError: no such zone, or a form that is not supported.
+    """
+    if _HOURS.fullmatch(value):
+        return _fixed(value, int(float(value) * 3600))
+    name = value.removeprefix(":")
+    if name.upper() in ("GMT", "UTC"):
+        return _fixed(value, 0)
+    data = _read_zone(name)
+    if data is not None:
+        return _from_tzif(value, data)
+    match = _POSIX.fullmatch(value.upper())
+    if match is None or value.startswith(":"):
+        raise UsageError(f'invalid value for parameter "TimeZone": "{value}"', hint=_HINT)
+    return _from_posix(value, match)
+
+
+def _fixed(name: str, east: int) -> TimeZone:
+    if abs(east) >= 168 * 3600:
+        raise UsageError(f'invalid value for parameter "TimeZone": "{name}"', hint="UTC offset is out of range")
+    return TimeZone(name, np.zeros(0, np.int64), np.array([east], np.int32), False)
+
+
+def _read_zone(name: str) -> bytes | None:
+    """The zone's file, found as the server finds it: part by part, ignoring case, no hidden names."""
+    parts = name.lower().split("/")
+    for root in _roots():
+        found: _Directory | None = root
+        for part in parts:
+            found = _entry(found, part) if found is not None and found.is_dir() else None
+        if found is not None and found.is_file():
+            data = found.read_bytes()
+            if data[:4] == b"TZif":
+                return data
+    return None
+
+
+def _roots() -> Iterator[_Directory]:
+    for path in zoneinfo.TZPATH:
+        if Path(path).is_dir():
+            yield cast(_Directory, Path(path))
+    yield cast(_Directory, resources.files("tzdata") / "zoneinfo")
+
+
+def _entry(directory: _Directory, name: str) -> _Directory | None:
+    matches = (entry for entry in directory.iterdir() if entry.name.lower() == name)
+    return next(matches, None) if name and not name.startswith(".") else None
+
+
+def _from_tzif(name: str, data: bytes) -> TimeZone:
+    try:
+        times, kinds, offsets, footer = _parse_tzif(data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise UsageError(f'time zone "{name}" has a damaged file: {error}') from None
+    at = np.array(times, dtype=np.int64)
+    east = np.array([offsets[0][0]] + [offsets[kind][0] for kind in kinds], dtype=np.int32)
+    match = _POSIX.fullmatch(footer.upper())
+    rule = _rule(match) if match is not None else None
+    block = _rule_block(rule) if rule is not None else None
+    if block is not None:
+        last = int(at[-1]) if len(at) else -(1 << 62)
+        rule_at, rule_east = _expand(block, last)
+        at, east = np.concatenate([at, rule_at]), np.concatenate([east, rule_east]).astype(np.int32)
+    return TimeZone(name, (np.maximum(at, -(1 << 42)) - EPOCH) * 1_000_000, east, block is not None)
+
+
+def _parse_tzif(data: bytes) -> tuple[list[int], list[int], list[tuple[int, bool]], str]:
+    """Transition times, their types, the types' (offset, is daylight), and the footer (RFC 9636)."""
+    header = struct.Struct(">4sc15x6l")
+    _, version, isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = header.unpack_from(data)
+    base, width = header.size, 4
+    if version != b"\0":
+        base += timecnt * 5 + typecnt * 6 + charcnt + leapcnt * 8 + isstdcnt + isutcnt
+        _, _, isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = header.unpack_from(data, base)
+        base, width = base + header.size, 8
+    if leapcnt:
+        raise ValueError("it counts leap seconds")
+    times = list(struct.unpack_from(f">{timecnt}{'q' if width == 8 else 'l'}", data, base))
+    base += timecnt * width
+    kinds = list(data[base : base + timecnt])
+    base += timecnt
+    offsets = [struct.unpack_from(">l?", data, base + 6 * i) for i in range(typecnt)]
+    base += typecnt * 6 + charcnt + isstdcnt + isutcnt
+    footer = data[base:].split(b"\n")[1].decode("ascii") if width == 8 else ""
+    return times, kinds, cast("list[tuple[int, bool]]", offsets), footer
+
+
+def _from_posix(name: str, match: re.Match[str]) -> TimeZone:
+    rule = _rule(match)
+    if rule is None:
+        return _fixed(name, -_seconds(match["stdoff"]))
+    block = _rule_block(rule)
+    if block is None:
+        return _fixed(name, rule.daylight)
+    # The rule holds for the past as well: back to 4714 BC, before which there is no timestamp.
+    at, east = _expand(block, -17 * _CYCLE - 1)
+    standard = np.array([east[-1]], dtype=np.int32)
+    return TimeZone(name, (at - EPOCH) * 1_000_000, np.concatenate([standard, east]), True)
+
+
+def _seconds(text: str) -> int:
+    """``[+-]hh[:mm[:ss]]`` in seconds (getoffset)."""
+    parts = [int(part) for part in text.lstrip("+-").split(":")] + [0, 0]
+    if parts[0] > 167 or parts[1] > 59 or parts[2] > 60:
+        raise UsageError(f'invalid offset "{text}" in a time zone specification')
+    total = parts[0] * 3600 + parts[1] * 60 + parts[2]
+    return -total if text.startswith("-") else total
+
+
+def _rule(match: re.Match[str]) -> _Rule | None:
+    """The daylight saving rule of a POSIX specification, None without one."""
+    if match["dst"] is None:
+        return None
+    standard = -_seconds(match["stdoff"])
+    daylight = -_seconds(match["dstoff"]) if match["dstoff"] else standard + 3600
+    start, end = match["start"], match["end"]
+    if start is None:
+        start, end = _US_RULES[1:].split(",")
+    return _Rule(standard, daylight, start, end)
+
+
+def _rule_block(rule: _Rule) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+    """One cycle of the rule: transitions in Unix seconds and the offsets after them; None: no transition ever."""
+    at: list[int] = []
+    east: list[int] = []
+    for year in range(_FIRST_RULE_YEAR, _FIRST_RULE_YEAR + _CYCLE_YEARS):
+        first = (datetime.date(year, 1, 1).toordinal() - 719_163) * _DAY
+        year_seconds = (366 if _is_leap(year) else 365) * _DAY
+        start = _rule_seconds(rule.start, year) - rule.standard
+        end = _rule_seconds(rule.end, year) - rule.daylight
+        if end < start:
+            at += [first + end, first + start]
+            east += [rule.standard, rule.daylight]
+        elif start < end and end - start < year_seconds + rule.daylight - rule.standard:
+            at += [first + start, first + end]
+            east += [rule.daylight, rule.standard]
+    return (np.array(at, np.int64), np.array(east, np.int32)) if at else None
+
+
+def _expand(
+    block: tuple[NDArray[np.int64], NDArray[np.int32]], after: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The rule's transitions later than `after`, up to one whole cycle past both it and the block."""
+    at, east = block
+    first = max((after - int(at[0])) // _CYCLE, -18)
+    cycles = range(first, max(first + 2, 0) + 1)
+    all_at = np.concatenate([at + _CYCLE * cycle for cycle in cycles])
+    keep = all_at > after
+    return all_at[keep], np.tile(east, len(cycles))[keep]
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def _rule_seconds(rule: str, year: int) -> int:
+    """Local seconds since the year's beginning at which a rule takes effect (transtime, getrule)."""
+    day_text, _, time_text = rule.partition("/")
+    time = _seconds(time_text) if time_text else 7200
+    if day_text.startswith("J"):
+        day = int(day_text[1:])
+        return (day - 1 + (_is_leap(year) and day >= 60)) * _DAY + time
+    if not day_text.startswith("M"):
+        return int(day_text) * _DAY + time
+    month, week, weekday = (int(part) for part in day_text[1:].split("."))
+    if not (1 <= month <= 12 and 1 <= week <= 5 and 0 <= weekday <= 6):
+        raise UsageError(f'invalid rule "{rule}" in a time zone specification')
+    length = _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year))
+    first = datetime.date(year, month, 1)
+    day = (weekday - first.isoweekday()) % 7
+    while week > 1 and day + 7 < length:
+        day, week = day + 7, week - 1
+    return (first.timetuple().tm_yday - 1 + day) * _DAY + time
