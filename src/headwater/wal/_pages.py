@@ -1,0 +1,146 @@
+"""Kernel that takes the page headers out of WAL pages (PostgreSQL: XLogReaderValidatePageHeader).
+
+Everything is moved in 64-bit words: headers are 24 or 40 bytes, pages 8192, so that payload stays word-aligned.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import kernel
+
+PAGE_SIZE = 8192
+PAGE_WORDS = 1024
+SHORT_WORDS = 3
+LONG_WORDS = 5
+
+CONTRECORD = 1
+LONG_HEADER_FLAG = 2
+OVERWRITE_CONTRECORD = 8
+ALL_FLAGS = 15
+
+PAGE_OK = 0
+PAGE_ZERO = 1
+PAGE_MAGIC = 2
+PAGE_INFO = 3
+PAGE_SYSTEM = 4
+PAGE_SEGMENT_SIZE = 5
+PAGE_BLOCK_SIZE = 6
+PAGE_NOT_LONG = 7
+PAGE_ADDRESS = 8
+PAGE_TIMELINE = 9
+PAGE_UNREAD = 10
+"""A page's status; PAGE_UNREAD: nothing was read there, as its neighbours hold no WAL."""
+
+
+class PageTable(NamedTuple):
+    """What is kept of the page headers, one entry a page.
+
+    Attributes:
+        status: uint8[p] PAGE_OK or why not.
+        info: int64[p] xlp_info.
+        rest: int64[p] xlp_rem_len.
+        timeline: int64[p] xlp_tli.
+    """
+
+    status: NDArray[np.uint8]
+    info: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    timeline: NDArray[np.int64]
+
+
+@kernel
+def header_status(
+    words: NDArray[np.int64], at: int, lsn: int, segment_size: int, magic: int, system: int, highest: int, lowest: int
+) -> int:
+    """Judge the page header at words[at : at + 5] (the caller sees to the bounds) as that of the page at `lsn`.
+
+    Args:
+        words: int64[n] raw pages.
+        at: index of the page's first word.
+        lsn: where the page should be.
+        segment_size: bytes.
+        magic: expected xlp_magic.
+        system: expected system identifier, as int64.
+        highest: highest timeline allowed: that of the segment file.
+        lowest: lowest timeline allowed: that of the page before.
+    """
+    first = words[at]
+    if first == 0 and words[at + 1] == 0:
+        return PAGE_ZERO
+    if first & 0xFFFF != magic:
+        return PAGE_MAGIC
+    info = (first >> 16) & 0xFFFF
+    if info & ~ALL_FLAGS:
+        return PAGE_INFO
+    if info & LONG_HEADER_FLAG:
+        if words[at + 3] != system:
+            return PAGE_SYSTEM
+        if words[at + 4] & 0xFFFFFFFF != segment_size:
+            return PAGE_SEGMENT_SIZE
+        if (words[at + 4] >> 32) & 0xFFFFFFFF != PAGE_SIZE:
+            return PAGE_BLOCK_SIZE
+        if lsn % segment_size != 0:
+            return PAGE_INFO
+    elif lsn % segment_size == 0:
+        return PAGE_NOT_LONG
+    if words[at + 1] != lsn:
+        return PAGE_ADDRESS
+    timeline = (first >> 32) & 0xFFFFFFFF
+    if timeline > highest or timeline < lowest:
+        return PAGE_TIMELINE
+    return PAGE_OK
+
+
+@kernel
+def unpage(
+    raw: NDArray[np.int64],
+    count: int,
+    lsn: int,
+    identity: NDArray[np.int64],
+    table: PageTable,
+    first: int,
+    payload: NDArray[np.int64],
+    at: int,
+) -> int:
+    """Copy the payload of `count` pages and fill their entries of the page table; bad pages are copied as well.
+
+    Args:
+        raw: int64[count * 1024] whole pages of one segment.
+        count: pages.
+        lsn: of the first of them.
+        identity: int64[4] segment size, page magic, system identifier, the segment's timeline.
+        table: entries [first, first + count) are written.
+        first: index of the first page in the table.
+        payload: int64[n] destination.
+        at: index of its first word to write.
+
+    Returns:
+        Index after the last word written; -1 if an array is too short.
+    """
+    size = identity[0]
+    if raw.shape[0] < count * PAGE_WORDS or table.status.shape[0] < first + count:
+        return -1
+    needed = count * (PAGE_WORDS - SHORT_WORDS) - (LONG_WORDS - SHORT_WORDS if lsn % size == 0 else 0)
+    if at < 0 or payload.shape[0] < at + needed:
+        return -1
+    lowest = table.timeline[first - 1] if first > 0 else 0
+    for page in range(count):
+        source = page * PAGE_WORDS
+        here = lsn + page * PAGE_SIZE
+        table.status[first + page] = header_status(
+            raw, source, here, size, identity[1], identity[2], identity[3], lowest
+        )
+        table.info[first + page] = (raw[source] >> 16) & 0xFFFF
+        table.rest[first + page] = raw[source + 2] & 0xFFFFFFFF
+        if table.status[first + page] == PAGE_OK:
+            lowest = (raw[source] >> 32) & 0xFFFFFFFF
+        table.timeline[first + page] = lowest
+        skip = LONG_WORDS if here % size == 0 else SHORT_WORDS
+        for word in range(PAGE_WORDS - skip):
+            payload[at + word] = raw[source + skip + word]
+        at += PAGE_WORDS - skip
+    return at

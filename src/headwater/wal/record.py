@@ -1,0 +1,311 @@
+"""One WAL record taken apart, in plain Python (PostgreSQL: DecodeXLogRecord and RestoreBlockImage).
+
+For the records that are kept whole: catalog changes, transaction control, full pages. Bulk data goes through kernels.
+Layouts: ``access/xlogrecord.h``; the image flags are those of 15 and newer.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow
+
+from headwater.errors import RecordError
+from headwater.wal._pglz import pglz_decompress
+
+BLCKSZ: Final = 8192
+
+BKPBLOCK_FORK_MASK: Final = 0x0F
+BKPBLOCK_HAS_IMAGE: Final = 0x10
+BKPBLOCK_HAS_DATA: Final = 0x20
+BKPBLOCK_WILL_INIT: Final = 0x40
+BKPBLOCK_SAME_REL: Final = 0x80
+
+BKPIMAGE_HAS_HOLE: Final = 0x01
+BKPIMAGE_APPLY: Final = 0x02
+BKPIMAGE_COMPRESS_PGLZ: Final = 0x04
+BKPIMAGE_COMPRESS_LZ4: Final = 0x08
+BKPIMAGE_COMPRESS_ZSTD: Final = 0x10
+_COMPRESSED: Final = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
+
+XLR_MAX_BLOCK_ID: Final = 32
+XLR_BLOCK_ID_TOPLEVEL_XID: Final = 252
+XLR_BLOCK_ID_ORIGIN: Final = 253
+XLR_BLOCK_ID_DATA_LONG: Final = 254
+XLR_BLOCK_ID_DATA_SHORT: Final = 255
+
+RECORD_HEADER: Final = struct.Struct("<IIQBBHI")
+"""xl_tot_len, xl_xid, xl_prev, xl_info, xl_rmid, padding, xl_crc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A page image as it was logged.
+
+    Attributes:
+        data: the bytes in the record, perhaps compressed, without the hole.
+        hole_offset: bytes before the hole.
+        hole_length: zero bytes left out.
+        info: ``bimg_info``.
+        lsn: of the record, for errors.
+    """
+
+    data: bytes
+    hole_offset: int
+    hole_length: int
+    info: int
+    lsn: int
+
+    @property
+    def is_applied(self) -> bool:
+        """Redo restores it; False for the extra images of ``wal_consistency_checking``."""
+        return bool(self.info & BKPIMAGE_APPLY)
+
+    def page(self) -> bytes:
+        """The whole page, 8192 bytes.
+
+        Raises:
+            RecordError: the image cannot be decompressed.
+        """
+        body = self._decompressed()
+        if len(body) != BLCKSZ - self.hole_length or self.hole_offset > len(body):
+            raise RecordError(
+                f"page image has a wrong size, found {len(body)} bytes, expected {BLCKSZ - self.hole_length}",
+                lsn=self.lsn,
+            )
+        return body[: self.hole_offset] + bytes(self.hole_length) + body[self.hole_offset :]
+
+    def _decompressed(self) -> bytes:
+        method = self.info & _COMPRESSED
+        if not method:
+            return self.data
+        size = BLCKSZ - self.hole_length
+        if method & BKPIMAGE_COMPRESS_PGLZ:
+            return self._pglz(size)
+        codec = "lz4_raw" if method & BKPIMAGE_COMPRESS_LZ4 else "zstd"
+        try:
+            body: bytes = pyarrow.decompress(self.data, decompressed_size=size, codec=codec, asbytes=True)
+        except (OSError, ValueError, pyarrow.ArrowException):
+            raise RecordError(f"could not decompress page image, method {codec}", lsn=self.lsn) from None
+        return body
+
+    def _pglz(self, size: int) -> bytes:
+        out = np.zeros(size, np.uint8)
+        source = np.frombuffer(self.data, np.uint8)
+        if pglz_decompress(source, 0, len(source), out, 0, size) != size:
+            raise RecordError("could not decompress page image, method pglz", lsn=self.lsn)
+        return out.tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block reference of a record.
+
+    Attributes:
+        id: block id, 0 to 32.
+        fork: 0 main, 1 free space map, 2 visibility map, 3 init.
+        spc: tablespace OID.
+        db: database OID, 0 shared.
+        rel: relfilenumber.
+        block: block number.
+        data: data registered with the block.
+        image: page image, or None.
+        will_init: redo makes the page anew.
+    """
+
+    id: int
+    fork: int
+    spc: int
+    db: int
+    rel: int
+    block: int
+    data: bytes = b""
+    image: Image | None = None
+    will_init: bool = False
+
+    @property
+    def locator(self) -> tuple[int, int, int]:
+        """(spc, db, rel)."""
+        return self.spc, self.db, self.rel
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A WAL record.
+
+    Attributes:
+        lsn: its start.
+        end_lsn: its end, aligned.
+        xid: ``xl_xid``, 0 none; may be a subtransaction's.
+        info: ``xl_info``, all eight bits.
+        rmid: resource manager.
+        prev: ``xl_prev``.
+        toplevel_xid: set in the first record of a subtransaction, else 0.
+        origin: replication origin, else 0.
+        main_data: the record's own data.
+        blocks: block references in ascending order of their id.
+    """
+
+    lsn: int
+    end_lsn: int
+    xid: int
+    info: int
+    rmid: int
+    prev: int = 0
+    toplevel_xid: int = 0
+    origin: int = 0
+    main_data: bytes = b""
+    blocks: tuple[Block, ...] = ()
+
+    def block(self, block_id: int) -> Block | None:
+        """The block reference with this id, None if there is none."""
+        return next((block for block in self.blocks if block.id == block_id), None)
+
+
+@dataclass(slots=True)
+class _BlockHeader:
+    block: Block
+    data_length: int
+    image_length: int
+    image_info: int = 0
+    hole_offset: int = 0
+    hole_length: int = 0
+
+
+def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
+    """Take a record apart.
+
+    Args:
+        data: the whole record, ``xl_tot_len`` bytes; its checksum has been verified.
+        lsn: its start.
+        end_lsn: its end.
+        major: PostgreSQL's major version, 15 to 18 (their layouts are the same).
+
+    Raises:
+        RecordError: the parts do not fit the length, or a flag contradicts another.
+    """
+    if len(data) < RECORD_HEADER.size:
+        raise RecordError(f"record has {len(data)} bytes, expected at least {RECORD_HEADER.size}", lsn=lsn)
+    total, xid, prev, info, rmid, _, _ = RECORD_HEADER.unpack_from(data)
+    if total != len(data):
+        raise RecordError(f"record has {len(data)} bytes, expected {total}", lsn=lsn)
+    return _Parser(data, lsn).parse(Record(lsn, end_lsn, xid, info, rmid, prev))
+
+
+class _Parser:
+    """A cursor over one record's bytes."""
+
+    def __init__(self, data: bytes, lsn: int) -> None:
+        self._data = data
+        self._lsn = lsn
+        self._at = RECORD_HEADER.size
+        self._announced = 0
+        self._main_length = 0
+        self._toplevel_xid = 0
+        self._origin = 0
+        self._headers: list[_BlockHeader] = []
+        self._locator: tuple[int, int, int] | None = None
+
+    def parse(self, head: Record) -> Record:
+        self._parse_headers()
+        if len(self._data) - self._at != self._announced:
+            raise self._error(f"{self._announced} bytes are announced, found {len(self._data) - self._at}")
+        blocks = tuple(self._finish_block(header) for header in self._headers)
+        return Record(
+            head.lsn,
+            head.end_lsn,
+            head.xid,
+            head.info,
+            head.rmid,
+            head.prev,
+            self._toplevel_xid,
+            self._origin,
+            self._take(self._main_length),
+            blocks,
+        )
+
+    def _parse_headers(self) -> None:
+        while len(self._data) - self._at > self._announced:
+            block_id = self._number("<B")
+            if block_id <= XLR_MAX_BLOCK_ID:
+                self._parse_block(block_id)
+            elif block_id == XLR_BLOCK_ID_ORIGIN:
+                self._origin = self._number("<H")
+            elif block_id == XLR_BLOCK_ID_TOPLEVEL_XID:
+                self._toplevel_xid = self._number("<I")
+            elif block_id in (XLR_BLOCK_ID_DATA_SHORT, XLR_BLOCK_ID_DATA_LONG):
+                self._main_length = self._number("<B" if block_id == XLR_BLOCK_ID_DATA_SHORT else "<I")
+                self._announced += self._main_length
+                # By convention the main data header is the last one.
+                return
+            else:
+                raise self._error(f"invalid block_id {block_id}")
+
+    def _parse_block(self, block_id: int) -> None:
+        if self._headers and block_id <= self._headers[-1].block.id:
+            raise self._error(f"out-of-order block_id {block_id}")
+        flags = self._number("<B")
+        data_length = self._number("<H")
+        if bool(flags & BKPBLOCK_HAS_DATA) != (data_length > 0):
+            raise self._error(f"BKPBLOCK_HAS_DATA contradicts the data length {data_length}")
+        image = self._parse_image() if flags & BKPBLOCK_HAS_IMAGE else (0, 0, 0, 0)
+        if not flags & BKPBLOCK_SAME_REL:
+            spc, db, rel = self._number("<I"), self._number("<I"), self._number("<I")
+            self._locator = (spc, db, rel)
+        if self._locator is None:
+            raise self._error("BKPBLOCK_SAME_REL set but no previous rel")
+        block = Block(
+            block_id,
+            flags & BKPBLOCK_FORK_MASK,
+            *self._locator,
+            self._number("<I"),
+            # Stands for "has an image" until the bytes are reached.
+            image=Image(b"", *image[1:3], image[3], self._lsn) if flags & BKPBLOCK_HAS_IMAGE else None,
+            will_init=bool(flags & BKPBLOCK_WILL_INIT),
+        )
+        self._headers.append(_BlockHeader(block, data_length, image[0]))
+        self._announced += data_length + image[0]
+
+    def _parse_image(self) -> tuple[int, int, int, int]:
+        """Length, hole offset, hole length, info."""
+        length, offset, info = self._number("<H"), self._number("<H"), self._number("<B")
+        if info & _COMPRESSED:
+            hole = self._number("<H") if info & BKPIMAGE_HAS_HOLE else 0
+        else:
+            hole = BLCKSZ - length
+        has_hole = bool(info & BKPIMAGE_HAS_HOLE)
+        good = (
+            (offset > 0 and hole > 0 and length < BLCKSZ and offset + hole <= BLCKSZ)
+            if has_hole
+            else (offset == 0 and hole == 0)
+        )
+        if not good or (info & _COMPRESSED and length >= BLCKSZ):
+            raise self._error(f"page image of {length} bytes contradicts its hole of {hole} bytes at {offset}")
+        return length, offset, hole, info
+
+    def _finish_block(self, header: _BlockHeader) -> Block:
+        block = header.block
+        image = block.image
+        if image is not None:
+            image = Image(self._take(header.image_length), image.hole_offset, image.hole_length, image.info, self._lsn)
+        data = self._take(header.data_length)
+        return Block(block.id, block.fork, block.spc, block.db, block.rel, block.block, data, image, block.will_init)
+
+    def _take(self, length: int) -> bytes:
+        taken = self._data[self._at : self._at + length]
+        self._at += length
+        return taken
+
+    def _number(self, layout: str) -> int:
+        size = struct.calcsize(layout)
+        if self._at + size > len(self._data):
+            raise self._error("its headers run over its end")
+        value: int = struct.unpack_from(layout, self._data, self._at)[0]
+        self._at += size
+        return value
+
+    def _error(self, what: str) -> RecordError:
+        return RecordError(f"malformed record: {what}", lsn=self._lsn)
