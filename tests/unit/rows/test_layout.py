@@ -1,0 +1,61 @@
+# ruff: noqa: SIM300 - asserts read "expected == actual"
+"""Relations laid out for the kernels, and those that are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from plain_tuples import INT4, INT8, TEXT_TYPE, XML_SCHEMA, make_column, make_schema
+
+from headwater.catalog.relation import Column
+from headwater.errors import CatalogError, UnsupportedTypeError
+from headwater.rows.layout import column_label, compile_layouts
+from headwater.rows.session import SessionSettings
+
+SESSION = SessionSettings()
+
+
+def test_columns_of_all_relations_lie_one_after_the_other() -> None:
+    first = make_schema(INT4, make_column(2, TEXT_TYPE, dropped=True), name="a")
+    second = make_schema(make_column(1, INT8, missing=bytes(8), name="n"), name="b")
+    layouts = compile_layouts([first, make_schema(), second], SESSION)
+    assert [0, 2, 2, 3] == layouts.first_column.tolist()
+    assert [4, -1, 8] == layouts.length.tolist()
+    assert [3, 3, 7] == layouts.align_mask.tolist()
+    assert [0, 1, 0] == layouts.dropped.tolist()
+    assert [-1, -1, 0] == layouts.missing_at.tolist()
+    assert 'column "n" of table "public.b"' == column_label(layouts, 2)
+
+
+def test_no_relations_at_all() -> None:
+    assert [0] == compile_layouts([], SESSION).first_column.tolist()
+
+
+def test_an_unsupported_type_is_named_with_its_column_and_table() -> None:
+    schema = make_schema(INT4, make_column(2, XML_SCHEMA, name="shape"), name="parcels")
+    with pytest.raises(UnsupportedTypeError) as caught:
+        compile_layouts([schema], SESSION)
+    assert "no_such_type" in caught.value.message
+    assert 'column "shape" of table "public.parcels"' in caught.value.message
+
+
+def test_an_unsupported_type_of_a_dropped_column_does_not_matter() -> None:
+    compile_layouts([make_schema(make_column(1, XML_SCHEMA, dropped=True))], SESSION)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        make_column(2, INT4),
+        make_column(1, INT4, missing=b"abc"),
+        make_column(1, TEXT_TYPE, missing=b""),
+        dataclasses.replace(make_column(1, INT4), attlen=0),
+        dataclasses.replace(make_column(1, INT4), attlen=-2),
+        dataclasses.replace(make_column(1, INT4), attalign="x"),
+        dataclasses.replace(make_column(1, INT4), type=None),
+    ],
+)
+def test_columns_that_no_relation_could_have_are_refused(column: Column) -> None:
+    with pytest.raises(CatalogError, match="column"):
+        compile_layouts([make_schema(column)], SESSION)

@@ -1,0 +1,240 @@
+# ruff: noqa: SIM300 - asserts read "expected == actual"
+"""Tuples through the kernels against the plain deformer: any layout, any nulls, any header form, broken bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_tuples import (
+    BOOL,
+    INT2,
+    INT4,
+    INT8,
+    SIMPLE_TYPES,
+    TEXT_TYPE,
+    Slice,
+    cells_at,
+    compressed,
+    deform_tuple,
+    form_tuple,
+    make_column,
+    make_schema,
+    packed,
+    plain,
+    short,
+)
+
+from headwater.catalog.relation import RelationSchema, TypeInfo
+from headwater.errors import DecodingError, RecordError
+from headwater.rows.items import ABSENT, NULL, TEXT, Cells
+from headwater.rows.layout import compile_layouts
+from headwater.rows.render import render
+from headwater.rows.session import SessionSettings
+
+SESSION = SessionSettings()
+
+
+def run(made: Slice, *schemas: RelationSchema, arena: int | None = None) -> Cells:
+    return render(made.array(), made.items(), compile_layouts(schemas, SESSION), arena=arena)
+
+
+def int4(value: int) -> bytes:
+    return struct.pack("<i", value)
+
+
+@st.composite
+def datums(draw: st.DrawFn, type: TypeInfo) -> bytes:
+    """A datum of a type, in any of the forms it may have inside a tuple."""
+    if type.typlen > 0:
+        raw = draw(st.binary(min_size=type.typlen, max_size=type.typlen))
+        return bytes([raw[0] & 1]) if type is BOOL else raw
+    payload = draw(st.one_of(st.binary(max_size=20), st.binary(min_size=120, max_size=140), st.just(b"ab" * 200)))
+    form = draw(st.sampled_from([packed, plain, compressed, lambda body: compressed(body, 1)]))
+    return form(payload) if payload or form in (packed, plain) else plain(payload)
+
+
+@st.composite
+def relations(draw: st.DrawFn) -> tuple[RelationSchema, list[TypeInfo]]:
+    types = draw(st.lists(st.sampled_from(SIMPLE_TYPES), max_size=12))
+    made = []
+    for number, type in enumerate(types, start=1):
+        dropped = draw(st.integers(0, 5)) == 0
+        missing = None if dropped else draw(st.none() | datums(type))
+        made.append(make_column(number, type, dropped=dropped, missing=missing))
+    return make_schema(*made), types
+
+
+def draw_tuple(data: st.DataObject, schema: RelationSchema, types: Sequence[TypeInfo]) -> bytes:
+    stored = data.draw(st.integers(0, len(types)))
+    values = [data.draw(st.none() | datums(type)) for type in types[:stored]]
+    return form_tuple(schema.columns, values)
+
+
+@settings(max_examples=300)
+@given(relations=st.lists(relations(), min_size=1, max_size=3), data=st.data())
+def test_tuples_become_the_twins_cells(
+    relations: list[tuple[RelationSchema, list[TypeInfo]]], data: st.DataObject
+) -> None:
+    made, expected = Slice(), []
+    for _ in range(data.draw(st.integers(0, 5))):
+        layout = data.draw(st.integers(0, len(relations) - 1))
+        schema, types = relations[layout]
+        new, old = draw_tuple(data, schema, types), draw_tuple(data, schema, types)
+        kind = data.draw(st.integers(0, 4))
+        if kind == 0:
+            made.insert(new, layout=layout)
+        elif kind == 1:
+            made.update(new, old, layout=layout)
+        elif kind == 2:
+            made.update(new, layout=layout)
+        elif kind == 3:
+            made.delete(old, layout=layout)
+        else:
+            made.literal()
+        expected.append(
+            (
+                deform_tuple(schema.columns, old) if kind in (1, 3) else None,
+                deform_tuple(schema.columns, new, {}) if kind in (0, 1, 2) else None,
+                len(types),
+            )
+        )
+    cells = run(made, *(schema for schema, _ in relations), arena=data.draw(st.sampled_from([None, 0, 1, 30])))
+    end = 0
+    for item, (old_cells, new_cells, natts) in enumerate(expected):
+        for first, wanted in ((cells.old_first[item], old_cells), (cells.new_first[item], new_cells)):
+            if wanted is None:
+                assert first == -1
+            else:
+                assert end == first
+                assert wanted == cells_at(cells, first, natts)
+                end += natts
+    assert len(cells.kind) == end
+    assert cells.start.tolist() == (np.cumsum(cells.length) - cells.length).tolist()
+    assert len(cells.text) == cells.length.sum()
+
+
+@settings(max_examples=500)
+@given(relation=relations(), data=st.data())
+def test_mutated_tuples_give_cells_or_a_typed_error(
+    relation: tuple[RelationSchema, list[TypeInfo]], data: st.DataObject
+) -> None:
+    schema, types = relation
+    logged = bytearray(draw_tuple(data, schema, types))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(logged) - 1))
+        logged[at] = data.draw(st.integers(0, 255))
+    cut = bytes(logged[: data.draw(st.integers(0, len(logged)))]) if data.draw(st.booleans()) else bytes(logged)
+    made = Slice()
+    lsn = made.insert(cut)
+    try:
+        cells = run(made, schema)
+    except (RecordError, DecodingError) as error:
+        found = error.lsn
+    else:
+        found = lsn
+        for kind, text in cells_at(cells, 0, len(types)):
+            assert kind in (NULL, TEXT, ABSENT, 2)
+            assert len(text) <= 4 * 256 * len(cut) + 1000
+    assert lsn == found
+
+
+@pytest.mark.parametrize("cut", range(1, 24))
+def test_a_tuple_cut_short_anywhere_is_an_error(cut: int) -> None:
+    schema = make_schema(INT4, TEXT_TYPE, INT8, TEXT_TYPE)
+    logged = form_tuple(schema.columns, [int4(7), short(b"abc"), struct.pack("<q", 1), plain(b"defg")])
+    made = Slice()
+    lsn = made.insert(logged[:-cut])
+    with pytest.raises(RecordError, match="malformed tuple") as caught:
+        run(made, schema)
+    assert lsn == caught.value.lsn
+
+
+def test_bytes_after_the_last_attribute_are_an_error() -> None:
+    schema = make_schema(INT4, TEXT_TYPE)
+    made = Slice()
+    made.insert(form_tuple(schema.columns, [int4(7), short(b"abc")]) + b"\0")
+    with pytest.raises(RecordError, match="bytes left after its last attribute"):
+        run(made, schema)
+
+
+def test_an_error_names_column_table_and_lsn() -> None:
+    schema = make_schema(INT4, make_column(2, TEXT_TYPE, name="note"), name="orders")
+    made = Slice()
+    made.insert(form_tuple(schema.columns, [int4(1), short(b"ok")]))
+    lsn = made.insert(form_tuple(schema.columns, [int4(1), short(b"broken")])[:-3])
+    with pytest.raises(RecordError) as caught:
+        run(made, schema)
+    assert lsn == caught.value.lsn
+    assert 'malformed tuple: column "note" of table "public.orders" runs past its end' == caught.value.message
+
+
+def test_a_tuple_with_more_attributes_than_its_relation_is_read_as_far_as_it_goes() -> None:
+    wide, narrow = make_schema(INT4, TEXT_TYPE, INT4), make_schema(INT4)
+    made = Slice()
+    made.insert(form_tuple(wide.columns, [int4(5), short(b"x"), int4(6)]))
+    assert [(TEXT, b"5")] == cells_at(run(made, narrow), 0, 1)
+
+
+def test_missing_values_fill_short_tuples_old_ones_too() -> None:
+    schema = make_schema(
+        INT4,
+        make_column(2, INT4, missing=int4(42)),
+        make_column(3, TEXT_TYPE, missing=short(b"dflt")),
+        make_column(4, TEXT_TYPE, missing=compressed(b"z" * 500)),
+        make_column(5, INT2, dropped=True),
+        make_column(6, INT8),
+    )
+    filled = [(TEXT, b"42"), (TEXT, b"dflt"), (TEXT, b"z" * 500), (ABSENT, b""), (NULL, b"")]
+    made = Slice()
+    made.update(form_tuple(schema.columns, [int4(2)]), form_tuple(schema.columns, [int4(1)]))
+    cells = run(made, schema)
+    assert [(TEXT, b"1"), *filled] == cells_at(cells, 0, 6)
+    assert [(TEXT, b"2"), *filled] == cells_at(cells, 6, 6)
+
+
+def test_a_read_only_slice_and_no_items_at_all() -> None:
+    schema = make_schema(INT4)
+    made = Slice()
+    layouts = compile_layouts([schema], SESSION)
+    data = np.frombuffer(bytes(made.data), dtype=np.uint8)
+    assert 0 == len(render(data, made.items(), layouts).kind)
+    made.insert(form_tuple(schema.columns, [int4(-1)]))
+    data = np.frombuffer(bytes(made.data), dtype=np.uint8)
+    assert [(TEXT, b"-1")] == cells_at(render(data, made.items(), layouts), 0, 1)
+
+
+def test_items_that_refer_nowhere_are_an_error() -> None:
+    schema = make_schema(INT4)
+    for layout, kind in ((1, 1), (-1, 1), (0, 7), (0, 0)):
+        made = Slice()
+        lsn = made.add(kind, form_tuple(schema.columns, [int4(1)]), layout=layout)
+        with pytest.raises(DecodingError) as caught:
+            run(made, schema)
+        assert lsn == caught.value.lsn
+
+
+def test_offsets_outside_the_slice_are_an_error() -> None:
+    schema = make_schema(INT4)
+    for at, length in ((-2, 30), (10_000, 9), (3, 10_000), (3, 4), (3, -1)):
+        made = Slice()
+        made.insert(form_tuple(schema.columns, [int4(1)]))
+        items = made.items()
+        items.new_at[0], items.new_len[0] = at, length
+        with pytest.raises(RecordError, match="malformed tuple"):
+            render(made.array(), items, compile_layouts([schema], SESSION))
+
+
+@pytest.mark.parametrize("hoff", [0, 16, 22, 23, 25, 32, 255])
+def test_a_wrong_t_hoff_is_an_error(hoff: int) -> None:
+    schema = make_schema(INT4)
+    logged = bytearray(form_tuple(schema.columns, [int4(1)]))
+    logged[4] = hoff
+    made = Slice()
+    made.insert(bytes(logged))
+    with pytest.raises(RecordError, match="malformed tuple"):
+        run(made, schema)
