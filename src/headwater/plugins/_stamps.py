@@ -1,0 +1,47 @@
+"""Kernel for commit times in test_decoding's COMMIT lines."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import kernel
+from headwater.plugins._messages import put_bytes
+from headwater.rows._text_bytes import Bytes
+from headwater.rows._text_datetime import write_timestamptz
+
+LONGEST_STAMP = 96
+"""Bytes that one stamp may need."""
+
+AT_TEXT = np.frombuffer(b" (at ", np.uint8).copy()
+RANGE_TEXT = np.frombuffer(b"(timestamp out of range)", np.uint8).copy()
+
+
+@kernel
+def put_stamps(
+    times: NDArray[np.int64],
+    tz_at: NDArray[np.int64],
+    tz_offset: NDArray[np.int32],
+    cycle: bool,
+    start: NDArray[np.int64],
+    text: Bytes,
+) -> None:
+    """Write a stamp for each commit time.
+
+    Args:
+        times: int64[t] microseconds since 2000-01-01 00:00 UTC.
+        tz_at: the session's time zone, as write_timestamptz takes it.
+        tz_offset: likewise.
+        cycle: likewise.
+        start: int64[t+1] receives the stamps' offsets in text.
+        text: uint8[t * LONGEST_STAMP] receives the stamps.
+    """
+    o = 0
+    for t in range(len(times)):
+        start[t] = o
+        o = put_bytes(AT_TEXT, 0, len(AT_TEXT), text, o)
+        end = write_timestamptz(tz_at, tz_offset, cycle, times[t], text, o)
+        o = end if end >= 0 else put_bytes(RANGE_TEXT, 0, len(RANGE_TEXT), text, o)
+        text[o] = 41
+        o += 1
+    start[len(times)] = o

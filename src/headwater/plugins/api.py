@@ -1,0 +1,177 @@
+"""What an output plugin is, and how one is found.
+
+A plugin lives twice: on the driver it says which changes it wants and makes the messages that are not rows (schemas,
+truncates, logical messages, origins); in the decode tasks it renders the rows. Both are made of the same options, and
+an instance pickles. The server's callbacks keep their names where the thing is the same (``truncate``, ``message``;
+PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one :meth:`render` here.
+
+A plugin is found by its name in the entry point group ``headwater.plugins``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import ClassVar, Protocol
+
+from headwater.catalog.relation import Publication, RelationSchema
+from headwater.errors import PluginError
+from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+from headwater.rows.session import SessionSettings
+
+EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1, 2, 4, 8, 16
+"""Bits of :meth:`OutputPlugin.wants`; a bare DELETE has no old tuple."""
+
+EMITS_ALL = 31
+
+GROUP = "headwater.plugins"
+
+
+class CatalogView(Protocol):
+    """The catalog as it was at some position, as far as plugins look at it."""
+
+    def relation(self, oid: int) -> RelationSchema | None:
+        """The relation with this OID."""
+
+    def publication(self, name: str) -> Publication | None:
+        """The publication of this name."""
+
+
+class SinvalMessage(Protocol):
+    """An invalidation message (PostgreSQL: ``SharedInvalidationMessage``, storage/sinval.h)."""
+
+    @property
+    def id(self) -> int:
+        """From 0 on a catcache id; -1 a whole catalog, -2 relcache, -6 relsync, others."""
+
+    @property
+    def value(self) -> int:
+        """Hash value, catalog or relation OID, whatever the id says."""
+
+
+@dataclass(frozen=True)
+class PluginContext:
+    """What a plugin is told of the session it serves.
+
+    Attributes:
+        major: PostgreSQL's major version, 15 to 18.
+        session: settings of the decoding session (the time zone of commit times).
+        is_binary_output: the reader takes binary data (``pg_logical_slot_peek_binary_changes``, the walsender).
+    """
+
+    major: int
+    session: SessionSettings = field(default_factory=SessionSettings)
+    is_binary_output: bool = True
+
+
+class OutputPlugin(ABC):
+    """Base of all output plugins.
+
+    Args:
+        options: name and value pairs in the order given; a value of None means the option came without one.
+        context: the session.
+
+    Attributes:
+        name: as in CREATE_REPLICATION_SLOT.
+        is_text: its data is text.
+        sends_schema: it announces relations, so items carry SEND_SCHEMA.
+        skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
+        messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
+
+    Raises:
+        PluginError: an option is wrong, in the server's words.
+    """
+
+    name: ClassVar[str]
+    sends_schema: ClassVar[bool]
+    is_text: bool
+    skips_empty: bool
+    messages_count: bool = True
+
+    @abstractmethod
+    def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
+
+    @abstractmethod
+    def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
+        """Which changes of a relation give a message, as of that view: EMITS bits.
+
+        Raises:
+            PluginError: the server would stop at the first change, or we cannot do yet what it does.
+        """
+
+    @abstractmethod
+    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
+        """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
+
+    @abstractmethod
+    def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
+        """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""
+
+    @abstractmethod
+    def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
+        """Messages of a logical message whose record ends at `lsn`; none if they are not wanted."""
+
+    def origin(self, name: str, lsn: int) -> list[bytes]:
+        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`."""
+        return []
+
+    def filter_origin(self, origin_id: int) -> bool:
+        """Whether what came from this origin (0: local) is left out."""
+        return False
+
+    def invalidates(self, message: SinvalMessage) -> int | None:
+        """Whose schema must be sent again: a relation's OID, 0 all, None nobody's.
+
+        The message concerns our database or shared catalogs; the caller leaves out others.
+        """
+        return None
+
+    def validate(self, catalog: CatalogView) -> None:
+        """Called with the catalog at the end of the window.
+
+        Raises:
+            PluginError: the options name nothing that exists, though the server would only warn.
+        """
+        return
+
+    @abstractmethod
+    def render(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Messages:
+        """All messages of a slice.
+
+        Args:
+            items: the slice's changes.
+            cells: their text.
+            transactions: the slice's.
+            literals: the slice's.
+            schemas: its layouts.
+            schema_messages: for each layout what :meth:`schema_messages` said as of its first item.
+        """
+
+
+def plugin_names() -> list[str]:
+    """Names of the plugins that are installed."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def load_plugin(name: str) -> type[OutputPlugin]:
+    """The class of an output plugin.
+
+    Raises:
+        PluginError: no plugin of that name, or what is found is none.
+    """
+    for point in entry_points(group=GROUP, name=name):
+        found = point.load()
+        if isinstance(found, type) and issubclass(found, OutputPlugin):
+            return found
+        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of OutputPlugin")
+    raise PluginError(f'unknown output plugin "{name}"', hint=f"known plugins are {', '.join(plugin_names())}")

@@ -1,0 +1,111 @@
+"""Values of plugin options as the server reads them.
+
+PostgreSQL: ``utils/adt/bool.c`` (parse_bool), ``commands/define.c`` (defGetBoolean),
+``commands/subscriptioncmds.c`` (defGetStreamingMode), ``utils/adt/varlena.c`` (SplitIdentifierString),
+``parser/scansup.c``. The two ways to write a boolean differ: parse_bool takes prefixes and 0 or 1, defGetBoolean only
+whole words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headwater.errors import PluginError
+
+_WORDS = (
+    ("true", True, 1),
+    ("false", False, 1),
+    ("yes", True, 1),
+    ("no", False, 1),
+    ("on", True, 2),
+    ("off", False, 2),
+)
+_SWITCHES = {"true": True, "on": True, "false": False, "off": False}
+
+LONGEST_NAME = 63
+"""Bytes of an identifier (NAMEDATALEN - 1)."""
+
+
+def lower_ascii(text: str) -> str:
+    """Lower case for A to Z only (pg_strcasecmp, downcase_identifier)."""
+    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in text)
+
+
+def parse_bool(text: str) -> bool | None:
+    """A boolean by a prefix of a word (``o`` alone is too short) or 0 or 1; None if it is none."""
+    value = lower_ascii(text)
+    if value in ("0", "1"):
+        return value == "1"
+    for word, meaning, shortest in _WORDS:
+        if len(value) >= shortest and word.startswith(value):
+            return meaning
+    return None
+
+
+def get_boolean(name: str, value: str | None) -> bool:
+    """A boolean as defGetBoolean reads a string; without a value it is true.
+
+    Raises:
+        PluginError: the value is none of true, false, on and off.
+    """
+    if value is None:
+        return True
+    switch = _SWITCHES.get(lower_ascii(value))
+    if switch is None:
+        raise PluginError(f"{name} requires a Boolean value")
+    return switch
+
+
+def get_streaming_mode(name: str, value: str | None) -> str:
+    """``off``, ``on`` or ``parallel`` (16 and newer).
+
+    Raises:
+        PluginError: the value is none of these.
+    """
+    if value is not None and lower_ascii(value) == "parallel":
+        return "parallel"
+    try:
+        return "on" if get_boolean(name, value) else "off"
+    except PluginError:
+        raise PluginError(f'{name} requires a Boolean value or "parallel"') from None
+
+
+def get_string(name: str, value: str | None) -> str:
+    """The value itself.
+
+    Raises:
+        PluginError: there is none.
+    """
+    if value is None:
+        raise PluginError(f"{name} requires a parameter")
+    return value
+
+
+def split_identifiers(text: str, major: int) -> list[str] | None:
+    """Names separated by commas; unquoted ones are folded to lower case, long ones cut to 63 bytes.
+
+    Args:
+        text: the list.
+        major: from 16 on a vertical tab is white space.
+
+    Returns:
+        The names, or None for a syntax error.
+    """
+    space = " \t\n\r\f" if major < 16 else " \t\n\r\v\f"
+    text = text.strip(space)
+    name = re.compile(rf'(?:"((?:[^"]|"")*)"|([^",{space}][^,{space}]*))[{space}]*(,[{space}]*|\Z)')
+    names: list[str] = []
+    at, more = 0, bool(text)
+    while more:
+        match = name.match(text, at)
+        if match is None:
+            return None
+        quoted, plain = match[1], match[2]
+        names.append(_truncated(lower_ascii(plain) if plain is not None else quoted.replace('""', '"')))
+        at, more = match.end(), bool(match[3])
+    return names
+
+
+def _truncated(name: str) -> str:
+    """At most 63 bytes, whole characters (truncate_identifier)."""
+    return name.encode()[:LONGEST_NAME].decode(errors="ignore")

@@ -1,0 +1,328 @@
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 15 to 18).
+
+Protocol versions 1 up to the major's highest, text mode. Versions above 1 differ only by features that are refused
+here: streaming, two-phase commit, binary mode.
+
+The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
+with :meth:`PgOutput.invalidates` for what makes the server forget. Every path that announces a relation sends a change
+or truncate right after, so nothing is announced on its own.
+
+Known gaps: row filters; the three features above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import PluginError
+from headwater.plugins._messages import Out
+from headwater.plugins._pgoutput import CHANGE_SIZE, Wire, render_messages
+from headwater.plugins.api import CatalogView, OutputPlugin, PluginContext, SinvalMessage
+from headwater.plugins.buffer import most_messages, pack_literals, render_all, settled
+from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
+from headwater.plugins.pgoutput_protocol import (
+    RelationMessage,
+    announce,
+    write_message,
+    write_origin,
+    write_truncate,
+)
+from headwater.plugins.publication import Published, is_publishable, load_publications, published
+from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+
+MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
+STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
+
+WHOLE_CATALOG, RELCACHE, RELSYNC = -1, -2, -6
+"""Ids of sinval messages (storage/sinval.h; relsync in 18)."""
+
+PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 2615, 6104, 6106, 6237
+_UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
+
+# NAMESPACEOID, PUBLICATIONNAMESPACEMAP, PUBLICATIONOID, PUBLICATIONRELMAP of each major (utils/syscache.h).
+CATCACHES = {
+    15: frozenset({48, 49, 51}),
+    16: frozenset({36, 48, 49, 51}),
+    17: frozenset({36, 48, 49, 51}),
+    18: frozenset({38}),
+}
+"""Catcaches whose invalidation makes pgoutput forget every relation; 15 does not watch pg_namespace, 18 watches nothing
+else (publications there send relsync messages)."""
+
+CATALOGS = {
+    15: _UP_TO_15,
+    16: _UP_TO_15 | {PG_NAMESPACE},
+    17: _UP_TO_15 | {PG_NAMESPACE},
+    18: frozenset({PG_NAMESPACE}),
+}
+"""The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
+
+
+@dataclass(frozen=True)
+class PgOutputOptions:
+    """Options as parsed (PGOutputData).
+
+    Attributes:
+        protocol_version: 1 or more, 0 if not given (15, 16).
+        publication_names: in the order given.
+        binary: column values in binary form.
+        messages: logical messages are sent.
+        streaming: ``off``, ``on`` or ``parallel``.
+        two_phase: prepared transactions are sent at PREPARE.
+        publish_no_origin: only what has no origin is sent (16 and newer).
+    """
+
+    protocol_version: int = 0
+    publication_names: tuple[str, ...] = ()
+    binary: bool = False
+    messages: bool = False
+    streaming: str = "off"
+    two_phase: bool = False
+    publish_no_origin: bool = False
+
+
+def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOutputOptions:
+    """Read and check options (parse_output_parameters, pgoutput_startup).
+
+    Raises:
+        PluginError: with the server's message.
+    """
+    values: dict[str, object] = {}
+    for name, value in options:
+        field, parsed = _parse_option(name, value, major, values)
+        values[field] = parsed
+    if major >= 17:
+        for name in ("proto_version", "publication_names"):
+            if _FIELDS.get(name, name) not in values:
+                raise PluginError(f'option "{name}" missing')
+    result = PgOutputOptions(**values)  # type: ignore[arg-type]
+    _check_protocol(result, major)
+    return result
+
+
+_FIELDS = {"proto_version": "protocol_version", "origin": "publish_no_origin"}
+_NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"})
+
+
+def _parse_option(name: str, value: str | None, major: int, seen: dict[str, object]) -> tuple[str, object]:
+    """One option's field and value."""
+    if name not in _NAMES or (name == "origin" and major < 16):
+        raise PluginError(f"unrecognized pgoutput option: {name}")
+    field = _FIELDS.get(name, name)
+    if field in seen:
+        raise PluginError("conflicting or redundant options")
+    if name == "proto_version":
+        return field, _protocol_version(get_string(name, value))
+    if name == "publication_names":
+        return field, _publication_names(get_string(name, value), major)
+    if name == "origin":
+        return field, _origin(get_string(name, value))
+    if name == "streaming" and major >= 16:
+        return field, get_streaming_mode(name, value)
+    switch = get_boolean(name, value)
+    if name == "streaming":
+        return field, "on" if switch else "off"
+    return field, switch
+
+
+def _protocol_version(text: str) -> int:
+    """A number as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
+    digits = text.lstrip(" \t\n\v\f\r")
+    negative = digits.startswith("-")
+    digits = digits[1:] if digits[:1] in ("+", "-") else digits
+    if (digits or text) and not (digits.isascii() and digits.isdigit()):
+        raise PluginError("invalid proto_version")
+    number = int(digits or "0")
+    if number > 0xFFFFFFFFFFFFFFFF:
+        raise PluginError("invalid proto_version")
+    number = -number & 0xFFFFFFFFFFFFFFFF if negative else number
+    if number > 0xFFFFFFFF:
+        raise PluginError(f'proto_version "{text}" out of range')
+    return number
+
+
+def _publication_names(text: str, major: int) -> tuple[str, ...]:
+    names = split_identifiers(text, major)
+    if names is None:
+        raise PluginError("invalid publication_names syntax")
+    return tuple(names)
+
+
+def _origin(text: str) -> bool:
+    """Whether only changes without an origin are wanted."""
+    value = lower_ascii(text)
+    if value not in ("none", "any"):
+        raise PluginError(f'unrecognized origin value: "{text}"')
+    return value == "none"
+
+
+def _check_protocol(options: PgOutputOptions, major: int) -> None:
+    """The protocol version against the server's and the features asked for."""
+    version = options.protocol_version
+    shown = version - (version >> 31 << 32)
+    side = "we only support" if major < 16 else "server only supports"
+    if version > MAX_PROTOCOL[major]:
+        raise PluginError(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
+    if version < 1:
+        raise PluginError(f"client sent proto_version={shown} but {side} protocol 1 or higher")
+    if major < 17 and not options.publication_names:
+        raise PluginError("publication_names parameter missing")
+    for asked, feature, needed in (
+        (options.streaming == "on", "streaming", STREAM_VERSION),
+        (options.streaming == "parallel", "parallel streaming", PARALLEL_VERSION),
+        (options.two_phase, "two-phase commit", TWO_PHASE_VERSION),
+    ):
+        if asked and version < needed:
+            raise PluginError(f"requested proto_version={version} does not support {feature}, need {needed} or higher")
+
+
+def _refuse_features(options: PgOutputOptions) -> None:
+    """Stop at what the server can do and we cannot."""
+    for asked, feature in (
+        (options.binary, "binary"),
+        (options.streaming != "off", "streaming"),
+        (options.two_phase, "two_phase"),
+    ):
+        if asked:
+            raise PluginError(f'pgoutput option "{feature}" is not supported yet', hint=f"leave {feature} off")
+
+
+class PgOutput(OutputPlugin):
+    """pgoutput.
+
+    Attributes:
+        options: as parsed.
+    """
+
+    name = "pgoutput"
+    sends_schema = True
+    is_text = False
+    skips_empty = True
+
+    def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
+        """Parse the options.
+
+        Raises:
+            PluginError: an option is wrong or not supported yet.
+        """
+        self.major = context.major
+        self.options = parse_options(options, context.major)
+        _refuse_features(self.options)
+
+    def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
+        """Which changes are published; see :meth:`OutputPlugin.wants`."""
+        if schema.rewrite_of or not is_publishable(schema):
+            return 0
+        return self._published(schema, catalog).emits
+
+    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
+        """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
+        entry = self._published(schema, catalog)
+        relations = [schema] if entry.publish_as.oid == schema.oid else [entry.publish_as, schema]
+        messages = []
+        for relation in relations:
+            messages += announce(relation, [column for column in relation.columns if entry.publishes(column)])
+        return messages
+
+    def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
+        """T; the schemas that are due go before it."""
+        return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
+
+    def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
+        """M, with the option ``messages``."""
+        return [write_message(lsn, transactional, prefix, content)] if self.options.messages else []
+
+    def origin(self, name: str, lsn: int) -> list[bytes]:
+        """O."""
+        return [write_origin(name, lsn)]
+
+    def filter_origin(self, origin_id: int) -> bool:
+        """With ``origin 'none'``, all that has an origin."""
+        return self.options.publish_no_origin and origin_id != 0
+
+    def invalidates(self, message: SinvalMessage) -> int | None:
+        """Whose entry in RelationSyncCache the server drops."""
+        if message.id == RELCACHE or (message.id == RELSYNC and self.major >= 18):
+            return message.value
+        if message.id == WHOLE_CATALOG:
+            return 0 if message.value in CATALOGS[self.major] else None
+        return 0 if message.id in CATCACHES[self.major] else None
+
+    def missing_publications(self, catalog: CatalogView) -> list[str]:
+        """The named publications that do not exist; 18 warns of each and goes on."""
+        return [name for name in self.options.publication_names if catalog.publication(name) is None]
+
+    def validate(self, catalog: CatalogView) -> None:
+        """Stop if, on 18, none of the named publications exists at the end of the window.
+
+        Raises:
+            PluginError: naming the first one.
+        """
+        names = self.options.publication_names
+        if self.major >= 18 and names and len(self.missing_publications(catalog)) == len(names):
+            raise PluginError(
+                f'publication "{names[0]}" does not exist', hint="name a publication that exists in the window"
+            )
+
+    def _published(self, schema: RelationSchema, catalog: CatalogView) -> Published:
+        publications = load_publications(self.options.publication_names, catalog, self.major)
+        return published(schema, publications, catalog, self.major)
+
+    def render(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Messages:
+        """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        wire = make_wire(schemas, schema_messages)
+
+        items, cells = settled(items), settled(cells)
+        transactions, literals = settled(transactions), settled(literals)
+
+        def step(out: Out) -> int:
+            return render_messages(items, cells, transactions, literals, wire, out)
+
+        most = most_messages(items, transactions, literals, np.diff(wire.schema.first))
+        size = len(cells.text) + CHANGE_SIZE * len(cells.kind) + 24 * most
+        return render_all(step, most, size + len(literals.data) + len(wire.schema.data))
+
+
+def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]]) -> Wire:
+    """How layouts are sent, as their first R message says (the ancestor's, if they are published as one).
+
+    Raises:
+        PluginError: a layout has no R message, or one with a column it does not have.
+    """
+    firsts = [_first_relation(messages) for messages in schema_messages]
+    attributes = [_attributes(schema, first) for schema, first in zip(schemas, firsts, strict=True)]
+    return Wire(
+        relation=np.array([first.oid for first in firsts], np.int64),
+        old_mark=np.array([ord("O" if first.replica_identity == "f" else "K") for first in firsts], np.uint8),
+        first=np.cumsum([0] + [len(columns) for columns in attributes], dtype=np.int64),
+        attribute=np.array([number for columns in attributes for number in columns], np.int32),
+        schema=pack_literals(schema_messages),
+    )
+
+
+def _first_relation(messages: Sequence[bytes]) -> RelationMessage:
+    for message in messages:
+        if message[:1] == b"R":
+            return RelationMessage.parse(message)
+    raise PluginError("a layout came without its relation message")
+
+
+def _attributes(schema: RelationSchema, relation: RelationMessage) -> list[int]:
+    """Indexes into a tuple's cells of the columns sent, matched by name (build_attrmap_by_name)."""
+    places = {column.name: column.number - 1 for column in schema.columns if not column.is_dropped}
+    missing = [name for name in relation.columns if name not in places]
+    if missing:
+        raise PluginError(f'table "{schema.namespace}.{schema.name}" has no column "{missing[0]}" to send')
+    return [places[name] for name in relation.columns]

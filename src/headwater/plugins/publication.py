@@ -1,0 +1,208 @@
+"""Which changes of a relation publications publish, as which relation, and which of its columns.
+
+Mirrors ``get_rel_sync_entry``, ``pgoutput_column_list_init``, ``check_and_init_gencol`` and the first half of
+``pgoutput_row_filter_init`` of replication/pgoutput/pgoutput.c, ``GetTopMostAncestorInPublication`` and
+``is_publishable_class`` of catalog/pg_publication.c, ``logicalrep_should_publish_column`` of
+replication/logical/proto.c.
+
+What differs between majors: a column list that names every column counts as none, where 15 counts dropped columns as
+columns and 18 has no such rule; generated columns are never published before 18; a publication that does not exist is
+an error before 18 and skipped from then on.
+
+Known gap: row filters are refused, not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.catalog.relation import Column, Publication, RelationSchema
+from headwater.errors import CatalogError, PluginError
+from headwater.plugins.api import EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE, CatalogView
+
+FIRST_NORMAL_OBJECT_ID = 16384
+"""OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """How one relation's changes are published (RelationSyncEntry).
+
+    Attributes:
+        emits: EMITS bits.
+        publish_as: the relation itself, or the partition ancestor whose changes they become.
+        columns: attnums of the column list, None for all columns.
+        with_generated: stored generated columns go along (18).
+    """
+
+    emits: int
+    publish_as: RelationSchema
+    columns: frozenset[int] | None = None
+    with_generated: bool = False
+
+    def publishes(self, column: Column) -> bool:
+        """Whether a column is sent (logicalrep_should_publish_column)."""
+        if column.is_dropped:
+            return False
+        if self.columns is not None:
+            return column.number in self.columns
+        return not column.generated or (column.generated == "s" and self.with_generated)
+
+
+def is_publishable(schema: RelationSchema) -> bool:
+    """Whether a relation could be published at all (is_publishable_class)."""
+    return schema.kind in "rp" and schema.persistence == "p" and schema.oid >= FIRST_NORMAL_OBJECT_ID
+
+
+def load_publications(names: Sequence[str], catalog: CatalogView, major: int) -> list[Publication]:
+    """The named publications (LoadPublications); 18 leaves out those that do not exist.
+
+    Raises:
+        PluginError: before 18, a publication does not exist.
+    """
+    found = []
+    for name in names:
+        publication = catalog.publication(name)
+        if publication is not None:
+            found.append(publication)
+        elif major < 18:
+            raise PluginError(f'publication "{name}" does not exist')
+    return found
+
+
+def published(
+    schema: RelationSchema, publications: Sequence[Publication], catalog: CatalogView, major: int
+) -> Published:
+    """How a publishable relation's changes are published.
+
+    Raises:
+        PluginError: the publications contradict each other, or filter rows.
+    """
+    emits, level, members = 0, 0, list[Publication]()
+    publish_as = schema.oid
+    for publication in publications:
+        target = _target(schema, publication, catalog)
+        if target is None or (schema.kind == "p" and not publication.via_root):
+            continue
+        emits |= _actions(publication)
+        oid, depth = target
+        if depth > level:
+            publish_as, level, members = oid, depth, [publication]
+        elif depth == level:
+            members.append(publication)
+    if schema.is_partition and publish_as != schema.oid:
+        emits &= ~EMITS_TRUNCATE
+    relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
+    if emits & ~EMITS_TRUNCATE == 0:
+        return Published(emits, relation)
+    _refuse_filters(relation, members)
+    with_generated = major >= 18 and _with_generated(relation, members)
+    return Published(emits, relation, _column_list(relation, members, with_generated, major), with_generated)
+
+
+def _actions(publication: Publication) -> int:
+    """The EMITS bits of what a publication publishes; a DELETE without an old tuple is never sent."""
+    flags = (
+        (publication.insert, EMITS_INSERT),
+        (publication.update, EMITS_UPDATE),
+        (publication.delete, EMITS_DELETE),
+        (publication.truncate, EMITS_TRUNCATE),
+    )
+    return sum(bit for on, bit in flags if on)
+
+
+def _target(schema: RelationSchema, publication: Publication, catalog: CatalogView) -> tuple[int, int] | None:
+    """Under which OID, that many levels up, a publication publishes a relation; None if it does not."""
+    own = (schema.oid, 0)
+    ancestors = schema.ancestors if schema.is_partition else ()
+    if publication.all_tables:
+        return (ancestors[-1], len(ancestors)) if publication.via_root and ancestors else own
+    top = _topmost_ancestor(ancestors, publication, catalog)
+    if top is not None:
+        return top if publication.via_root else own
+    return own if _is_member(schema, publication) else None
+
+
+def _topmost_ancestor(
+    ancestors: Sequence[int], publication: Publication, catalog: CatalogView
+) -> tuple[int, int] | None:
+    """The highest ancestor that is in the publication, and its level from 1 (GetTopMostAncestorInPublication)."""
+    top = None
+    for level, oid in enumerate(ancestors, 1):
+        if oid in publication.tables or (publication.schemas and _is_member(_relation(catalog, oid), publication)):
+            top = (oid, level)
+    return top
+
+
+def _is_member(schema: RelationSchema, publication: Publication) -> bool:
+    return schema.oid in publication.tables or schema.namespace_oid in publication.schemas
+
+
+def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
+    relation = catalog.relation(oid)
+    if relation is None:
+        raise CatalogError(f"relation with OID {oid} does not exist, expected a partition ancestor")
+    return relation
+
+
+def _refuse_filters(relation: RelationSchema, members: Sequence[Publication]) -> None:
+    """Stop if rows are filtered; a publication without a filter overrides those with one, action by action."""
+    filtered = open_for = 0
+    for publication in members:
+        whole = publication.all_tables or relation.namespace_oid in publication.schemas
+        if relation.oid in publication.filtered and not whole:
+            filtered |= _actions(publication)
+        else:
+            open_for |= _actions(publication)
+    if filtered & ~open_for & ~EMITS_TRUNCATE:
+        raise PluginError(f'row filter on table "{relation.namespace}.{relation.name}" is not supported yet')
+
+
+def _listed(relation: RelationSchema, publication: Publication) -> frozenset[int] | None:
+    """The publication's column list for a relation, None if it has none."""
+    if publication.all_tables:
+        return None
+    return next((frozenset(columns) for oid, columns in publication.column_lists if oid == relation.oid), None)
+
+
+def _with_generated(relation: RelationSchema, members: Sequence[Publication]) -> bool:
+    """Whether stored generated columns are published without a column list (check_and_init_gencol, 18)."""
+    if not any(column.generated for column in relation.columns):
+        return False
+    choices = {publication.generated for publication in members if _listed(relation, publication) is None}
+    if len(choices) > 1:
+        raise PluginError(
+            f"cannot use different values of publish_generated_columns for table "
+            f'"{relation.namespace}.{relation.name}" in different publications'
+        )
+    return choices == {"s"}
+
+
+def _column_list(
+    relation: RelationSchema, members: Sequence[Publication], with_generated: bool, major: int
+) -> frozenset[int] | None:
+    """The one column list that all publications agree on (pgoutput_column_list_init)."""
+    lists = [_listed(relation, publication) for publication in members]
+    if major >= 18:
+        if all(columns is None for columns in lists):
+            return None
+        everything = Published(0, relation, None, with_generated)
+        all_columns = frozenset(column.number for column in relation.columns if everything.publishes(column))
+        lists = [all_columns if columns is None else columns for columns in lists]
+    else:
+        full = _column_count(relation, major)
+        lists = [None if columns is None or len(columns) == full else columns for columns in lists]
+    if any(columns != lists[0] for columns in lists):
+        raise PluginError(
+            f'cannot use different column lists for table "{relation.namespace}.{relation.name}" '
+            f"in different publications"
+        )
+    return lists[0] if lists else None
+
+
+def _column_count(relation: RelationSchema, major: int) -> int:
+    """How many columns a list must have to mean all of them."""
+    if major == 15:
+        return len(relation.columns)
+    return sum(1 for column in relation.columns if not column.is_dropped and not column.generated)

@@ -1,0 +1,220 @@
+"""test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 15 to 18).
+
+What differs between majors: with skip-empty-xacts, 15 and 16 write a logical message without the BEGIN it should have
+brought forth.
+
+Known gap: ``stream-changes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headwater.catalog.relation import Column, RelationSchema
+from headwater.errors import PluginError
+from headwater.plugins._messages import Out
+from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
+from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, PluginContext
+from headwater.plugins.buffer import most_messages, pack, render_all, settled
+from headwater.plugins.options import parse_bool
+from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
+from headwater.plugins.stamps import commit_stamps
+from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+
+FIRST_UNPINNED_OBJECT_ID = 12000
+"""OIDs below are the system catalogs' (access/transam.h); their changes are no logical changes."""
+
+_RAW_TYPES = frozenset({20, 21, 23, 26, 700, 701, 1700})
+_BIT_TYPES = frozenset({1560, 1562})
+_BOOL_TYPE = 16
+
+_ACTIONS = ("INSERT", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True)
+class TestDecodingOptions:
+    """Options as parsed (TestDecodingData).
+
+    Attributes:
+        include_xids: BEGIN and COMMIT show the xid.
+        include_timestamp: COMMIT shows its time.
+        force_binary: the output is declared binary; its bytes are the same.
+        skip_empty_xacts: transactions without a change are left out.
+        only_local: what has an origin is left out.
+        include_rewrites: the new heaps that ALTER TABLE writes are shown.
+        stream_changes: transactions in progress are shown.
+    """
+
+    __test__ = False
+
+    include_xids: bool = True
+    include_timestamp: bool = False
+    force_binary: bool = False
+    skip_empty_xacts: bool = False
+    only_local: bool = False
+    include_rewrites: bool = False
+    stream_changes: bool = False
+
+
+_WITHOUT_VALUE = {
+    "include-xids": True,
+    "include-timestamp": True,
+    "force-binary": None,
+    "skip-empty-xacts": True,
+    "only-local": True,
+    "include-rewrites": None,
+    "stream-changes": None,
+}
+"""What an option without a value means; None: nothing, it is ignored."""
+
+
+def parse_options(options: Sequence[tuple[str, str | None]]) -> TestDecodingOptions:
+    """Read options (pg_decode_startup); a later one overrides an earlier one.
+
+    Raises:
+        PluginError: with the server's message.
+    """
+    result = TestDecodingOptions()
+    for name, value in options:
+        if name not in _WITHOUT_VALUE:
+            raise PluginError(f'option "{name}" = "{"(null)" if value is None else value}" is unknown')
+        parsed = _WITHOUT_VALUE[name] if value is None else parse_bool(value)
+        if parsed is None and value is not None:
+            raise PluginError(f'could not parse value "{value}" for parameter "{name}"')
+        # force-binary 'off' does not take back an earlier 'on'.
+        if parsed is not None and not (name == "force-binary" and not parsed):
+            result = replace(result, **{name.replace("-", "_"): parsed})
+    return result
+
+
+class TestDecoding(OutputPlugin):
+    """test_decoding.
+
+    Attributes:
+        options: as parsed.
+    """
+
+    __test__ = False
+
+    name = "test_decoding"
+    sends_schema = False
+
+    def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
+        """Parse the options.
+
+        Raises:
+            PluginError: an option is wrong or not supported yet.
+        """
+        self.major = context.major
+        self.session = context.session
+        self.options = parse_options(options)
+        if self.options.stream_changes:
+            raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
+        self.is_text = not self.options.force_binary
+        self.skips_empty = self.options.skip_empty_xacts
+        self.messages_count = context.major >= 17
+
+    def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
+        """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
+        if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
+            return 0
+        return 0 if schema.rewrite_of and not self.options.include_rewrites else EMITS_ALL
+
+    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
+        """For a rewrite's new heap, the name that its lines carry (never sent); for others nothing."""
+        if not schema.rewrite_of:
+            return []
+        original = catalog.relation(schema.rewrite_of)
+        if original is None:
+            raise PluginError(f"relation with OID {schema.rewrite_of} does not exist, though it is being rewritten")
+        return [quote_qualified_identifier(schema.namespace, original.name, self.major).encode()]
+
+    def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
+        """``table a, b: TRUNCATE: ...``."""
+        if not schemas:
+            return []
+        names = ", ".join(quote_qualified_identifier(s.namespace, s.name, self.major) for s in schemas)
+        flags = " restart_seqs" * restart_seqs + " cascade" * cascade
+        return [f"table {names}: TRUNCATE:{flags or ' (no-flags)'}".encode()]
+
+    def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
+        """``message: ...``."""
+        head = f"message: transactional: {int(transactional)} prefix: ".encode()
+        return [head + prefix + f", sz: {len(content)} content:".encode() + content]
+
+    def filter_origin(self, origin_id: int) -> bool:
+        """With ``only-local``, all that has an origin."""
+        return self.options.only_local and origin_id != 0
+
+    def render(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Messages:
+        """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        lines = make_lines(schemas, schema_messages, self.major)
+        stamps = self._stamps(transactions)
+        chosen = (self.options.include_xids, self.options.skip_empty_xacts, self.messages_count)
+        options = np.array(chosen, np.int64)
+
+        items, cells = settled(items), settled(cells)
+        transactions, literals = settled(transactions), settled(literals)
+
+        def step(out: Out) -> int:
+            return render_lines(items, cells, transactions, literals, lines, stamps, options, out)
+
+        most = most_messages(items, transactions, literals, np.zeros(len(schemas), np.int64))
+        words = len(lines.text) // max(len(lines.attribute), 1) + 3
+        size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * most
+        return render_all(step, most, size + len(literals.data) + len(stamps.text))
+
+    def _stamps(self, transactions: Transactions) -> Stamps:
+        if not self.options.include_timestamp:
+            return Stamps(np.zeros(len(transactions.xid) + 1, np.int64), np.zeros(0, np.uint8))
+        return commit_stamps(transactions.commit_time, self.session)
+
+
+def make_lines(schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes]], major: int) -> Lines:
+    """The unchanging words of layouts; `names` overrides a layout's name where it is not empty."""
+    heads = [_table_name(schema, name, major) for schema, name in zip(schemas, names, strict=True)]
+    columns = [[column for column in schema.columns if not column.is_dropped] for schema in schemas]
+    live = [column for table in columns for column in table]
+    labels = [_label(column, major) for column in live]
+    head_at, head_text = pack(b"table " + head + f": {action}:".encode() for head in heads for action in _ACTIONS)
+    label_at, label_text = pack(labels)
+    return Lines(
+        head_start=head_at,
+        first=np.cumsum([0] + [len(table) for table in columns], dtype=np.int64),
+        attribute=np.array([column.number - 1 for column in live], np.int32),
+        label_start=label_at + head_at[-1],
+        style=np.array([_style(column) for column in live], np.uint8),
+        text=np.concatenate([head_text, label_text]),
+    )
+
+
+def _table_name(schema: RelationSchema, name: Sequence[bytes], major: int) -> bytes:
+    if name:
+        return name[0]
+    return quote_qualified_identifier(schema.namespace, schema.name, major).encode()
+
+
+def _label(column: Column, major: int) -> bytes:
+    type_name = column.type.display_name if column.type else "-"
+    return f" {quote_identifier(column.name, major)}[{type_name}]:".encode()
+
+
+def _style(column: Column) -> int:
+    """How print_literal quotes values of a column's type; a domain counts as itself."""
+    oid = column.type.oid if column.type else 0
+    if oid in _RAW_TYPES:
+        return RAW
+    if oid in _BIT_TYPES:
+        return BITS
+    return BOOL if oid == _BOOL_TYPE else QUOTED
