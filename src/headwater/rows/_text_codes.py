@@ -12,7 +12,7 @@ NEED_SPACE, CORRUPT, UNKNOWN_LABEL = -1, -2, -3
 # The hot ones first, in the order in which the dispatcher asks for them.
 CODE_NONE = 0
 CODE_INT4 = 1
-CODE_VERBATIM = 2  # text, varchar, bpchar, json, xml-free text: the bytes are the text
+CODE_VERBATIM = 2  # text, varchar, bpchar, json, refcursor: the bytes are the text
 CODE_INT8 = 3
 CODE_NUMERIC = 4
 CODE_TIMESTAMPTZ = 5
@@ -41,13 +41,18 @@ CODE_CIDR = 27
 CODE_MACADDR = 28
 CODE_MACADDR8 = 29
 CODE_POINT = 30
-CODE_INT2VECTOR = 31
-CODE_OIDVECTOR = 32
+CODE_LSEG = 31
+CODE_BOX = 32
+CODE_LINE = 33
+CODE_CIRCLE = 34
+CODE_PATH = 35
+CODE_POLYGON = 36
+CODE_INT2VECTOR = 37
+CODE_OIDVECTOR = 38
 CODE_ARRAY = 40
 
 SET_MAJOR = 0
 SET_BYTEA_ESCAPE = 1
 SET_TZ_CYCLE = 2
-SET_ENCODING = 3
 """Slots of ``TextTables.settings``: server major; 1 if bytea_output is escape; 1 if the time zone's last 400 years of
-transitions repeat for ever; reserved."""
+transitions repeat for ever. The others are 0."""

@@ -36,9 +36,15 @@ _CODES = {
     30: codes.CODE_OIDVECTOR,
     114: codes.CODE_VERBATIM,
     600: codes.CODE_POINT,
+    601: codes.CODE_LSEG,
+    602: codes.CODE_PATH,
+    603: codes.CODE_BOX,
+    604: codes.CODE_POLYGON,
+    628: codes.CODE_LINE,
     650: codes.CODE_CIDR,
     700: codes.CODE_FLOAT4,
     701: codes.CODE_FLOAT8,
+    718: codes.CODE_CIRCLE,
     774: codes.CODE_MACADDR8,
     829: codes.CODE_MACADDR,
     869: codes.CODE_INET,
@@ -166,7 +172,7 @@ def _labels(
     labels: list[tuple[int, bytes]] = []
     for type in types:
         if type is not None and type.labels and type.labels not in ranges:
-            ordered = sorted((oid, label.encode()) for oid, label in type.labels)
+            ordered = sorted((oid, label.encode("utf-8", "surrogateescape")) for oid, label in type.labels)
             ranges[type.labels] = (len(labels), len(labels) + len(ordered))
             labels += ordered
     spans = np.array(

@@ -1,0 +1,93 @@
+"""Kernels for geometric types: lists of points whose coordinates are doubles (PostgreSQL: ``geo_ops.c``)."""
+
+from __future__ import annotations
+
+from headwater.kernels import kernel
+from headwater.rows._text_bytes import Bytes, Int, load_i32
+from headwater.rows._text_codes import (
+    CODE_BOX,
+    CODE_CIRCLE,
+    CODE_LINE,
+    CODE_LSEG,
+    CODE_PATH,
+    CODE_POINT,
+    CORRUPT,
+    NEED_SPACE,
+)
+from headwater.rows._text_float import write_float8
+
+
+@kernel
+def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
+    """`count` doubles with commas between a left and a right bracket."""
+    for i in range(count):
+        if o + 2 > len(out):
+            return NEED_SPACE
+        out[o] = left if i == 0 else 44
+        o = write_float8(src, start + 8 * i, 8, out, o + 1)
+        if o < 0:
+            return o
+    if o + 1 > len(out):
+        return NEED_SPACE
+    out[o] = right
+    return o + 1
+
+
+@kernel
+def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
+    """`count` points as ``(x,y)`` with commas, inside brackets unless these are 0 (path_encode)."""
+    for i in range(count):
+        if o + 2 > len(out):
+            return NEED_SPACE
+        mark = 44 if i > 0 else left
+        if mark != 0:
+            out[o] = mark
+            o += 1
+        o = _write_numbers(src, start + 16 * i, 2, 40, 41, out, o)
+        if o < 0:
+            return o
+    if right == 0:
+        return o
+    if o + 2 > len(out):
+        return NEED_SPACE
+    if count == 0:
+        out[o] = left
+        o += 1
+    out[o] = right
+    return o + 1
+
+
+@kernel
+def _write_circle(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
+    """``<(x,y),r>`` (circle_out)."""
+    if o + 1 > len(out):
+        return NEED_SPACE
+    out[o] = 60
+    o = _write_numbers(src, start, 2, 40, 41, out, o + 1)
+    if o < 0:
+        return o
+    return _write_numbers(src, start + 16, 1, 44, 62, out, o)
+
+
+@kernel
+def write_geometry(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A point, lseg, box, line, circle, path or polygon."""
+    if code == CODE_POINT:
+        return _write_numbers(src, start, 2, 40, 41, out, o) if length == 16 else CORRUPT
+    if code == CODE_LSEG:
+        return _write_points(src, start, 2, 91, 93, out, o) if length == 32 else CORRUPT
+    if code == CODE_BOX:
+        return _write_points(src, start, 2, 0, 0, out, o) if length == 32 else CORRUPT
+    if code == CODE_LINE:
+        return _write_numbers(src, start, 3, 123, 125, out, o) if length == 24 else CORRUPT
+    if code == CODE_CIRCLE:
+        return _write_circle(src, start, out, o) if length == 24 else CORRUPT
+    # path: count, is closed, padding, points; polygon: count, bounding box, points.
+    first = 12 if code == CODE_PATH else 36
+    if length < first:
+        return CORRUPT
+    count = load_i32(src, start)
+    if count < 0 or length != first + 16 * count:
+        return CORRUPT
+    is_open = code == CODE_PATH and load_i32(src, start + 4) == 0
+    return _write_points(src, start + first, count, 91 if is_open else 40, 93 if is_open else 41, out, o)

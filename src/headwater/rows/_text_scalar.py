@@ -1,0 +1,176 @@
+"""The dispatcher from a type code to the kernel that prints one value that is no array.
+
+One chain of tests, the types met most often first. The contract of every kernel is told in ``_text.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.kernels import kernel
+from headwater.rows._text_bytes import (
+    Bytes,
+    Int,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u32,
+    write_bit,
+    write_bytea,
+    write_bytea_escape,
+    write_char,
+    write_name,
+    write_uuid,
+    write_verbatim,
+)
+from headwater.rows._text_codes import (
+    CODE_BIT,
+    CODE_BOOL,
+    CODE_BYTEA,
+    CODE_CHAR,
+    CODE_CIDR,
+    CODE_DATE,
+    CODE_ENUM,
+    CODE_FLOAT4,
+    CODE_FLOAT8,
+    CODE_INET,
+    CODE_INT2,
+    CODE_INT2VECTOR,
+    CODE_INT4,
+    CODE_INT8,
+    CODE_INTERVAL,
+    CODE_JSONB,
+    CODE_MACADDR,
+    CODE_MACADDR8,
+    CODE_NAME,
+    CODE_NUMERIC,
+    CODE_OID,
+    CODE_OIDVECTOR,
+    CODE_PG_LSN,
+    CODE_POINT,
+    CODE_POLYGON,
+    CODE_TID,
+    CODE_TIME,
+    CODE_TIMESTAMP,
+    CODE_TIMESTAMPTZ,
+    CODE_TIMETZ,
+    CODE_UINT8,
+    CODE_UUID,
+    CODE_VERBATIM,
+    CORRUPT,
+    SET_BYTEA_ESCAPE,
+    SET_MAJOR,
+    SET_TZ_CYCLE,
+    UNKNOWN_LABEL,
+)
+from headwater.rows._text_datetime import (
+    write_date,
+    write_interval,
+    write_time,
+    write_timestamp,
+    write_timestamptz,
+    write_timetz,
+)
+from headwater.rows._text_float import write_float4, write_float8
+from headwater.rows._text_geometry import write_geometry
+from headwater.rows._text_json import write_jsonb
+from headwater.rows._text_network import write_inet, write_macaddr, write_pg_lsn, write_tid
+from headwater.rows._text_number import write_bool, write_int, write_numeric, write_uint64
+from headwater.rows._text_vector import write_vector
+from headwater.rows.text_tables import TextTables
+
+
+@kernel
+def _write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -> Int:
+    """An enum's label by its OID (enum_out)."""
+    low, high = tables.enum_lo[column], tables.enum_hi[column]
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(tables.enum_oid[middle]) < oid:
+            low = middle + 1
+        else:
+            high = middle
+    if low >= end or np.int64(tables.enum_oid[low]) != oid:
+        return UNKNOWN_LABEL
+    start = tables.enum_start[low]
+    return write_verbatim(tables.enum_text, start, tables.enum_start[low + 1] - start, out, o)
+
+
+@kernel
+def _rare_text(
+    tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
+) -> Int:
+    """The types that are seldom met, one by one."""
+    if code == CODE_BYTEA:
+        if tables.settings[SET_BYTEA_ESCAPE] != 0:
+            return write_bytea_escape(src, start, length, out, o)
+        return write_bytea(src, start, length, out, o)
+    if code == CODE_ENUM:
+        return _write_label(tables, column, load_u32(src, start), out, o) if length == 4 else CORRUPT
+    if code == CODE_FLOAT4:
+        return write_float4(src, start, length, out, o)
+    if code == CODE_OID:
+        return write_int(load_u32(src, start), out, o) if length == 4 else CORRUPT
+    if code == CODE_NAME:
+        return write_name(src, start, length, out, o)
+    if code == CODE_CHAR:
+        return write_char(src, start, length, out, o)
+    if code == CODE_TIME:
+        return write_time(src, start, length, out, o)
+    if code == CODE_TIMETZ:
+        return write_timetz(src, start, length, out, o)
+    if code == CODE_INTERVAL:
+        return write_interval(src, start, length, tables.settings[SET_MAJOR] >= 17, out, o)
+    if code == CODE_UINT8:
+        return write_uint64(src, start, length, out, o)
+    if code == CODE_BIT:
+        return write_bit(src, start, length, out, o)
+    if code in (CODE_INET, CODE_CIDR):
+        return write_inet(src, start, length, code == CODE_CIDR, out, o)
+    if code in (CODE_MACADDR, CODE_MACADDR8):
+        return write_macaddr(src, start, length, 6 if code == CODE_MACADDR else 8, out, o)
+    if code == CODE_PG_LSN:
+        return write_pg_lsn(src, start, length, out, o)
+    if code == CODE_TID:
+        return write_tid(src, start, length, out, o)
+    if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):
+        return write_vector(2 if code == CODE_INT2VECTOR else 4, src, start, length, out, o)
+    if CODE_POINT <= code <= CODE_POLYGON:
+        return write_geometry(code, src, start, length, out, o)
+    return CORRUPT
+
+
+@kernel
+def scalar_text(
+    tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
+) -> Int:
+    """Text of one value that is not an array; `column` only serves enum labels."""
+    if code == CODE_INT4:
+        return write_int(load_i32(src, start), out, o) if length == 4 else CORRUPT
+    if code == CODE_VERBATIM:
+        return write_verbatim(src, start, length, out, o)
+    if code == CODE_INT8:
+        return write_int(load_i64(src, start), out, o) if length == 8 else CORRUPT
+    if code == CODE_NUMERIC:
+        return write_numeric(src, start, length, out, o)
+    if code == CODE_TIMESTAMPTZ:
+        if length != 8:
+            return CORRUPT
+        cycle = tables.settings[SET_TZ_CYCLE] != 0
+        return write_timestamptz(tables.tz_at, tables.tz_offset, cycle, load_i64(src, start), out, o)
+    if code == CODE_TIMESTAMP:
+        return write_timestamp(load_i64(src, start), out, o) if length == 8 else CORRUPT
+    if code == CODE_BOOL:
+        return write_bool(src, start, length, out, o)
+    if code == CODE_DATE:
+        return write_date(src, start, length, out, o)
+    if code == CODE_INT2:
+        return write_int(load_i16(src, start), out, o) if length == 2 else CORRUPT
+    if code == CODE_FLOAT8:
+        return write_float8(src, start, length, out, o)
+    if code == CODE_UUID:
+        return write_uuid(src, start, length, out, o)
+    if code == CODE_JSONB:
+        return write_jsonb(src, start, length, out, o)
+    return _rare_text(tables, column, code, src, start, length, out, o)
