@@ -1,0 +1,42 @@
+"""Payload of the LOGICALMSG resource manager: ``pg_logical_emit_message`` (PostgreSQL: ``replication/message.h``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.rmgr.payload import Payload
+
+MESSAGE = 0x00
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalMessage:
+    """``xl_logical_message``.
+
+    Attributes:
+        database: OID it was emitted in.
+        transactional: it belongs to its transaction; else it stands alone.
+        prefix: as bytes in the server's encoding, without the NUL.
+        content: any bytes.
+    """
+
+    database: int
+    transactional: bool
+    prefix: bytes
+    content: bytes
+
+
+def parse_message(main_data: bytes, lsn: int) -> LogicalMessage:
+    """Read MESSAGE.
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(main_data, "logical MESSAGE", lsn)
+    database, transactional = p.u32(), p.flag()
+    p.align(8)
+    prefix_size, content_size = p.u64(), p.u64()
+    prefix = p.take(prefix_size)
+    if not prefix.endswith(b"\0"):
+        raise p.error("its prefix has no end")
+    return LogicalMessage(database, transactional, prefix.split(b"\0", 1)[0], p.take(content_size))

@@ -1,0 +1,110 @@
+"""A cursor over a record's payload: little-endian fields, each read checked against the end."""
+
+from __future__ import annotations
+
+import struct
+
+from headwater.errors import RecordError
+
+_U8, _U16, _U32, _I32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
+_U64, _I64 = struct.Struct("<Q"), struct.Struct("<q")
+
+
+class Payload:
+    """Reads fields one after another.
+
+    Args:
+        data: the payload.
+        what: the record's kind, for errors.
+        lsn: of the record, for errors.
+
+    Every method raises RecordError when the field would run over the end.
+    """
+
+    __slots__ = ("_lsn", "_what", "at", "data")
+
+    def __init__(self, data: bytes, what: str, lsn: int) -> None:
+        self.data = data
+        self.at = 0
+        self._what = what
+        self._lsn = lsn
+
+    def u8(self) -> int:
+        """One byte."""
+        return self._number(_U8)
+
+    def u16(self) -> int:
+        """Unsigned, two bytes."""
+        return self._number(_U16)
+
+    def u32(self) -> int:
+        """Unsigned, four bytes."""
+        return self._number(_U32)
+
+    def i32(self) -> int:
+        """Signed, four bytes."""
+        return self._number(_I32)
+
+    def u64(self) -> int:
+        """Unsigned, eight bytes."""
+        return self._number(_U64)
+
+    def i64(self) -> int:
+        """Signed, eight bytes."""
+        return self._number(_I64)
+
+    def flag(self) -> bool:
+        """A C bool."""
+        return self._number(_U8) != 0
+
+    def take(self, length: int) -> bytes:
+        """So many bytes."""
+        self._need(length)
+        taken = self.data[self.at : self.at + length]
+        self.at += length
+        return taken
+
+    def u32s(self, count: int) -> tuple[int, ...]:
+        """An array of unsigned four-byte numbers."""
+        return struct.unpack(f"<{count}I", self.take(4 * count)) if self._count(count) else ()
+
+    def locators(self, count: int) -> tuple[tuple[int, int, int], ...]:
+        """An array of RelFileLocator: (tablespace, database, file number)."""
+        flat = self.u32s(3 * count)
+        return tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
+
+    def items(self, count: int, size: int) -> bytes:
+        """An array of `count` structures of `size` bytes."""
+        return self.take(count * size) if self._count(count) else b""
+
+    def cstring(self) -> bytes:
+        """Bytes up to a NUL, which is skipped."""
+        end = self.data.find(b"\0", self.at)
+        if end < 0:
+            raise self.error("a string has no end")
+        taken = self.data[self.at : end]
+        self.at = end + 1
+        return taken
+
+    def align(self, boundary: int) -> None:
+        """Skip to a multiple of `boundary`; may go past the end if nothing is read there."""
+        self.at += -self.at % boundary
+
+    def error(self, what: str) -> RecordError:
+        """The error to raise when the payload makes no sense."""
+        return RecordError(f"malformed {self._what} record: {what}", lsn=self._lsn)
+
+    def _number(self, layout: struct.Struct) -> int:
+        self._need(layout.size)
+        value: int = layout.unpack_from(self.data, self.at)[0]
+        self.at += layout.size
+        return value
+
+    def _count(self, count: int) -> int:
+        if count < 0:
+            raise self.error(f"negative count {count}")
+        return count
+
+    def _need(self, length: int) -> None:
+        if length < 0 or self.at + length > len(self.data):
+            raise self.error(f"found {len(self.data)} bytes, expected at least {self.at + length}")

@@ -1,0 +1,37 @@
+"""Payloads of the REPLORIGIN resource manager (PostgreSQL: ``replication/origin.h``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.rmgr.payload import Payload
+
+SET, DROP = 0x00, 0x10
+
+
+@dataclass(frozen=True, slots=True)
+class OriginSet:
+    """``xl_replorigin_set``: progress of a replication origin was set by hand."""
+
+    remote_lsn: int
+    origin: int
+    force: bool
+
+
+def parse_set(main_data: bytes, lsn: int) -> OriginSet:
+    """Read SET.
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(main_data, "replication origin SET", lsn)
+    return OriginSet(p.u64(), p.u16(), p.flag())
+
+
+def parse_drop(main_data: bytes, lsn: int) -> int:
+    """Read DROP: the origin's id.
+
+    Raises:
+        RecordError: malformed.
+    """
+    return Payload(main_data, "replication origin DROP", lsn).u16()

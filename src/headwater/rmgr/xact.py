@@ -1,0 +1,227 @@
+"""Payloads of the XACT resource manager: how transactions end (PostgreSQL: ``access/xact.h``, ``xactdesc.c``).
+
+In: a record's main data. Out: one dataclass per record. Optional parts follow each other in a fixed order, as the bits
+of ``xinfo`` say; the parsers mirror ParseCommitRecord, ParseAbortRecord and ParsePrepareRecord.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
+from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
+
+COMMIT, PREPARE, ABORT, COMMIT_PREPARED, ABORT_PREPARED, ASSIGNMENT, INVALIDATIONS = range(0x00, 0x70, 0x10)
+OPMASK, HAS_INFO = 0x70, 0x80
+"""The operation, and that ``xinfo`` follows, in a record's info."""
+
+HAS_DBINFO, HAS_SUBXACTS, HAS_RELFILELOCATORS, HAS_INVALS = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+HAS_TWOPHASE, HAS_ORIGIN, HAS_AE_LOCKS, HAS_GID, HAS_DROPPED_STATS = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
+"""Bits of ``xinfo``."""
+
+GIDSIZE = 200
+TWOPHASE_MAGIC = 0x57F94534
+
+Locator = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """COMMIT, ABORT, COMMIT PREPARED or ABORT PREPARED.
+
+    Attributes:
+        xid: the transaction that ended: the prepared one's, or ``xl_xid``.
+        is_commit: it committed.
+        is_prepared: it had been prepared.
+        time: microseconds since 2000-01-01.
+        xinfo: bits above.
+        database: OID, 0 if the record does not say.
+        tablespace: the database's, 0 likewise.
+        subxacts: subtransactions that ended with it.
+        relations: files to delete.
+        dropped_stats: number of statistics entries to drop.
+        invalidations: messages to other sessions; commits only.
+        gid: name of a prepared transaction, as bytes.
+        origin_lsn: position at the origin, 0 none.
+        origin_time: commit time at the origin, 0 none.
+    """
+
+    xid: int
+    is_commit: bool
+    is_prepared: bool
+    time: int
+    xinfo: int = 0
+    database: int = 0
+    tablespace: int = 0
+    subxacts: tuple[int, ...] = ()
+    relations: tuple[Locator, ...] = ()
+    dropped_stats: int = 0
+    invalidations: tuple[Invalidation, ...] = ()
+    gid: bytes = b""
+    origin_lsn: int = 0
+    origin_time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """PREPARE TRANSACTION (``xl_xact_prepare``); fields as in :class:`TransactionEnd`.
+
+    Attributes:
+        xid: the prepared transaction.
+        database: OID.
+        time: microseconds since 2000-01-01.
+        owner: OID of the role.
+        subxacts: its subtransactions.
+        commit_relations: files to delete if it commits.
+        abort_relations: files to delete if it aborts.
+        invalidations: messages to send if it commits.
+        gid: its name.
+        origin_lsn: position at the origin, 0 none.
+        origin_time: prepare time at the origin, 0 none.
+    """
+
+    xid: int
+    database: int
+    time: int
+    owner: int
+    subxacts: tuple[int, ...]
+    commit_relations: tuple[Locator, ...]
+    abort_relations: tuple[Locator, ...]
+    invalidations: tuple[Invalidation, ...]
+    gid: bytes
+    origin_lsn: int
+    origin_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """ASSIGNMENT: 64 subtransactions of ``toplevel_xid``, logged for hot standby."""
+
+    toplevel_xid: int
+    subxacts: tuple[int, ...]
+
+
+def parse_end(record: Record, major: int) -> TransactionEnd:
+    """Read COMMIT, ABORT, COMMIT PREPARED or ABORT PREPARED.
+
+    Args:
+        record: one of these.
+        major: PostgreSQL's major version.
+
+    Raises:
+        RecordError: malformed, or another kind of record.
+    """
+    operation = record.info & OPMASK
+    p = Payload(record.main_data, "transaction end", record.lsn)
+    if operation not in (COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED):
+        raise p.error(f"found operation {operation:#04x}, expected a commit or an abort")
+    is_commit = operation in (COMMIT, COMMIT_PREPARED)
+    time = p.i64()
+    xinfo = p.u32() if record.info & HAS_INFO else 0
+    database, tablespace = (p.u32(), p.u32()) if xinfo & HAS_DBINFO else (0, 0)
+    subxacts = p.u32s(p.i32()) if xinfo & HAS_SUBXACTS else ()
+    relations = p.locators(p.i32()) if xinfo & HAS_RELFILELOCATORS else ()
+    dropped_stats = _dropped_stats(p, major) if xinfo & HAS_DROPPED_STATS else 0
+    invals = p.items(p.i32(), MESSAGE_SIZE) if is_commit and xinfo & HAS_INVALS else b""
+    xid, gid = (p.u32(), _gid(p, xinfo)) if xinfo & HAS_TWOPHASE else (0, b"")
+    origin_lsn, origin_time = (p.u64(), p.i64()) if xinfo & HAS_ORIGIN else (0, 0)
+    return TransactionEnd(
+        xid=xid or record.xid,
+        is_commit=is_commit,
+        is_prepared=operation in (COMMIT_PREPARED, ABORT_PREPARED),
+        time=time,
+        xinfo=xinfo,
+        database=database,
+        tablespace=tablespace,
+        subxacts=subxacts,
+        relations=relations,
+        dropped_stats=dropped_stats,
+        invalidations=parse_invalidations(invals, record.lsn, major),
+        gid=gid,
+        origin_lsn=origin_lsn,
+        origin_time=origin_time,
+    )
+
+
+def _dropped_stats(p: Payload, major: int) -> int:
+    """Skip the dropped statistics (15 to 17: kind, database, object; 18: a 64-bit object); their number."""
+    count = p.i32()
+    p.items(count, _stats_size(major))
+    return count
+
+
+def _stats_size(major: int) -> int:
+    return 16 if major >= 18 else 12
+
+
+def _gid(p: Payload, xinfo: int) -> bytes:
+    if not xinfo & HAS_GID:
+        return b""
+    gid = p.cstring()
+    if len(gid) >= GIDSIZE:
+        raise p.error(f"transaction name has {len(gid)} bytes, expected less than {GIDSIZE}")
+    return gid
+
+
+def parse_prepare(main_data: bytes, lsn: int, major: int) -> Prepare:
+    """Read PREPARE; the state of other resource managers behind the messages is left alone.
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(main_data, "PREPARE", lsn)
+    magic, _ = p.u32(), p.u32()
+    if magic != TWOPHASE_MAGIC:
+        raise p.error(f"magic number {magic:08X}, expected {TWOPHASE_MAGIC:08X}")
+    xid, database, time, owner = p.u32(), p.u32(), p.i64(), p.u32()
+    n_sub, n_commit, n_abort = p.i32(), p.i32(), p.i32()
+    n_commit_stats, n_abort_stats, n_invals = p.i32(), p.i32(), p.i32()
+    p.flag()
+    p.align(2)
+    gid_length, origin_lsn, origin_time = p.u16(), p.u64(), p.i64()
+    gid = _aligned(p, gid_length, 1)
+    subxacts = _aligned(p, n_sub, 4)
+    commit_relations, abort_relations = _aligned(p, n_commit, 12), _aligned(p, n_abort, 12)
+    _aligned(p, n_commit_stats, _stats_size(major))
+    _aligned(p, n_abort_stats, _stats_size(major))
+    invals = _aligned(p, n_invals, MESSAGE_SIZE)
+    return Prepare(
+        xid=xid,
+        database=database,
+        time=time,
+        owner=owner,
+        subxacts=Payload(subxacts, "PREPARE", lsn).u32s(n_sub),
+        commit_relations=Payload(commit_relations, "PREPARE", lsn).locators(n_commit),
+        abort_relations=Payload(abort_relations, "PREPARE", lsn).locators(n_abort),
+        invalidations=parse_invalidations(invals, lsn, major),
+        gid=gid.split(b"\0", 1)[0],
+        origin_lsn=origin_lsn,
+        origin_time=origin_time,
+    )
+
+
+def _aligned(p: Payload, count: int, size: int) -> bytes:
+    """An array that begins MAXALIGNed."""
+    p.align(8)
+    return p.items(count, size)
+
+
+def parse_assignment(main_data: bytes, lsn: int) -> Assignment:
+    """Read ASSIGNMENT.
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(main_data, "ASSIGNMENT", lsn)
+    return Assignment(p.u32(), p.u32s(p.i32()))
+
+
+def parse_invalidation_record(main_data: bytes, lsn: int, major: int) -> tuple[Invalidation, ...]:
+    """Read XACT INVALIDATION: the messages of one command of a transaction, or of a change without a transaction.
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(main_data, "INVALIDATION", lsn)
+    return parse_invalidations(p.items(p.i32(), MESSAGE_SIZE), lsn, major)
