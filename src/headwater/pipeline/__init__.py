@@ -1,3 +1,12 @@
-"""."""
+"""The five steps on Spark: index, assemble, plan, decode, deliver.
+
+In: a decode request. Out: messages or change rows, in files of the tasks' own or as DataFrames. This is the room that
+knows Spark, files and all rooms before it; it must not know PostgreSQL's formats.
+"""
 
 from __future__ import annotations
+
+from headwater.pipeline.decode import DecodeResult, decode
+from headwater.pipeline.request import DecodeRequest
+
+__all__ = ["DecodeRequest", "DecodeResult", "decode"]

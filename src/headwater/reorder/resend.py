@@ -12,11 +12,14 @@ Known gap: a transaction that receives more than 8 MB of distributed invalidatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headwater.reorder.transactions import CommittedTransactions, lookup, toplevel_of
+from headwater.rmgr.index import Rows
 
 Int64s = NDArray[np.int64]
 
@@ -77,3 +80,75 @@ def _place(unit: Int64s, lsn: Int64s, low: int, high: int, forget: Forget) -> in
     left = low + int(np.searchsorted(unit[low:high], forget.unit, "left"))
     right = low + int(np.searchsorted(unit[low:high], forget.unit, "right"))
     return left + int(np.searchsorted(lsn[left:right], forget.lsn, "left"))
+
+
+@dataclass(frozen=True)
+class ForgetPlaces:
+    """Finds where schemas are forgotten, from the invalidation records of an index.
+
+    Attributes:
+        rows: the index.
+        txns: its committed transactions.
+        unit_txn: int64[u] the transaction of each unit, -1 for bare messages.
+        unit_of: int64[t] the unit of each transaction, -1 if it is not output.
+        unit_lsn: int64[u] ascending: where each unit was triggered (its commit record).
+    """
+
+    rows: Rows
+    txns: CommittedTransactions
+    unit_txn: Int64s
+    unit_of: Int64s
+    unit_lsn: Int64s
+
+    def forgets(self, forgotten: Callable[[bytes, int], set[int]]) -> Iterator[Forget]:
+        """All places, in no order.
+
+        Args:
+            forgotten: which relations (0: all) a group of 16-byte invalidation messages at an LSN concerns.
+        """
+        r = self.rows
+        toplevel = self._toplevel()
+        member = self.txns.txn_of(r.inval_xid)
+        received: dict[int, set[int]] = {}
+        for i in range(len(r.inval_lsn)):
+            lsn = int(r.inval_lsn[i])
+            relations = forgotten(r.inval_data[16 * r.inval_at[i] : 16 * r.inval_at[i + 1]].tobytes(), lsn)
+            if r.inval_xid[i] == 0:
+                yield from _all(self._unit_after(lsn), AT_START, relations)
+            elif toplevel[i] >= 0:
+                received.setdefault(int(toplevel[i]), set()).update(relations)
+                if member[i] >= 0 and self.unit_of[member[i]] >= 0:
+                    yield from _all(int(self.unit_of[member[i]]), lsn, relations)
+        yield from self._after_own_commit(received)
+        yield from self._distributed(received)
+
+    def _toplevel(self) -> Int64s:
+        """The committed transaction whose toplevel xid each invalidation record belongs to, -1 if none."""
+        order = np.argsort(self.txns.xid, kind="stable")
+        return lookup(self.txns.xid[order], order, toplevel_of(self.rows)(self.rows.inval_xid))
+
+    def _unit_after(self, lsn: int) -> int:
+        return int(np.searchsorted(self.unit_lsn, lsn, "right"))
+
+    def _after_own_commit(self, received: dict[int, set[int]]) -> Iterator[Forget]:
+        for txn, relations in received.items():
+            if self.unit_of[txn] >= 0:
+                yield from _all(int(self.unit_of[txn]), AT_END, relations)
+            else:
+                yield from _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, relations)
+
+    def _distributed(self, received: dict[int, set[int]]) -> Iterator[Forget]:
+        """What transactions receive from those that commit while they run (SnapBuildDistributeSnapshotAndInval)."""
+        givers = sorted(txn for txn, relations in received.items() if relations)
+        commits = self.txns.commit_lsn[np.array(givers, np.int64)]
+        units = np.flatnonzero(self.unit_txn >= 0)
+        first = np.searchsorted(commits, self.txns.base_lsn[self.unit_txn[units]], "right")
+        last = np.searchsorted(commits, self.unit_lsn[units], "left")
+        for at in np.flatnonzero(first < last):
+            for giver in givers[first[at] : last[at]]:
+                yield from _all(int(units[at]), int(self.txns.commit_lsn[giver]), received[giver])
+                yield from _all(int(units[at]), AT_END, received[giver])
+
+
+def _all(unit: int, lsn: int, relations: Iterable[int]) -> Iterator[Forget]:
+    return (Forget(unit, lsn, relation) for relation in relations)

@@ -30,7 +30,8 @@ WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
 
-Wants = Callable[[RelationSchema, HistoricCatalog], int]
+Describe = Callable[[RelationSchema, HistoricCatalog], tuple[int, tuple[bytes, ...]]]
+"""Which changes of a relation the plugin wants, and its schema messages, as of a view."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,13 @@ class Resolution:
         schema: the relation.
         wants: bits of WANT_*; 0 for a TOAST relation.
         is_toast: its rows are chunks.
+        messages: what the plugin sends to announce it.
     """
 
     schema: RelationSchema
     wants: int
     is_toast: bool = False
+    messages: tuple[bytes, ...] = ()
 
 
 @dataclass
@@ -55,13 +58,13 @@ class Resolver:
     Attributes:
         history: the rolled-forward catalog and the commands.
         txns: the committed transactions.
-        wants: the plugin's question.
+        describe: asks the plugin.
         resolutions: all distinct answers, numbered by first use.
     """
 
     history: History
     txns: CommittedTransactions
-    wants: Wants
+    describe: Describe
     resolutions: list[Resolution] = field(default_factory=list)
     _numbers: dict[Resolution, int] = field(default_factory=dict)
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -110,11 +113,11 @@ class Resolver:
             return -1
         is_toast = schema.kind == "t"
         try:
-            wants = 0 if is_toast else self.wants(schema, catalog)
+            wants, messages = (0, ()) if is_toast else self.describe(schema, catalog)
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
-        return self._numbered(Resolution(schema, wants, is_toast))
+        return self._numbered(Resolution(schema, wants, is_toast, messages))
 
     def _numbered(self, resolution: Resolution) -> int:
         number = self._numbers.setdefault(resolution, len(self.resolutions))

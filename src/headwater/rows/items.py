@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-INSERT, UPDATE, DELETE, LITERAL, TOAST = 1, 2, 3, 4, 10
-"""Kinds of items. Plugins skip kinds from :data:`TOAST` on."""
+INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
+"""Kinds of items. Plugins skip kinds from :data:`TOAST` on; a SKIPPED change only drops pending chunks, a PARKED one is
+a speculative insert that was not confirmed (yet): neither is rendered."""
 
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
 """Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""

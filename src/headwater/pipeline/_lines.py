@@ -1,0 +1,77 @@
+"""Kernel: messages into lines of text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.kernels import inline_kernel, kernel
+
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_HEX_UPPER = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+LSN_AND_XID = 17 + 1 + 20 + 1
+"""Upper bound of the bytes of ``LSN<TAB>XID<TAB>``."""
+
+
+@inline_kernel
+def _put_hex(out, o, value):  # type: ignore[no-untyped-def]
+    shift = 28
+    while shift > 0 and value >> shift == 0:
+        shift -= 4
+    while shift >= 0:
+        out[o] = _HEX_UPPER[(value >> shift) & 15]
+        o += 1
+        shift -= 4
+    return o
+
+
+@inline_kernel
+def _put_decimal(out, o, value):  # type: ignore[no-untyped-def]
+    digits = 1
+    rest = value // 10
+    while rest > 0:
+        digits += 1
+        rest //= 10
+    for k in range(digits):
+        out[o + digits - 1 - k] = 48 + value % 10
+        value //= 10
+    return o + digits
+
+
+@kernel
+def join_lines(lsn, xid, offsets, data, with_lsn, as_hex, out):  # type: ignore[no-untyped-def]
+    """Write one line per message.
+
+    Args:
+        lsn, xid: int64[k]; offsets: int64[k+1]; data: uint8[].
+        with_lsn: each line starts with ``LSN<TAB>XID<TAB>``.
+        as_hex: data is binary and printed as ``\\x...``.
+        out: uint8[] long enough: k * (LSN_AND_XID + 3) + twice the data.
+
+    Returns:
+        bytes written.
+    """
+    o = 0
+    for i in range(len(lsn)):
+        if with_lsn:
+            o = _put_hex(out, o, lsn[i] >> 32)
+            out[o] = 47
+            o = _put_hex(out, o + 1, lsn[i] & 0xFFFFFFFF)
+            out[o] = 9
+            o = _put_decimal(out, o + 1, xid[i])
+            out[o] = 9
+            o += 1
+        if as_hex:
+            out[o] = 92
+            out[o + 1] = 120
+            o += 2
+            for j in range(offsets[i], offsets[i + 1]):
+                out[o] = _HEX[data[j] >> 4]
+                out[o + 1] = _HEX[data[j] & 15]
+                o += 2
+        else:
+            for j in range(offsets[i], offsets[i + 1]):
+                out[o] = data[j]
+                o += 1
+        out[o] = 10
+        o += 1
+    return o

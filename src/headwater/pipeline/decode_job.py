@@ -1,0 +1,101 @@
+"""Step 4: one slice decoded into messages.
+
+A task reads only the stretches of WAL its slice names, keeps only the planned transactions, and renders them. It needs
+nothing but the slice, the WAL directory and the plugin, all of which pickle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import HeadwaterError
+from headwater.plugins.api import OutputPlugin
+from headwater.reorder.plan import Slice
+from headwater.rows.collect import SliceChanges, collect
+from headwater.rows.items import Cells, Messages
+from headwater.rows.layout import compile_layouts
+from headwater.rows.render import render
+from headwater.rows.session import SessionSettings
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import Frames, read_frames
+
+
+@dataclass(frozen=True)
+class DecodedSlice:
+    """A slice's changes with their text, before a plugin makes messages of them."""
+
+    changes: SliceChanges
+    cells: Cells
+
+
+@dataclass(frozen=True)
+class SliceDecoder:
+    """Decodes slices; pickles, runs once per slice on any worker that sees the WAL directory.
+
+    Attributes:
+        directory: the WAL.
+        plugin: the output plugin.
+        session: settings that values are printed under.
+    """
+
+    directory: WalDirectory
+    plugin: OutputPlugin
+    session: SessionSettings
+
+    def cells(self, plan: Slice) -> DecodedSlice:
+        """Read, collect and render the rows of a slice.
+
+        Raises:
+            HeadwaterError: a record, a tuple or a type stands in the way.
+        """
+        frames = _read(self.directory, plan)
+        changes = collect(plan, frames, self.plugin.filter_origin(1))
+        layouts = compile_layouts([use.schema for use in changes.relations], self.session)
+        return DecodedSlice(changes, render(frames.data, changes.items, layouts))
+
+    def messages(self, plan: Slice) -> Messages:
+        """The plugin's messages of a slice.
+
+        Raises:
+            HeadwaterError: as :meth:`cells`, or the plugin refuses.
+        """
+        decoded = self.cells(plan)
+        changes = decoded.changes
+        return self.plugin.render(
+            changes.items,
+            decoded.cells,
+            changes.transactions,
+            changes.literals,
+            [use.schema for use in changes.relations],
+            [use.messages for use in changes.relations],
+        )
+
+
+def _read(directory: WalDirectory, plan: Slice) -> Frames:
+    """The records of a slice's ranges in one table."""
+    parts = [read_frames(directory, lo, hi, check=False) for lo, hi in plan.ranges]
+    if len(parts) == 1:
+        return parts[0]
+    data, bases, base = [np.empty(0, np.uint8)], [], 0
+    for part in parts:
+        padding = -len(part.data) % 8
+        data += [part.data, np.zeros(padding, np.uint8)]
+        bases.append(base)
+        base += len(part.data) + padding
+    empty = [np.empty(0, np.int64)]
+    return Frames(
+        np.concatenate(data),
+        np.concatenate([*empty, *(p.positions + b for p, b in zip(parts, bases, strict=True))]),
+        np.concatenate([*empty, *(p.lsns for p in parts)]),
+        np.concatenate([*empty, *(p.end_lsns for p in parts)]),
+        None,
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error that a task met, carried back as a value so that its type survives."""
+
+    error: HeadwaterError

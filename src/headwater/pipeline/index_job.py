@@ -1,0 +1,71 @@
+"""Step 1: the index of a window, one task per run of segments.
+
+Tasks run anywhere that sees the WAL directory; each returns a pickled :class:`WalIndex`, small beside its WAL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
+
+RUN_BYTES = 64 << 20
+"""Upper bound of the WAL bytes of one index task."""
+
+
+@dataclass(frozen=True)
+class IndexTask:
+    """One run: the records that start in ``[lo, hi)``. Pickles; runs once per window."""
+
+    directory: WalDirectory
+    lo: int
+    hi: int
+    request: Request
+
+    def run(self) -> WalIndex:
+        """Frame, verify and index the run.
+
+        Raises:
+            WalError: a segment, page or record is not what it should be.
+        """
+        frames = read_frames(self.directory, self.lo, self.hi)
+        return build_index(frames, self.lo, self.hi, self.request)
+
+
+def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Request, parallel: int) -> list[IndexTask]:
+    """Cut a window into runs of whole segments.
+
+    Args:
+        directory: the WAL.
+        lo: LSN of the first record.
+        end: LSN where the window ends, None for the end of the log.
+        request: what to look for.
+        parallel: tasks that can run at once.
+
+    Returns:
+        at least one task.
+    """
+    last = directory.segments[-1].start_lsn + directory.segment_size
+    hi = last if end is None else min(last, max(end + 40, lo + 1))
+    return [IndexTask(directory, a, b, request) for a, b in _runs(lo, hi, directory.segment_size, parallel)]
+
+
+def _runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[int, int]]:
+    segments = -(-(hi - lo) // segment_size)
+    per_run = max(1, min(RUN_BYTES // segment_size, -(-segments // parallel)))
+    at = lo
+    while at < hi:
+        cut = min(hi, (at // segment_size + per_run) * segment_size)
+        yield at, cut
+        at = cut
+
+
+def index_in_threads(tasks: list[IndexTask], threads: int) -> list[WalIndex]:
+    """Run the tasks in this process, for readers that have no Spark context (the data source's planner)."""
+    with ThreadPoolExecutor(threads) as pool:
+        run: Callable[[IndexTask], WalIndex] = IndexTask.run
+        return list(pool.map(run, tasks))

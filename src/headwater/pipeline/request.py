@@ -1,0 +1,107 @@
+"""What a user asks to be decoded, checked and opened before any Spark job runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store import CatalogStore
+from headwater.errors import CatalogError, SegmentError
+from headwater.pg.lsn import Lsn
+from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
+from headwater.rmgr.index import Locator
+from headwater.rows.session import SessionSettings
+from headwater.wal.directory import WalDirectory
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """A window of WAL, and what to make of it.
+
+    Attributes:
+        wal: directory of WAL segments.
+        catalog: data directory or base backup.
+        database: name of the database, None for the only one that is no template (or ``postgres``).
+        plugin: name of the output plugin.
+        options: its options, (name, value).
+        start: transactions whose commit record starts before this LSN are left out.
+        end: stop as the server does with ``upto_lsn``.
+        settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ...
+        binary: whether the reader takes binary data; None: whatever the plugin writes.
+    """
+
+    wal: str
+    catalog: str
+    database: str | None = None
+    plugin: str = "test_decoding"
+    options: tuple[tuple[str, str | None], ...] = ()
+    start: int | None = None
+    end: int | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class OpenRequest:
+    """A request whose files have been opened and found to fit.
+
+    Attributes:
+        request: what was asked.
+        directory: the WAL.
+        store: the catalog at its own LSN.
+        plugin: the plugin, its options checked.
+        session: the settings.
+    """
+
+    request: DecodeRequest
+    directory: WalDirectory
+    store: CatalogStore
+    plugin: OutputPlugin
+    session: SessionSettings
+
+
+def open_request(request: DecodeRequest, extra_locators: frozenset[Locator] = frozenset()) -> OpenRequest:
+    """Open a request's files and check that they belong together.
+
+    Args:
+        request: the request.
+        extra_locators: more files to follow as catalogs (a catalog was rewritten inside the window).
+
+    Raises:
+        PluginError: unknown plugin, or an option it refuses.
+        CatalogError: not a data directory, an unknown database, or a catalog from after the WAL.
+        SegmentError: segments are missing, damaged or of another server.
+    """
+    plugin_class = load_plugin(request.plugin)
+    session = SessionSettings.from_settings(dict(request.settings))
+    store = open_catalog(request.catalog, request.database, extra_locators)
+    plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
+    directory = WalDirectory.scan(request.wal)
+    check_fit(directory, store, request)
+    return OpenRequest(request, directory, store, plugin, session)
+
+
+def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether WAL and catalog are of one server, and the WAL covers the catalog's LSN.
+
+    Raises:
+        SegmentError: another version or system identifier, or the WAL begins later than the catalog.
+        CatalogError: the catalog is newer than the WAL.
+    """
+    if directory.major != store.major:
+        raise SegmentError(
+            f"the WAL is of PostgreSQL {directory.major}, the catalog of {store.major}", file=request.wal
+        )
+    if directory.system_identifier != store.system_identifier:
+        raise SegmentError(
+            f"the WAL is of system {directory.system_identifier}, expected {store.system_identifier}",
+            file=request.wal,
+            hint=f"give the WAL of the server that {request.catalog} was taken from",
+        )
+    last = directory.segments[-1].start_lsn + directory.segment_size
+    if store.start_lsn >= last:
+        raise CatalogError(
+            f"the catalog is of {Lsn(store.start_lsn)}, newer than the WAL, which ends before {Lsn(last)}",
+            file=request.catalog,
+            hint="give a base backup from before the WAL, or later WAL",
+        )
+    directory.covering(store.start_lsn, store.start_lsn + 1)

@@ -1,0 +1,140 @@
+"""The Spark session Headwater runs in, and how it runs tasks.
+
+Workers run the driver's interpreter and are forked from a daemon that has loaded the kernels already
+(:mod:`headwater.pipeline.worker_daemon`), so that a task starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from headwater.errors import HeadwaterError
+from headwater.pipeline.decode_job import Failure
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Progress = Callable[[str, int, int], None]
+"""Called with a step's name, tasks done and tasks in all."""
+
+POLL_SECONDS = 0.1
+
+
+def spark_session(master: str | None = None) -> SparkSession:
+    """The active session, or a new one set up for Headwater.
+
+    Args:
+        master: as for spark-submit; None for ``local[*]``, or what spark-submit says.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    builder = SparkSession.builder.appName("headwater")
+    for name, value in _CONFIG.items():
+        builder = builder.config(name, value)
+    if master is not None or "MASTER" not in os.environ:
+        builder = builder.master(master or "local[*]")
+    return builder.getOrCreate()
+
+
+_CONFIG = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.maxResultSize": "0",
+}
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Start the Python workers, so that the first job does not pay for it."""
+    context = spark.sparkContext
+    parallel = context.defaultParallelism
+    context.parallelize(range(parallel), parallel).map(_load_kernels).collect()
+
+
+def _load_kernels(_: int) -> int:
+    from headwater.pipeline import worker_daemon
+
+    return worker_daemon.preload()
+
+
+def run_tasks(
+    context: SparkContext, name: str, function: Callable[[T], R], tasks: Sequence[T], progress: Progress | None
+) -> list[R]:
+    """Run one Spark task per element.
+
+    Args:
+        context: the Spark context.
+        name: the step's name, for progress.
+        function: must pickle; a HeadwaterError it raises is raised here, the first in task order.
+        tasks: must pickle.
+        progress: called now and then from another thread, or None.
+
+    Returns:
+        the results in the order of the tasks.
+
+    Raises:
+        HeadwaterError: what a task raised.
+    """
+    if not tasks:
+        return []
+
+    def attempt(task: T) -> R | Failure:
+        try:
+            return function(task)
+        except HeadwaterError as error:
+            return Failure(error)
+
+    with _Watch(context, name, len(tasks), progress):
+        results = context.parallelize(tasks, len(tasks)).map(attempt).collect()
+    for result in results:
+        if isinstance(result, Failure):
+            raise result.error
+    return results
+
+
+class _Watch:
+    """Reports the finished tasks of the jobs that run inside the ``with`` block."""
+
+    def __init__(self, context: SparkContext, name: str, total: int, progress: Progress | None) -> None:
+        self.context, self.name, self.total, self.progress = context, name, total, progress
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._poll, daemon=True)
+
+    def __enter__(self) -> None:
+        if self.progress is not None:
+            self.progress(self.name, 0, self.total)
+            self.context.setJobGroup(f"headwater {self.name}", self.name)
+            self.thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.progress is not None:
+            self.done.set()
+            self.thread.join()
+            self.progress(self.name, self.total, self.total)
+
+    def _poll(self) -> None:
+        tracker = self.context.statusTracker()
+        while not self.done.wait(POLL_SECONDS):
+            finished = 0
+            for job in tracker.getJobIdsForGroup(f"headwater {self.name}"):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
+                    stage_info = tracker.getStageInfo(stage)
+                    finished += stage_info.numCompletedTasks if stage_info is not None else 0
+            assert self.progress is not None
+            self.progress(self.name, min(finished, self.total), self.total)

@@ -1,0 +1,24 @@
+"""The process Spark forks its Python workers from (``spark.python.daemon.module``).
+
+It loads the kernels once, from the cache on disk, and then does what Spark's own daemon does; the workers it forks
+find them in memory.
+"""
+
+from __future__ import annotations
+
+
+def preload() -> int:
+    """Import the rooms that tasks use and load their compiled kernels; returns the number of modules imported."""
+    import importlib
+
+    rooms = ("pipeline.index_job", "pipeline.decode_job", "plugins.pgoutput", "plugins.test_decoding")
+    for room in rooms:
+        importlib.import_module(f"headwater.{room}")
+    return len(rooms)
+
+
+if __name__ == "__main__":
+    from pyspark import daemon
+
+    preload()
+    daemon.manager()
