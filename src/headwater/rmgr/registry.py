@@ -235,7 +235,7 @@ def record_name(major: int, rmid: int, info: int, lsn: int) -> str:
 
 @cache
 def known_table(major: int) -> NDArray[np.uint8]:
-    """The registry for kernels: uint8[256 * 16], read-only; 1 at rmid * 16 + (xl_info >> 4) if there is such a record."""
+    """The registry for kernels: uint8[4096], read-only; 1 at rmid * 16 + (xl_info >> 4) if there is such a record."""
     table = np.zeros(256 * 16, np.uint8)
     for rmid, codes in enumerate(CODES[major]):
         for info in codes:

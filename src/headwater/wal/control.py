@@ -1,0 +1,181 @@
+"""``global/pg_control`` (PostgreSQL: ``catalog/pg_control.h``, ControlFileData).
+
+The layouts of 15, 16 and 17 are the same up to the checksum; 18 has one more flag before it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import CatalogError
+from headwater.pg.version import VERSIONS
+from headwater.wal.checksum import crc32c
+
+STARTUP, SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, SHUTDOWNING, IN_CRASH_RECOVERY, IN_ARCHIVE_RECOVERY, IN_PRODUCTION = range(
+    7
+)
+"""``DBState``."""
+
+_HEAD = struct.Struct("<QIIIxxxxqQ")
+_CHECKPOINT = struct.Struct("<QII?3xIQIIIIIII4xqIII4x")
+_RECOVERY = struct.Struct("<QQI4xQQ?3xi?")
+_SIZES = struct.Struct("<IIII")
+_CHECKPOINT_AT = 40
+_RECOVERY_AT = 128
+_SIZES_AT = 216
+_DATA_CHECKSUMS_AT = 252
+_CRC_AT = {15: 288, 16: 288, 17: 288, 18: 292}
+_SMALLEST = 296
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFile:
+    """What the control file says of a cluster.
+
+    Attributes:
+        system_identifier: of the cluster.
+        major: PostgreSQL's major version.
+        catalog_version: ``catalog_version_no``.
+        state: ``DBState``, see the constants.
+        time: of the last update, seconds since 1970.
+        checkpoint_lsn: the latest checkpoint's record.
+        redo_lsn: where its replay begins.
+        timeline: of the checkpoint.
+        previous_timeline: the one before, if the checkpoint begins a timeline, else the same.
+        full_page_writes: setting as of the checkpoint.
+        next_xid: next transaction id as of the checkpoint, 64 bits with its epoch.
+        next_oid: next OID as of the checkpoint.
+        oldest_xid: cluster-wide ``datfrozenxid``.
+        checkpoint_time: seconds since 1970.
+        oldest_active_xid: oldest xid running at an online checkpoint, else 0.
+        min_recovery_lsn: replay must reach this LSN, 0 none.
+        min_recovery_timeline: and on this timeline, 0 none.
+        backup_start_lsn: where the backup that is being recovered began, 0 none.
+        backup_end_lsn: where it ended, if it was taken from a standby, 0 none.
+        backup_end_required: a BACKUP_END record must be met.
+        wal_level: 0 minimal, 1 replica, 2 logical, as of the last start.
+        block_size: of relations.
+        relation_segment_blocks: blocks per relation file.
+        wal_block_size: bytes of a WAL page.
+        wal_segment_size: bytes of a WAL segment.
+        data_checksum_version: 0 if pages have no checksums.
+    """
+
+    system_identifier: int
+    major: int
+    catalog_version: int
+    state: int
+    time: int
+    checkpoint_lsn: int
+    redo_lsn: int
+    timeline: int
+    previous_timeline: int
+    full_page_writes: bool
+    next_xid: int
+    next_oid: int
+    oldest_xid: int
+    checkpoint_time: int
+    oldest_active_xid: int
+    min_recovery_lsn: int
+    min_recovery_timeline: int
+    backup_start_lsn: int
+    backup_end_lsn: int
+    backup_end_required: bool
+    wal_level: int
+    block_size: int
+    relation_segment_blocks: int
+    wal_block_size: int
+    wal_segment_size: int
+    data_checksum_version: int
+
+    @property
+    def is_shutdown_checkpoint(self) -> bool:
+        """The latest checkpoint was made at shutdown: nothing ran, and replay begins at its own record.
+
+        An online checkpoint has its RUNNING_XACTS (17 and newer: CHECKPOINT_REDO) between the two.
+        """
+        return self.checkpoint_lsn == self.redo_lsn
+
+
+def read_control_file(path: str | os.PathLike[str]) -> ControlFile:
+    """Read a control file.
+
+    Args:
+        path: the file, or the data directory that holds ``global/pg_control``.
+
+    Raises:
+        CatalogError: missing, damaged, or of a version that is not supported.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / "global" / "pg_control"
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CatalogError(f"could not read control file: {error.strerror}", file=str(file)) from None
+    return parse_control_file(data, str(file))
+
+
+def parse_control_file(data: bytes, file: str) -> ControlFile:
+    """Read a control file's bytes; `file` is for errors.
+
+    Raises:
+        CatalogError: damaged, or of a version that is not supported.
+    """
+    if len(data) < _SMALLEST:
+        raise CatalogError(f"control file has {len(data)} bytes, expected at least {_SMALLEST}", file=file)
+    system, control_version, catalog_version, state, time, checkpoint_lsn = _HEAD.unpack_from(data)
+    major = _major(control_version, catalog_version, file)
+    _check_crc(data, _CRC_AT[major], file)
+    checkpoint = _CHECKPOINT.unpack_from(data, _CHECKPOINT_AT)
+    recovery = _RECOVERY.unpack_from(data, _RECOVERY_AT)
+    block_size, segment_blocks, wal_block_size, wal_segment_size = _SIZES.unpack_from(data, _SIZES_AT)
+    return ControlFile(
+        system_identifier=system,
+        major=major,
+        catalog_version=catalog_version,
+        state=state,
+        time=time,
+        checkpoint_lsn=checkpoint_lsn,
+        redo_lsn=checkpoint[0],
+        timeline=checkpoint[1],
+        previous_timeline=checkpoint[2],
+        full_page_writes=checkpoint[3],
+        next_xid=checkpoint[5],
+        next_oid=checkpoint[6],
+        oldest_xid=checkpoint[9],
+        checkpoint_time=checkpoint[13],
+        oldest_active_xid=checkpoint[16],
+        min_recovery_lsn=recovery[1],
+        min_recovery_timeline=recovery[2],
+        backup_start_lsn=recovery[3],
+        backup_end_lsn=recovery[4],
+        backup_end_required=recovery[5],
+        wal_level=recovery[6],
+        block_size=block_size,
+        relation_segment_blocks=segment_blocks,
+        wal_block_size=wal_block_size,
+        wal_segment_size=wal_segment_size,
+        data_checksum_version=int.from_bytes(data[_DATA_CHECKSUMS_AT : _DATA_CHECKSUMS_AT + 4], "little"),
+    )
+
+
+def _major(control_version: int, catalog_version: int, file: str) -> int:
+    """The major version that has both of these numbers."""
+    for version in VERSIONS.values():
+        if (version.control_version, version.catalog_version) == (control_version, catalog_version):
+            return version.major
+    raise CatalogError(
+        f"control file is of an unsupported PostgreSQL version, found control version {control_version} and catalog "
+        f"version {catalog_version}, expected those of {', '.join(map(str, VERSIONS))}",
+        file=file,
+    )
+
+
+def _check_crc(data: bytes, at: int, file: str) -> None:
+    found, expected = crc32c(data[:at]), int.from_bytes(data[at : at + 4], "little")
+    if found != expected:
+        raise CatalogError(f"incorrect checksum in control file, found {found:08X}, expected {expected:08X}", file=file)
