@@ -199,7 +199,8 @@ def index_records(
         major: PostgreSQL's; grid: bytes between grid lines.
         locators: int64[3, m] (tablespace, database, file), filled on; locator_slots: int32[] its hash.
         xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
-        changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN.
+        changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN; a speculative insert counts
+            when it is confirmed.
         xacts: int64[14, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
@@ -269,6 +270,8 @@ def index_records(
                         n_loc += 1
             if rmid == 10:
                 change = heap_change(data, info, main, length)
+                if change & (SPECULATIVE | SUPER_DELETES):
+                    count = 0
                 if op == 0x30:
                     kept[n_kept] = i
                     n_kept += 1
@@ -358,7 +361,7 @@ def index_records(
             else:
                 registers = False
         elif rmid == 0:
-            keep = op in (0x00, 0x10, 0x60) and info & 0x80 == 0 or info & 0xF0 in (0x90, 0xD0)
+            keep = (op in (0x00, 0x10, 0x60) and info & 0x80 == 0) or info & 0xF0 in (0x90, 0xD0)
             if info & 0xF0 in (0xA0, 0xB0):
                 keep = _names_catalog(headers, blocks, locators, locator_slots, catalogs)
             if keep:
