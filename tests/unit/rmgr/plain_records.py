@@ -1,0 +1,159 @@
+"""Records and frames made by hand, and the plain twin of the index kernel."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
+
+DATABASE = 5
+SPC = 1663
+
+
+def record(
+    rmid: int,
+    info: int,
+    xid: int,
+    main: bytes = b"",
+    *,
+    file: int = 0,
+    database: int = DATABASE,
+    block_data: bytes = b"",
+    toplevel: int = 0,
+    origin: int = 0,
+    prev: int = 0,
+) -> bytes:
+    """One record with at most one block, its CRC left at zero (frames are verified elsewhere)."""
+    headers, payload = b"", b""
+    if file:
+        headers += struct.pack("<BBH", 0, 0x20 if block_data else 0, len(block_data))
+        headers += struct.pack("<IIII", SPC, database, file, 7)
+        payload += block_data
+    if origin:
+        headers += struct.pack("<BH", 253, origin)
+    if toplevel:
+        headers += struct.pack("<BI", 252, toplevel)
+    if main:
+        headers += struct.pack("<BB", 255, len(main)) if len(main) < 256 else struct.pack("<BI", 254, len(main))
+    body = headers + payload + main
+    return struct.pack("<IIQBBHI", 24 + len(body), xid, prev, info, rmid, 0, 0) + body
+
+
+def frames(records: Sequence[bytes], first_lsn: int = 0x1000028, step: int = 0) -> Frames:
+    """Frames over records, ``step`` bytes of log between them beyond their own length."""
+    data, positions, lsns = b"", [], []
+    lsn = first_lsn
+    for one in records:
+        positions.append(len(data))
+        lsns.append(lsn)
+        data += one + bytes(-len(one) % 8)
+        lsn += len(one) + -len(one) % 8 + step
+    starts = np.array(lsns, np.int64)
+    return Frames(
+        np.frombuffer(data or b"\0", np.uint8).copy(), np.array(positions, np.int64), starts, np.append(starts[1:], lsn), None
+    )  # fmt: skip
+
+
+def tuple_bytes(body: bytes = b"row") -> bytes:
+    """An xl_heap_header and a body."""
+    return struct.pack("<HHB", 1, 0, 24) + b"\0" + body
+
+
+def insert(xid: int, file: int, *, flags: int = 8, **more: int) -> bytes:
+    """A heap INSERT that was logged for decoding."""
+    return record(10, 0x00, xid, struct.pack("<HB", 1, flags), file=file, block_data=tuple_bytes(), **more)
+
+
+def update(xid: int, file: int, **more: int) -> bytes:
+    """A heap UPDATE with its new tuple."""
+    main = struct.pack("<IHBBIH", 0, 1, 0, 0x10, 0, 2)
+    return record(10, 0x20, xid, main, file=file, block_data=bytes(4) + tuple_bytes(), **more)
+
+
+def delete(xid: int, file: int, *, with_key: bool = True, super_delete: bool = False) -> bytes:
+    """A heap DELETE, with or without the old key."""
+    flags = 0x08 if super_delete else 0x04 if with_key else 0
+    main = struct.pack("<IHBB", xid, 1, 0, flags) + (tuple_bytes() if with_key else b"")
+    return record(10, 0x10, xid, main, file=file)
+
+
+def multi_insert(xid: int, file: int, rows: int, *, last: bool = True) -> bytes:
+    """A heap2 MULTI_INSERT of so many rows."""
+    data = b""
+    for i in range(rows):
+        data += bytes(len(data) % 2)
+        body = b"\0" + bytes([65 + i % 26]) * (1 + i % 5)
+        data += struct.pack("<HHHB", len(body), 1, 0, 24) + body
+    return record(9, 0xD0, xid, struct.pack("<BxH", 0x08 | (0x02 if last else 0), rows), file=file, block_data=data)
+
+
+def commit(xid: int, subs: Sequence[int] = (), *, time: int = 77, invals: bytes = b"") -> bytes:
+    """A commit record with its database, subtransactions and invalidations."""
+    xinfo = 1 | (2 if subs else 0) | (8 if invals else 0)
+    main = struct.pack("<qIII", time, xinfo, DATABASE, SPC)
+    if subs:
+        main += struct.pack(f"<i{len(subs)}I", len(subs), *subs)
+    if invals:
+        main += struct.pack("<i", len(invals) // 16) + invals
+    return record(1, 0x80, xid, main)
+
+
+def abort(xid: int) -> bytes:
+    """An abort record."""
+    return record(1, 0x20, xid, struct.pack("<q", 5))
+
+
+def new_cid(xid: int, cmin: int, *, file: int = 1259) -> bytes:
+    """A NEW_CID record of an insert into a catalog."""
+    main = struct.pack("<IIII", xid, cmin, 0xFFFFFFFF, 0xFFFFFFFF) + struct.pack("<IIIHHH", SPC, DATABASE, file, 0, 1, 1)
+    return record(9, 0x70, xid, main)
+
+
+@dataclass
+class PlainIndex:
+    """What the kernel should find, one record at a time, nothing aggregated cleverly."""
+
+    changes: Counter[tuple[int, int, int, int]]
+    ends: list[tuple[int, int, int]]
+    first: dict[int, int]
+    assigns: list[tuple[int, int]]
+
+
+def plain_index(made: Frames) -> PlainIndex:
+    """The twin: (xid, file, kind bit, lsn) of every change, (kind, xid, lsn) of every end, first LSN of every xid."""
+    found = PlainIndex(Counter(), [], {}, [])
+    for i in range(len(made.positions)):
+        lsn = int(made.lsns[i])
+        one = parse_record(made.record(i), lsn, int(made.end_lsns[i]), 16)
+        op = one.info & 0x70
+        if one.toplevel_xid and one.xid:
+            found.assigns.append((one.xid, one.toplevel_xid))
+        if one.rmid == 1 and op in (0, 0x20):
+            found.ends.append((op >> 4, one.xid, lsn))
+            continue
+        if one.xid:
+            found.first.setdefault(one.xid, lsn)
+        kind, count = _kind(one.rmid, op, one.main_data)
+        if kind:
+            found.changes[one.xid, one.blocks[0].rel, kind, lsn] += count
+    return found
+
+
+def _kind(rmid: int, op: int, main: bytes) -> tuple[int, int]:
+    if rmid == 9 and op == 0x50:
+        return (1 if main[0] & 2 else 129), struct.unpack_from("<H", main, 2)[0]
+    if rmid != 10:
+        return 0, 0
+    if op == 0x00:
+        if not main[2] & 8:
+            return 0, 0
+        return (16 | 128, 0) if main[2] & 4 else (1, 1)
+    if op == 0x10:
+        return (64, 0) if main[7] & 8 else (4, 1) if main[7] & 6 else (8, 1)
+    return {0x20: (2, 1), 0x40: (2, 1), 0x50: (32, 1)}.get(op, (0, 0))

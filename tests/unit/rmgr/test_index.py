@@ -1,0 +1,148 @@
+"""The index kernel against its plain twin, and the rules of its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import plain_records as plain
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import RecordError
+from headwater.rmgr._index import CATALOG_CHANGE, HAS_BASE, UNSETTLED
+from headwater.rmgr.index import GRID, Request, build_index
+
+REQUEST = Request(plain.DATABASE, (), 16)
+
+
+def index(records, step=0, request=REQUEST):
+    made = plain.frames(records, step=step)
+    return made, build_index(made, int(made.lsns[0]), int(made.end_lsns[-1]), request)
+
+
+xids = st.integers(3, 9)
+files = st.integers(20000, 20004)
+one_record = st.one_of(
+    st.builds(plain.insert, xids, files),
+    st.builds(plain.insert, xids, files, flags=st.sampled_from([0, 8, 12])),
+    st.builds(plain.update, xids, files),
+    st.builds(plain.delete, xids, files, with_key=st.booleans()),
+    st.builds(plain.delete, xids, files, with_key=st.just(False), super_delete=st.just(True)),
+    st.builds(plain.multi_insert, xids, files, st.integers(1, 40), last=st.booleans()),
+    st.builds(plain.insert, st.integers(10, 14), files, toplevel=xids),
+    st.builds(plain.commit, xids, st.lists(st.integers(10, 14), max_size=3)),
+    st.builds(plain.abort, xids),
+    st.builds(plain.new_cid, xids, st.integers(0, 5)),
+    st.builds(plain.record, st.just(11), st.just(0), xids, st.just(b"btree")),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, 8 * 1000, GRID // 4]))
+def test_rows_say_what_the_records_say(records, step) -> None:
+    made, found = index(records, step)
+    twin = plain.plain_index(made)
+    rows = found.rows
+    assert Counter(dict(_counts(rows))) == _by_file(twin.changes)
+    assert [*zip(rows.end_kind, rows.end_xid, rows.end_lsn, strict=True)] == twin.ends
+    assert _first(rows) == twin.first
+    assert [*zip(rows.assign_sub, rows.assign_top, strict=True)] == twin.assigns
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, GRID // 4]))
+def test_no_row_crosses_a_catalog_event_or_a_grid_line(records, step) -> None:
+    made, found = index(records, step)
+    rows = found.rows
+    events = [int(k.lsn) for k in found.kept] + [int(x) for x in rows.inval_lsn]
+    for first, last in zip(rows.change_first, rows.change_last, strict=True):
+        assert first // GRID == last // GRID
+        assert not any(first < event < last for event in events)
+
+
+def _counts(rows):
+    total: Counter = Counter()
+    for xid, locator, count in zip(rows.change_xid, rows.change_locator, rows.change_count, strict=True):
+        total[int(xid), int(rows.locators[locator][2])] += int(count)
+    return total
+
+
+def _by_file(changes):
+    total: Counter = Counter()
+    for (xid, file, _, _), count in changes.items():
+        total[xid, file] += count
+    return total
+
+
+def _first(rows):
+    first: dict = {}
+    for xid, lsn in zip(rows.xid, rows.xid_lsn, strict=True):
+        first[int(xid)] = min(int(lsn), first.get(int(xid), int(lsn)))
+    return first
+
+
+def test_neighbouring_changes_share_a_row() -> None:
+    _, found = index([plain.insert(3, 20000), plain.update(3, 20000), plain.insert(3, 20001), plain.commit(3)])
+    rows = found.rows
+    assert [(1 | 2, 2), (1, 1)] == [*zip(rows.change_kinds, rows.change_count, strict=True)]
+
+
+def test_a_speculative_insert_leaves_its_row_unsettled_until_it_is_confirmed() -> None:
+    spec, confirm = plain.insert(3, 20000, flags=12), plain.record(10, 0x50, 3, b"\1\0", file=20000)
+    assert index([spec])[1].rows.change_kinds[0] & UNSETTLED
+    rows = index([spec, confirm])[1].rows
+    assert (16 | 32, 1) == (rows.change_kinds[0], rows.change_count[0])
+
+
+def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_catalog() -> None:
+    lock = plain.record(10, 0x60, 3, bytes(8), file=20000)
+    made, found = index([lock, plain.insert(3, 20000), plain.new_cid(4, 0)])
+    rows = found.rows
+    assert [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)] == [*zip(rows.xid, rows.xid_bits, strict=True)]
+    assert [int(x) for x in made.lsns] == [int(x) for x in rows.xid_lsn]
+
+
+def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
+    request = Request(plain.DATABASE, ((plain.SPC, plain.DATABASE, 1259),), 16)
+    catalog = plain.record(10, 0x00, 3, b"\1\0\0", file=1259, block_data=plain.tuple_bytes())
+    _, found = index([catalog, plain.insert(3, 20000)], request=request)
+    assert [catalog] == [k.data for k in found.kept]
+    assert 1 == len(found.rows.change_xid)
+
+
+def test_commits_carry_subtransactions_times_and_invalidations() -> None:
+    messages = bytes(range(32))
+    _, found = index([plain.commit(3, [4, 5], time=-9, invals=messages), plain.commit(6)])
+    rows = found.rows
+    assert [0, 2, 2] == rows.end_subs.tolist()
+    assert [4, 5] == rows.sub_xids.tolist()
+    assert [-9, 77] == rows.end_time.tolist()
+    assert [2, 0] == rows.end_invals.tolist()
+    assert [plain.DATABASE] * 2 == rows.end_database.tolist()
+
+
+def test_more_files_than_the_table_first_holds() -> None:
+    _, found = index([plain.insert(3, 20000 + i) for i in range(5000)])
+    assert 5000 == len(found.rows.locators) == int(found.rows.change_count.sum())
+
+
+@pytest.mark.parametrize(("rmid", "info"), [(22, 0), (3, 0x70), (0, 0xF0), (127, 0)])
+def test_an_unknown_record_is_an_error_with_its_lsn(rmid, info) -> None:
+    with pytest.raises(RecordError, match="unknown record") as raised:
+        index([plain.record(rmid, info, 3)])
+    assert 0x1000028 == raised.value.lsn
+
+
+@settings(deadline=None, max_examples=300)
+@given(one_record, st.integers(24, 200), st.integers(0, 255))
+def test_mutated_records_raise_our_errors_only(made, at, value) -> None:
+    broken = bytearray(made)
+    broken[min(at, len(broken) - 1)] = value
+    frames = plain.frames([bytes(broken)])
+    try:
+        build_index(frames, 0, 1 << 40, REQUEST)
+    except RecordError:
+        return
+    assert np.all(np.isfinite(frames.lsns))

@@ -1,0 +1,59 @@
+"""The rooms stand in the order of the data flow: each imports only rooms before it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import headwater
+
+PACKAGE = Path(headwater.__file__).parent
+ROOMS = [
+    "pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline", "sinks", "slots", "walsender", "apply", "cli",
+]  # fmt: skip
+BELOW_ALL = {"errors", "kernels", "__version__"}
+
+
+def imports(path: Path) -> set[str]:
+    """The names right below ``headwater`` that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [node.module] if node.module != "headwater" else [f"headwater.{a.name}" for a in node.names]
+            assert node.level == 0, f"{path} imports relatively"
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        found |= {m.split(".")[1] for m in modules if m.startswith("headwater.")}
+    return found
+
+
+def test_every_folder_is_a_room() -> None:
+    folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and not p.name.startswith("__")}
+    assert set(ROOMS) == folders
+
+
+def test_rooms_import_only_upwards() -> None:
+    wrong = []
+    for number, room in enumerate(ROOMS):
+        allowed = {*ROOMS[: number + 1], *BELOW_ALL}
+        for path in (PACKAGE / room).rglob("*.py"):
+            wrong += [f"{path.relative_to(PACKAGE)} imports {name}" for name in imports(path) - allowed]
+    assert wrong == []
+
+
+def test_foundations_import_no_room() -> None:
+    for name in ("errors", "kernels"):
+        assert imports(PACKAGE / f"{name}.py") <= BELOW_ALL
+
+
+def test_kernels_live_in_kernel_files() -> None:
+    """``kernels.py`` digests files named ``_*.py``: a kernel elsewhere would be cached past its change."""
+    strays = []
+    for path in PACKAGE.rglob("*.py"):
+        if path.name.startswith("_") or path.name == "kernels.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any("kernel" in ast.dump(d) for d in node.decorator_list):
+                strays.append(f"{path.relative_to(PACKAGE)}: {node.name}")
+    assert strays == []
