@@ -1,8 +1,9 @@
 """Kernels for arrays (PostgreSQL: ``arrayfuncs.c`` array_out, ``array.h`` layout).
 
-After the varlena header an array holds: ndim, dataoffset (0 without NULLs), element type OID, one length per dimension, one
-lower bound per dimension, the NULL bitmap (a bit is set for a value that is there), and from dataoffset on the elements
-in row-major order, each aligned as its type asks. Alignment counts from the datum's start, 4 bytes before the payload.
+After the varlena header an array holds: ndim, dataoffset (0 without NULLs), element type OID, a length for each
+dimension, a lower bound for each, the NULL bitmap (a bit is set for a value that is there), and from dataoffset on the
+elements in row-major order, each aligned as its type asks. Offsets count from the datum's start, 4 bytes before the
+payload.
 """
 
 from __future__ import annotations

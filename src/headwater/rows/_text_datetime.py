@@ -90,13 +90,17 @@ def put_time(micros: Int, out: Bytes, o: Int) -> Int:
 
 @kernel
 def put_offset(east: Int, out: Bytes, o: Int) -> Int:
-    """``+HH[:MM[:SS]]`` (EncodeTimezone); `east` is below 100 hours. Room: 9."""
+    """``+HH[:MM[:SS]]`` (EncodeTimezone); a zone may be up to 167 hours off. Room: 10."""
     out[o] = 43 if east >= 0 else 45
     seconds = abs(east)
     minutes = seconds // 60
     hours = minutes // 60
-    put_pair(hours, out, o + 1)
-    o += 3
+    o += 1
+    if hours >= 100:
+        out[o] = 49
+        o += 1
+    put_pair(hours % 100, out, o)
+    o += 2
     if seconds % 3600 == 0:
         return o
     out[o] = 58

@@ -3,8 +3,8 @@
 PostgreSQL prints as Ryu does (``d2s.c``, ``f2s.c``) with one change: a decimal exactly on the border between two
 floats is never taken (acceptBounds = false). Here the same number is found by Raffaello Giulietti's Schubfach method:
 the float's value and the borders of its rounding interval are scaled by a power of ten, rounded to odd, and the
-shortest multiple of a power of ten strictly inside is chosen, the one nearest to the value (ties to even). Powers of ten
-are kept to 128 bits, rounded up; both formats share them.
+shortest multiple of a power of ten strictly inside is chosen, the one nearest to the value (ties to even). Powers of
+ten are kept to 128 bits, rounded up; both formats share them.
 """
 
 from __future__ import annotations

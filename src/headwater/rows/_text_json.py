@@ -2,8 +2,8 @@
 
 A container is a uint32 header (count and flags), one uint32 JEntry per child (an object's keys, then its values), then
 the children's bytes. A JEntry holds its child's length, or for every 32nd child the offset of its end; numbers and
-containers begin at the next multiple of 4 from there. Containers are walked with an explicit stack, so that depth is bounded by
-the datum's size and not by the machine's stack.
+containers begin at the next multiple of 4 from there. Containers are walked with an explicit stack, so that depth is
+bounded by the datum's size and not by the machine's stack.
 """
 
 from __future__ import annotations

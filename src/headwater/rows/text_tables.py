@@ -106,6 +106,12 @@ def base_type(type: TypeInfo) -> TypeInfo:
     return type.base if type.base is not None else type
 
 
+def _has_text(element: TypeInfo) -> bool:
+    """Whether an array's elements can be printed (an array of domains over arrays cannot)."""
+    base = base_type(element)
+    return base.oid in _CODES or base.typtype == "e"
+
+
 def text_code(type: TypeInfo) -> int:
     """The type code of a type: which kernel prints it.
 
@@ -117,7 +123,7 @@ def text_code(type: TypeInfo) -> int:
         return _CODES[base.oid]
     if base.typtype == "e":
         return codes.CODE_ENUM
-    if base.element is not None and text_code(base.element) not in (codes.CODE_ARRAY, codes.CODE_NONE):
+    if base.element is not None and _has_text(base.element):
         return codes.CODE_ARRAY
     raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed")
 

@@ -1,0 +1,99 @@
+"""Tables of one typed column on a real server, and their stored datums read back by a small plain reader.
+
+Columns are stored PLAIN, so that each varlena is inline with a 4-byte header, except where a test wants short headers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from headwater.catalog.relation import TypeInfo
+from headwater.rows._text import type_text
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import build_text_tables
+
+PAGE = 8192
+_TYPE_QUERY = """
+    select t.oid, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
+           t.typbyval, t.typbasetype, case when t.typsubscript::text = 'array_subscript_handler' then t.typelem else 0 end,
+           t.typdelim::text, array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
+           array(select enumlabel::text from pg_enum where enumtypid = t.oid order by oid)
+    from pg_type t join pg_namespace n on n.oid = t.typnamespace where t.oid = %s
+"""
+
+
+def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
+    """A type as the server's catalog has it."""
+    row = connection.execute(_TYPE_QUERY, (oid,)).fetchone()
+    assert row is not None
+    oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, label_oids, labels = row
+    base_info = type_info(connection, base) if base else None
+    while base_info is not None and base_info.base is not None:
+        base_info = base_info.base
+    pairs = tuple((int(label_oid), label) for label_oid, label in zip(label_oids, labels, strict=True))
+    element_info = type_info(connection, element) if element else None
+    return TypeInfo(
+        oid, name, namespace, display, kind, length, align, by_value, base_info, element_info, delimiter, pairs
+    )
+
+
+def store(
+    connection: psycopg.Connection[Any], table: str, type_name: str, values: Sequence[str | None], *, plain: bool = True
+) -> TypeInfo:
+    """Make a table of the values, in order, and return the column's type."""
+    connection.execute(f"create table {table} (id int not null, value {type_name}) with (toast_tuple_target = 8160)")
+    oid, length = connection.execute(
+        "select atttypid, attlen from pg_attribute where attrelid = %s::regclass and attname = 'value'", (table,)
+    ).fetchone() or (0, 0)
+    if length == -1:
+        connection.execute(f"alter table {table} alter value set storage {'plain' if plain else 'external'}")
+    with connection.cursor().copy(f"copy {table} from stdin") as copy:
+        for number, value in enumerate(values):
+            copy.write_row((number, value))
+    return type_info(connection, oid)
+
+
+def stored_datums(path: Path, type: TypeInfo) -> Iterator[tuple[int, bytes | None]]:
+    """The (id, payload) pairs of a table file: payloads without varlena header, None for NULL."""
+    data = path.read_bytes()
+    for page in range(0, len(data), PAGE):
+        lower = struct.unpack_from("<H", data, page + 12)[0]
+        for pointer_at in range(page + 24, page + lower, 4):
+            pointer = struct.unpack_from("<I", data, pointer_at)[0]
+            if pointer >> 15 & 3 == 1:
+                yield _datum(data[page + (pointer & 0x7FFF) : page + (pointer & 0x7FFF) + (pointer >> 17)], type)
+
+
+def _datum(row: bytes, type: TypeInfo) -> tuple[int, bytes | None]:
+    infomask, hoff = struct.unpack_from("<HB", row, 20)
+    number = struct.unpack_from("<i", row, hoff)[0]
+    if infomask & 1 and not row[23] & 2:
+        return number, None
+    at = hoff + 4
+    align = {"c": 1, "s": 2, "i": 4, "d": 8}[type.typalign]
+    aligned = (at + align - 1) // align * align
+    if type.typlen > 0:
+        return number, row[aligned : aligned + type.typlen]
+    if row[at] & 1:
+        return number, row[at + 1 : at + (row[at] >> 1)]
+    size = struct.unpack_from("<I", row, aligned)[0]
+    assert size & 3 == 0, "the value is stored compressed"
+    return number, row[aligned + 4 : aligned + (size >> 2)]
+
+
+def printed(type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings) -> list[bytes | int]:
+    """Our text of each payload, or the kernel's status."""
+    tables = build_text_tables([type], session)
+    out = np.zeros(1 << 20, dtype=np.uint8)
+    results: list[bytes | int] = []
+    for payload in payloads:
+        source = np.frombuffer(payload, dtype=np.uint8).copy()
+        end = type_text(tables, 0, source, 0, len(payload), out, 0)
+        results.append(out[:end].tobytes() if end >= 0 else end)
+    return results

@@ -1,0 +1,175 @@
+"""Every value's text equals the server's own, on each major version, under several session settings."""
+
+from __future__ import annotations
+
+import random
+import zlib
+import zoneinfo
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from generated_values import ARRAYS, VALUES
+from stored_tables import printed, store, stored_datums, type_info
+
+from headwater.catalog.relation import TypeInfo
+from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.errors import UnsupportedTypeError
+from headwater.rows import timezones
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import text_code
+
+pytestmark = pytest.mark.server
+
+SETUP = """
+    create type mood as enum ('sad', 'ok', 'happy', 'very, very "happy"');
+    alter type mood add value 'later' before 'sad';
+    create domain positive as int check (value > 0);
+    create domain moods as mood[];
+    create domain shortname as varchar(60);
+"""
+ZONES = [
+    "UTC",
+    "America/New_York",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+    "America/St_Johns",
+    "Africa/Monrovia",
+    "Australia/Lord_Howe",
+]
+ZONES += [
+    "Africa/Casablanca",
+    "Europe/Dublin",
+    "Pacific/Apia",
+    "Asia/Tehran",
+    "America/Sao_Paulo",
+    "Antarctica/Troll",
+    "CET",
+]
+ZONES += [
+    "Europe/Amsterdam",
+    "America/Godthab",
+    "<+0530>-05:30",
+    "FOO+3",
+    "-8.25",
+    "5",
+    "europe/berlin",
+    "EST5EDT",
+    "Asia/Gaza",
+]
+ZONES += ["AAA3BBB,M3.2.0,M11.1.0", "XYZ-10XYD,J60/3,299/25:30", "XXX3EDT4,0/0,J365/23", "Etc/GMT-14", "+100:00"]
+
+
+@pytest.fixture(scope="session")
+def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
+    """A session with the types made here, and the server's own zone files in use."""
+    zones = server.programs.root / "share" / "postgresql" / "timezone"
+    if zones.is_dir():
+        zoneinfo.reset_tzpath([str(zones)])
+    timezones.load_timezone.cache_clear()
+    with server.connect() as opened:
+        opened.execute(SETUP)
+        opened.execute("set client_encoding = 'utf8'")
+        yield opened
+    zoneinfo.reset_tzpath()
+    timezones.load_timezone.cache_clear()
+
+
+def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes | None]:
+    """What the output function prints (a cast to text may differ: bool, char(n)), by id."""
+    with connection.cursor() as cursor:
+        result = cursor.execute(f"select id, value from {table}").pgresult
+        assert result is not None
+        return {int(result.get_value(i, 0) or 0): result.get_value(i, 1) for i in range(result.ntuples)}
+
+
+def file_of(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str) -> Path:
+    connection.execute("checkpoint")
+    row = connection.execute("select pg_relation_filepath(%s)", (table,)).fetchone()
+    assert row is not None
+    return server.data_directory / str(row[0])
+
+
+def compare(
+    server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str, type: TypeInfo, session: SessionSettings
+) -> int:
+    """Compare every stored value's text; returns how many there were."""
+    expected = server_text(connection, table)
+    stored = dict(stored_datums(file_of(server, connection, table), type))
+    numbers = [number for number, payload in stored.items() if payload is not None]
+    actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
+    assert {n for n, text in expected.items() if text is not None} == set(numbers)
+    assert {n: expected[n] for n in numbers} == actual
+    return len(numbers)
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "short"])
+@pytest.mark.parametrize("type_name", [*VALUES, *ARRAYS])
+def test_text_equals_the_servers(
+    server: EmbeddedPostgres, connection: psycopg.Connection[Any], type_name: str, plain: bool
+) -> None:
+    if type_name in ("int2vector", "oidvector") and not plain:
+        pytest.skip("the server stores it with a 4-byte header only")
+    make = VALUES.get(type_name) or ARRAYS[type_name]
+    values = make(random.Random(zlib.crc32(type_name.encode()) + plain))
+    if not plain:
+        values = [value for value in values if len(value.encode()) < 500][:400]
+    if type_name == "interval" and server.programs.major >= 17:
+        values += ["infinity", "-infinity"]
+    table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
+    type = store(connection, table, type_name, [*values, None], plain=plain)
+    session = SessionSettings(major=server.programs.major)
+    assert compare(server, connection, table, type, session) == len(values)
+    connection.execute(f"drop table {table}")
+
+
+def test_bytea_escape(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    values = [f"\\x{byte:02x}" for byte in range(256)] + VALUES["bytea"](random.Random(4))
+    type = store(connection, "escaped", "bytea", values)
+    connection.execute("set bytea_output = escape")
+    try:
+        session = SessionSettings(bytea_output="escape", major=server.programs.major)
+        assert compare(server, connection, "escaped", type, session) == len(values)
+    finally:
+        connection.execute("reset bytea_output; drop table escaped")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_every_transition_of_a_zone(server: EmbeddedPostgres, connection: psycopg.Connection[Any], zone: str) -> None:
+    """Around each transition, in between, and far beyond the tables."""
+    r = random.Random(zone)
+    table = timezones.load_timezone(zone)
+    lowest, highest = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6
+    instants = {int(at) + d for at in r.sample(list(table.at), min(len(table.at), 800)) for d in (-1, 0, 1, 10**6)}
+    instants |= {int(at) + d for at in table.at[:100] for d in (-1, 0)}
+    instants |= {r.randrange(-100, 100) * 365 * 86_400 * 10**6 + r.randrange(10**14) for _ in range(1500)}
+    instants |= {r.randrange(lowest, highest) for _ in range(1500)} | {lowest, highest, highest - 10**12}
+    usec = sorted(value for value in instants if lowest <= value <= highest)
+    connection.execute("drop table if exists instants; create table instants (id int not null, value timestamptz)")
+    connection.execute("set timezone = 'UTC'")
+    with connection.cursor().copy("copy instants from stdin with (format binary)") as copy:
+        copy.set_types(["int4", "timestamptz"])
+        copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+        for number, value in enumerate(usec):
+            copy.write(
+                b"\0\2" + (4).to_bytes(4) + number.to_bytes(4) + (8).to_bytes(4) + value.to_bytes(8, signed=True)
+            )
+        copy.write(b"\xff\xff")
+    connection.execute("select set_config('timezone', %s, false)", (zone,))
+    try:
+        session = SessionSettings(timezone=zone, major=server.programs.major)
+        type = type_info(connection, 1184)
+        assert compare(server, connection, "instants", type, session) == len(usec)
+    finally:
+        connection.execute("reset timezone")
+
+
+def test_types_without_text_form_are_refused(connection: psycopg.Connection[Any]) -> None:
+    for name in ("money", "int4range", "tsvector", "pg_class", "regclass", "xml", "int4multirange", "money[]"):
+        row = connection.execute("select %s::regtype::oid::int8", (name,)).fetchone()
+        assert row is not None
+        with pytest.raises(UnsupportedTypeError) as caught:
+            text_code(type_info(connection, row[0]))
+        assert name in caught.value.message
