@@ -298,7 +298,7 @@ def _identify(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
             )
         header = _read_header(segment.path)
         major = None if header is None else major_of_magic(header.magic, segment.path)
-        if header is None or major is None or not header.info & LONG_HEADER_FLAG:
+        if header is None or major is None or header.address != segment.start_lsn or not header.info & LONG_HEADER_FLAG:
             continue
         if wal.major == 0:
             wal = replace(wal, major=major, system_identifier=header.system_identifier)

@@ -136,7 +136,8 @@ class _Reader:
             ended = self._asked is None or self._hi < self._asked
             return self._frames(EndOfWal(self._next_lsn(), "no WAL segment follows") if ended else None)
         if status == k.MORE:
-            return self._frames(EndOfWal(self._next_lsn(), "record goes on in a WAL segment that is not there"))
+            self._cursor[k.BAD_PAGE] = self._window.loaded
+            self._cursor[k.BAD_LSN] = self._next_lsn()
         return self._judge(status)
 
     def _resync(self) -> int:
@@ -177,10 +178,13 @@ class _Reader:
         data = self._window.words[: self._window.offset(self._window.loaded) // 8].view(np.uint8)
         return Frames(data, positions, lsns, end_lsns, end)
 
+    def _page_lsn(self, page: int) -> int:
+        return self._window.lsn + page * PAGE_SIZE
+
     def _next_lsn(self) -> int:
         """Where the next record starts or would start."""
         cursor = self._cursor
-        page = self._window.lsn + int(cursor[k.PAGE]) * PAGE_SIZE
+        page = self._page_lsn(int(cursor[k.PAGE]))
         used = int(cursor[k.AT] - cursor[k.PAGE_START])
         header = LONG_HEADER if page % self._wal.segment_size == 0 else SHORT_HEADER
         return page if used == 0 else min(page + header + used, page + PAGE_SIZE)
@@ -193,6 +197,11 @@ class _Reader:
         follower = self._follower(status)
         if follower is None:
             return self._frames(EndOfWal(int(self._cursor[k.BAD_LSN]), reason))
+        bad_lsn, bad_page_lsn = int(self._cursor[k.BAD_LSN]), self._page_lsn(int(self._cursor[k.BAD_PAGE]))
+        if status in (k.BAD_PAGE_HEADER, k.MORE) and bad_lsn < follower < bad_page_lsn:
+            # The next record stands on the same page, so it is the length that is wrong, not the next page.
+            size = int(self._window.words[int(self._cursor[k.AT]) // 8]) & 0xFFFFFFFF
+            status, reason = k.BAD_LENGTH, f"invalid record length: found {size}"
         return self._error(status, f"{reason}, but WAL goes on at {Lsn(follower)}")
 
     def _follower(self, status: int) -> int | None:
@@ -200,12 +209,12 @@ class _Reader:
         bad_page = int(self._cursor[k.BAD_PAGE])
         misfit = status in (k.UNEXPECTED_CONTRECORD, k.NO_CONTRECORD, k.BAD_REST)
         if misfit:
-            return self._window.lsn + bad_page * PAGE_SIZE
+            return self._page_lsn(bad_page)
         return self._later_page(bad_page + 1) or self._later_record(status, bad_page)
 
     def _later_page(self, page: int) -> int | None:
         """First valid page from a page number on: in the same segment, or at the start of any later one."""
-        lsn = self._window.lsn + page * PAGE_SIZE
+        lsn = self._page_lsn(page)
         segment = self._wal.segment_at(lsn)
         if segment is not None:
             found = next_valid_page(self._wal, segment, (lsn - segment.start_lsn) // PAGE_SIZE)
@@ -217,10 +226,13 @@ class _Reader:
         """First valid record after the failure on its page, or the failed record itself if only a page is bad."""
         cursor, window = self._cursor, self._window
         at, end = int(cursor[k.AT]), window.offset(window.loaded)
+        # What was here before a segment was recycled points to places before the segment.
         known = bool(cursor[k.PREV_KNOWN])
-        floor = int(cursor[k.PREV]) if known else int(cursor[k.BAD_LSN])
-        spans = [(max(at, window.offset(bad_page)), window.offset(bad_page + 1))]
-        if status == k.BAD_PAGE_HEADER:
+        floor = int(cursor[k.PREV]) if known else self._page_lsn(bad_page)
+        # A length that no continuation page has confirmed may be wrong: the next record may be on the same page.
+        confirmed = bad_page > int(cursor[k.PAGE]) + 1
+        spans = [(max(at, window.offset(bad_page)) if confirmed else at, window.offset(bad_page + 1))]
+        if confirmed and status == k.BAD_PAGE_HEADER:
             spans.append((at, at + 8))
         if status == k.BAD_LENGTH and not window.words[at // 8 : at // 8 + 3].any():
             # Another backend may have copied its record behind a place that is reserved and still empty.
@@ -235,7 +247,7 @@ class _Reader:
 
     def _error(self, status: int, message: str) -> WalError:
         lsn = int(self._cursor[k.BAD_LSN])
-        page_lsn = self._window.lsn + int(self._cursor[k.BAD_PAGE]) * PAGE_SIZE
+        page_lsn = self._page_lsn(int(self._cursor[k.BAD_PAGE]))
         segment = self._wal.segment_at(page_lsn if status == k.BAD_PAGE_HEADER else lsn)
         kind = PageError if status in (k.BAD_PAGE_HEADER, k.UNEXPECTED_CONTRECORD) else RecordError
         hint = "restore the segment from another copy"
@@ -252,7 +264,7 @@ class _Reader:
         """The failure in the server's words."""
         found, expected = int(self._cursor[k.FOUND]), int(self._cursor[k.EXPECTED])
         page = int(self._cursor[k.BAD_PAGE])
-        at = Lsn(self._window.lsn + page * PAGE_SIZE)
+        at = Lsn(self._page_lsn(page))
         if status == k.BAD_PAGE_HEADER:
             return self._describe_page(page)
         return {
@@ -264,13 +276,14 @@ class _Reader:
             k.BAD_PREV: f"record with incorrect prev-link: found {Lsn(found & (1 << 64) - 1)}, expected "
             + (str(Lsn(expected)) if expected >= 0 else "one before the record"),
             k.BAD_CRC: "incorrect resource manager data checksum in record",
+            k.MORE: "record goes on in a WAL segment that is not there",
             k.CUSTOM_RMGR: f"record of custom resource manager {found}, expected at most {expected}",
             k.BAD_OVERWRITE: f"overwritten contrecord names {Lsn(found & (1 << 64) - 1)}, expected {Lsn(expected)}",
         }[status]
 
     def _describe_page(self, page: int) -> str:
         status = int(self._window.table.status[page])
-        lsn = Lsn(self._window.lsn + page * PAGE_SIZE)
+        lsn = Lsn(self._page_lsn(page))
         magic = VERSIONS[self._wal.major].page_magic
         return {
             p.PAGE_ZERO: f"page at {lsn} is zero, expected magic number {magic:04X}",
