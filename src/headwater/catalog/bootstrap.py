@@ -1,0 +1,144 @@
+"""Open the catalog of a database in a data directory or base backup, with no server.
+
+Job: find the catalogs' files the way a backend does when it starts (relcache.c, relmapper.c): ``pg_database`` through
+the shared relation map names the database; its own map leads to ``pg_class``; that leads to the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.rows import CatalogRows, DatabaseRow
+from headwater.catalog.store import CatalogOrigin, CatalogStore
+from headwater.catalog.tables import Locator
+from headwater.catalog.versions import Fates
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import (
+    CATALOG_NAMES,
+    DEFAULT_TABLESPACE,
+    GLOBAL_TABLESPACE,
+    PG_CLASS,
+    PG_DATABASE,
+    SHARED_CATALOGS,
+)
+from headwater.pg.encodings import encoding_name
+
+
+def open_catalog(path: str | Path, database: str | None = None, extra_locators: Iterable[Locator] = ()) -> CatalogStore:
+    """Read the catalog of one database.
+
+    Args:
+        path: a data directory of a stopped server, or a plain base backup.
+        database: its name; may be left out if only one accepts connections and is no template.
+        extra_locators: files that an earlier store reported as missing.
+
+    Returns:
+        the store, not rolled forward.
+
+    Raises:
+        CatalogError: not a data directory, an unsupported version, an unknown database, a file missing or broken.
+    """
+    directory = DataDirectory(path)
+    shared_map = directory.relation_map()
+    chosen = _choose(_databases(directory, shared_map), database, path)
+    store = _new_store(directory, chosen, extra_locators)
+    store.map_catalogs(shared_map, is_shared=True)
+    local_map = directory.relation_map(chosen.oid, chosen.tablespace)
+    store.map_catalogs(local_map, is_shared=False)
+    for oid in SHARED_CATALOGS:
+        _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)), oid)
+    for oid in CATALOG_NAMES.keys() - SHARED_CATALOGS:
+        if oid in local_map:
+            _add_heap(directory, store, (chosen.tablespace, chosen.oid, local_map[oid]), oid)
+    _mapped(local_map, PG_CLASS)
+    for oid in sorted(CATALOG_NAMES.keys() - SHARED_CATALOGS - local_map.keys()):
+        for locator in _class_locators(store, oid):
+            _add_heap(directory, store, locator, oid)
+    return store
+
+
+def list_databases(path: str | Path) -> list[str]:
+    """Names of the databases that accept connections.
+
+    Raises:
+        CatalogError: not a data directory, an unsupported version, a file missing or broken.
+    """
+    directory = DataDirectory(path)
+    rows = _databases(directory, directory.relation_map())
+    return sorted(row.name for row in rows if row.allows_connections)
+
+
+def _databases(directory: DataDirectory, shared_map: dict[int, int]) -> list[DatabaseRow]:
+    """``pg_database`` as of the backup's files."""
+    store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE), ())
+    _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE)), PG_DATABASE)
+    store.tables[PG_DATABASE].indexes["oid"].load_all()
+    lives = (
+        store.timeline_of(("pg_database", "oid", oid)) for oid in store.tables[PG_DATABASE].indexes["oid"].versions
+    )
+    rows = CatalogRows(directory.major, "UTF8")
+    return rows.databases(version.data for life in lives for version in life.rows[-1])
+
+
+def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> DatabaseRow:
+    open_rows = [row for row in rows if row.allows_connections]
+    there = ", ".join(sorted(row.name for row in open_rows))
+    if name is not None:
+        for row in rows:
+            if row.name == name:
+                return row
+        raise CatalogError(f'database "{name}" does not exist', file=str(path), hint=f"there are: {there}")
+    candidates = [row for row in open_rows if not row.is_template]
+    if len(candidates) != 1:
+        raise CatalogError("the cluster has more than one database", file=str(path), hint=f"name one of: {there}")
+    return candidates[0]
+
+
+def _new_store(directory: DataDirectory, row: DatabaseRow, extra: Iterable[Locator]) -> CatalogStore:
+    control = directory.control
+    origin = CatalogOrigin(
+        major=directory.major,
+        system_identifier=control.system_identifier,
+        timeline=directory.timeline,
+        start_lsn=directory.start_lsn,
+        is_shutdown=directory.is_shutdown,
+        database_oid=row.oid,
+        database_name=row.name,
+        database_tablespace=row.tablespace,
+        encoding=encoding_name(row.encoding),
+        wal_level=control.wal_level,
+        next_xid=control.next_xid & 0xFFFFFFFF,
+    )
+    return CatalogStore(origin, Fates(directory.is_committed), directory.update_xid, extra)
+
+
+def _add_heap(directory: DataDirectory, store: CatalogStore, locator: Locator, oid: int) -> None:
+    base = directory.heap(locator)
+    if base is None and directory.label is None:
+        raise CatalogError(
+            f"{CATALOG_NAMES[oid]} has no file",
+            file=str(directory.relation_path(locator)),
+            hint="is the copy complete?",
+        )
+    try:
+        store.add_heap(locator, oid, base or b"", is_online=directory.label is not None)
+    except CatalogError as error:
+        raise CatalogError(error.message, file=str(directory.relation_path(locator))) from None
+
+
+def _mapped(mappings: dict[int, int], oid: int) -> int:
+    if oid not in mappings:
+        raise CatalogError(f"relation map lacks {CATALOG_NAMES[oid]}")
+    return mappings[oid]
+
+
+def _class_locators(store: CatalogStore, oid: int) -> list[Locator]:
+    """Where pg_class says a catalog lies: now, and according to row versions that may prove right or wrong later."""
+    live = store.view(store.start_lsn + 1).class_rows(oid)
+    known = store.rows.classes(version.data for version in store.tables[PG_CLASS].find("oid", oid))
+    if not known:
+        raise CatalogError(f"pg_class has no row of {CATALOG_NAMES[oid]}")
+    places = [(row.tablespace or store.database_tablespace, store.database_oid, row.filenode) for row in live + known]
+    return list(dict.fromkeys(place for place in places if place[2]))

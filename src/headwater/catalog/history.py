@@ -1,0 +1,377 @@
+"""The catalog as of an LSN: relations, types, publications, origins.
+
+In: a store that was rolled forward. Out: immutable values of :mod:`headwater.catalog.relation`.
+
+Every value is computed from the rows under a handful of keys. While it is computed, the span of LSNs in which all those
+rows are the same is narrowed down, and the value is remembered for that span: thousands of views of one relation cost a
+dictionary lookup and a bisection each. A view with own commands uses remembered values that rest on no key its
+transaction touched, and remembers its others apart.
+Mirrors relcache.c (RelationBuildDesc, RelationGetIndexList), partition.c, pg_publication.c, format_type.c.
+
+Known gap: "$user" of the default search path counts as absent when types are named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
+from headwater.catalog.tables import Key
+from headwater.catalog.type_names import SPELLINGS
+from headwater.catalog.versions import NEVER, OwnCommands, visible_to
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import F_ARRAY_SUBSCRIPT_HANDLER, GLOBAL_TABLESPACE, PG_CATALOG_NAMESPACE
+from headwater.pg.identifiers import quote_identifier
+from headwater.rmgr.heap import TupleBytes
+
+if TYPE_CHECKING:
+    from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow
+    from headwater.catalog.store import CatalogStore
+
+T = TypeVar("T")
+Dependency = tuple[str, str, Key]
+
+
+class _Span:
+    """What a value rests on, and the LSNs ``(lo, hi]`` in which it holds."""
+
+    __slots__ = ("hi", "is_own", "keys", "lo")
+
+    def __init__(self) -> None:
+        self.lo, self.hi = 0, NEVER
+        self.keys: set[Dependency] = set()
+        self.is_own = False
+
+    def narrow(self, lo: int, hi: int) -> None:
+        self.lo = max(self.lo, lo)
+        self.hi = min(self.hi, hi)
+
+    def absorb(self, other: _Span) -> None:
+        self.narrow(other.lo, other.hi)
+        self.keys |= other.keys
+        self.is_own |= other.is_own
+
+
+class Memo:
+    """Values by what was asked, each for a span of LSNs."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, Any], tuple[list[int], list[tuple[_Span, Any]]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._found.clear()
+
+    def get(self, question: tuple[str, Any], lsn: int) -> tuple[_Span, Any] | None:
+        """The value remembered for an LSN."""
+        found = self._found.get(question)
+        if found is None:
+            return None
+        ends, answers = found
+        at = bisect_left(ends, lsn)
+        return answers[at] if at < len(ends) and answers[at][0].lo < lsn else None
+
+    def put(self, question: tuple[str, Any], span: _Span, value: Any) -> None:
+        """Remember a value; spans of one question do not overlap, or hold equal values where they do."""
+        ends, answers = self._found.setdefault(question, ([], []))
+        at = bisect_left(ends, span.hi)
+        ends.insert(at, span.hi)
+        answers.insert(at, (span, value))
+
+
+class HistoricCatalog:
+    """The catalog as of an LSN.
+
+    Args:
+        store: the store.
+        lsn: what committed before it is visible.
+        own: a transaction that also sees its own changes.
+        memo: values that rest on committed rows only.
+        own_keys: everything the own transaction made or removed rows under.
+        own_memo: values that rest on such rows.
+    """
+
+    __slots__ = ("_lsn", "_memo", "_own", "_own_keys", "_own_memo", "_spans", "_store")
+
+    def __init__(
+        self,
+        store: CatalogStore,
+        lsn: int,
+        own: OwnCommands | None,
+        memo: Memo,
+        own_keys: frozenset[Dependency],
+        own_memo: Memo | None,
+    ) -> None:
+        self._store = store
+        self._lsn = lsn
+        self._own = own
+        self._memo = memo
+        self._own_keys = own_keys
+        self._own_memo = own_memo
+        self._spans: list[_Span] = []
+
+    @property
+    def lsn(self) -> int:
+        """What committed before it is visible."""
+        return self._lsn
+
+    def relation_by_filenode(self, tablespace: int, filenode: int) -> RelationSchema | None:
+        """The relation that lies in a file, None if there is none (RelidByRelfilenumber).
+
+        Args:
+            tablespace: OID as in WAL records.
+            filenode: file number.
+
+        Raises:
+            CatalogError: the catalog is inconsistent.
+        """
+        return self._remember(("filenode", (tablespace, filenode)), self._find_by_filenode)
+
+    def relation(self, oid: int) -> RelationSchema | None:
+        """A relation by its OID, None if there is none.
+
+        Raises:
+            CatalogError: the catalog is inconsistent.
+        """
+        return self._remember(("relation", oid), self._build_relation)
+
+    def publication(self, name: str) -> Publication | None:
+        """A publication by its name, None if there is none."""
+        return self._remember(("publication", name), self._build_publication)
+
+    def origin_name(self, origin: int) -> str | None:
+        """A replication origin's name, None if there is none."""
+        return self._remember(("origin", origin), self._build_origin)
+
+    def type_info(self, oid: int) -> TypeInfo:
+        """A type by its OID.
+
+        Raises:
+            CatalogError: there is no such type.
+        """
+        return self._remember(("type", oid), self._build_type)
+
+    def namespace_name(self, oid: int) -> str:
+        """A schema's name.
+
+        Raises:
+            CatalogError: there is no such schema.
+        """
+        for row in self._rows.namespaces(self._keyed("pg_namespace", "oid", oid)):
+            return row.name
+        raise CatalogError(f"cache lookup failed for namespace {oid}", lsn=self._lsn)
+
+    def class_rows(self, oid: int) -> list[ClassRow]:
+        """The visible ``pg_class`` rows of a relation: one, or none."""
+        return self._rows.classes(self._keyed("pg_class", "oid", oid))
+
+    @property
+    def _rows(self) -> CatalogRows:
+        return self._store.rows
+
+    def _remember(self, question: tuple[str, Any], build: Callable[[Any], T]) -> T:
+        """Answer from memory, or build the answer and note how long it holds."""
+        hit = self._memo.get(question, self._lsn)
+        if hit is not None and self._own_memo is not None and not self._own_keys.isdisjoint(hit[0].keys):
+            hit = None
+        if hit is None and self._own_memo is not None:
+            hit = self._own_memo.get(question, self._lsn)
+        if hit is None:
+            hit = self._build(question, build)
+        if self._spans:
+            self._spans[-1].absorb(hit[0])
+        answer: T = hit[1]
+        return answer
+
+    def _build(self, question: tuple[str, Any], build: Callable[[Any], T]) -> tuple[_Span, T]:
+        span = _Span()
+        self._spans.append(span)
+        try:
+            answer = build(question[1])
+        finally:
+            self._spans.pop()
+        memo = self._own_memo if span.is_own and self._own_memo is not None else self._memo
+        memo.put(question, span, answer)
+        return span, answer
+
+    def _keyed(self, catalog: str, index: str, key: Key) -> list[TupleBytes]:
+        """The visible rows under a key."""
+        dependency = (catalog, index, key)
+        timeline = self._store.timeline_of(dependency)
+        at = bisect_left(timeline.ends, self._lsn)
+        if self._spans:
+            span = self._spans[-1]
+            span.narrow(timeline.ends[at - 1] if at else 0, timeline.ends[at])
+            span.keys.add(dependency)
+            span.is_own |= dependency in self._own_keys
+        if self._own is None or dependency not in self._own_keys:
+            return [version.data for version in timeline.rows[at]]
+        fates = self._store.fates
+        return [v.data for v in self._store.versions(dependency) if visible_to(v, self._lsn, self._own, fates)]
+
+    def _find_by_filenode(self, place: tuple[int, int]) -> RelationSchema | None:
+        tablespace, filenode = place
+        if tablespace == GLOBAL_TABLESPACE:
+            oid = self._store.mapped_oid(filenode, True)
+            return self.relation(oid) if oid is not None else None
+        spc = 0 if tablespace == self._store.database_tablespace else tablespace
+        for row in self._rows.classes(self._keyed("pg_class", "filenode", filenode | spc << 32)):
+            if row.persistence != "t":
+                return self.relation(row.oid)
+        oid = self._store.mapped_oid(filenode, False)
+        return self.relation(oid) if oid is not None else None
+
+    def _build_relation(self, oid: int) -> RelationSchema | None:
+        found = self._rows.classes(self._keyed("pg_class", "oid", oid))
+        if not found:
+            return None
+        row = found[0]
+        identity, primary = self._index_columns(oid, row.kind, row.replica_identity)
+        return RelationSchema(
+            oid=oid,
+            namespace=self.namespace_name(row.namespace),
+            name=row.name,
+            kind=row.kind,
+            persistence=row.persistence,
+            replica_identity=row.replica_identity,
+            identity_columns=identity,
+            columns=self._columns(oid, row.natts),
+            toast_oid=row.toast,
+            rewrite_of=row.rewrite,
+            is_partition=row.is_partition,
+            ancestors=self._ancestors(oid) if row.is_partition else (),
+            namespace_oid=row.namespace,
+            is_user_catalog=row.is_user_catalog,
+            primary_key_columns=primary,
+        )
+
+    def _columns(self, oid: int, natts: int) -> tuple[Column, ...]:
+        rows = self._rows.attributes(self._keyed("pg_attribute", "attrelid", oid))
+        if [row.number for row in rows] != list(range(1, natts + 1)):
+            raise CatalogError(
+                f"pg_attribute has {len(rows)} attributes of relation {oid}, expected {natts}", lsn=self._lsn
+            )
+        return tuple(
+            Column(
+                number=row.number,
+                name=row.name,
+                type=None if row.is_dropped else self.type_info(row.type),
+                typmod=row.typmod,
+                attlen=row.length,
+                attalign=row.align,
+                is_dropped=row.is_dropped,
+                generated=row.generated,
+                not_null=row.not_null,
+                missing=row.missing,
+            )
+            for row in rows
+        )
+
+    def _index_columns(self, oid: int, kind: str, identity: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
+        if kind in "vcifS":
+            return (), ()
+        primary: IndexRow | None = None
+        chosen: IndexRow | None = None
+        for row in self._rows.indexes(self._keyed("pg_index", "indrelid", oid)):
+            if not row.is_live or not row.is_unique or row.has_predicate:
+                continue
+            if self._store.major < 18 and not (row.is_valid and row.is_immediate):
+                continue
+            if row.is_primary and (row.is_valid or kind == "p"):
+                primary = row
+            if row.is_valid and row.is_immediate and row.is_replica_identity:
+                chosen = row
+        index = chosen if identity == "i" else primary if identity == "d" else None
+        if index is not None and not index.is_immediate:
+            index = None
+        return index.columns if index else (), primary.columns if primary else ()
+
+    def _ancestors(self, oid: int) -> tuple[int, ...]:
+        """From the nearest to the root; a partition being detached has none (get_partition_ancestors)."""
+        found: list[int] = []
+        while True:
+            rows = self._rows.parents(self._keyed("pg_inherits", "inhrelid", oid))
+            parent = next((row for row in rows if row.number == 1), None)
+            if parent is None or parent.is_detaching or parent.oid in found:
+                return tuple(found)
+            found.append(parent.oid)
+            oid = parent.oid
+
+    def _build_type(self, oid: int) -> TypeInfo:
+        found = self._rows.types(self._keyed("pg_type", "oid", oid))
+        if not found:
+            raise CatalogError(f"cache lookup failed for type {oid}", lsn=self._lsn)
+        row = found[0]
+        is_array = row.subscript == F_ARRAY_SUBSCRIPT_HANDLER and row.element != 0
+        element = self.type_info(row.element) if is_array else None
+        if element is not None and row.storage != "p":
+            display = f"{element.display_name}[]"
+        else:
+            display = SPELLINGS.get(oid) or self._type_name(row.name, row.namespace)
+        base = self.type_info(row.base) if row.typtype == "d" else None
+        return TypeInfo(
+            oid=oid,
+            name=row.name,
+            namespace=self.namespace_name(row.namespace),
+            display_name=display,
+            typtype=row.typtype,
+            typlen=row.length,
+            typalign=row.align,
+            typbyval=row.by_value,
+            base=base.base or base if base else None,
+            element=element,
+            delimiter=row.delimiter,
+            labels=self._labels(oid) if row.typtype == "e" else (),
+        )
+
+    def _type_name(self, name: str, namespace: int) -> str:
+        """A type's name, qualified unless the default search path finds it (TypeIsVisible)."""
+        quoted = quote_identifier(name, self._store.major)
+        if namespace == PG_CATALOG_NAMESPACE or self._is_visible_in_public(name, namespace):
+            return quoted
+        return f"{quote_identifier(self.namespace_name(namespace), self._store.major)}.{quoted}"
+
+    def _is_visible_in_public(self, name: str, namespace: int) -> bool:
+        """The schema is ``public``, and no type of ``pg_catalog``, which is searched first, hides this one."""
+        if self.namespace_name(namespace) != "public":
+            return False
+        rivals = self._rows.types(self._keyed("pg_type", "typname", self._rows.encode(name)))
+        return all(row.namespace != PG_CATALOG_NAMESPACE for row in rivals)
+
+    def _labels(self, oid: int) -> tuple[tuple[int, str], ...]:
+        """An enum's labels, in their sort order."""
+        rows = self._rows.labels(self._keyed("pg_enum", "enumtypid", oid))
+        return tuple((row.oid, row.label) for row in sorted(rows, key=lambda row: row.order))
+
+    def _build_publication(self, name: str) -> Publication | None:
+        found = self._rows.publications(self._keyed("pg_publication", "pubname", self._rows.encode(name)))
+        if not found:
+            return None
+        row = found[0]
+        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prpubid", row.oid))
+        schemas = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnpubid", row.oid))
+        return Publication(
+            oid=row.oid,
+            name=row.name,
+            all_tables=row.all_tables,
+            insert=row.insert,
+            update=row.update,
+            delete=row.delete,
+            truncate=row.truncate,
+            via_root=row.via_root,
+            generated=row.generated,
+            tables=frozenset(member.relation for member in members),
+            column_lists=tuple(sorted((m.relation, m.columns) for m in members if m.columns is not None)),
+            filtered=frozenset(member.relation for member in members if member.is_filtered),
+            schemas=frozenset(schemas),
+        )
+
+    def _build_origin(self, origin: int) -> str | None:
+        found = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))
+        return found[0] if found else None

@@ -1,0 +1,377 @@
+"""Rows of the catalogs as Python values.
+
+In: tuples under a key. Out: one small dataclass per row, with just the columns decoding needs. Where columns lie
+differs per major version (:mod:`headwater.pg.catalogs`); what they mean does not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.catalog import fields
+from headwater.pg.catalogs import (
+    CATALOG_NAMES,
+    PG_ATTRIBUTE,
+    PG_CLASS,
+    PG_DATABASE,
+    PG_ENUM,
+    PG_INDEX,
+    PG_INHERITS,
+    PG_NAMESPACE,
+    PG_PUBLICATION,
+    PG_PUBLICATION_NAMESPACE,
+    PG_PUBLICATION_REL,
+    PG_REPLICATION_ORIGIN,
+    PG_TYPE,
+    catalog_layout,
+)
+from headwater.pg.encodings import codec_of
+from headwater.rmgr.heap import TupleBytes
+
+_TRUE = b"\x01"
+_USER_CATALOG = b"user_catalog_table="
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """A row of ``pg_class``."""
+
+    oid: int
+    name: str
+    namespace: int
+    filenode: int
+    tablespace: int
+    toast: int
+    persistence: str
+    kind: str
+    natts: int
+    replica_identity: str
+    is_partition: bool
+    rewrite: int
+    is_user_catalog: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRow:
+    """A row of ``pg_attribute`` that is no system column."""
+
+    name: str
+    type: int
+    length: int
+    number: int
+    typmod: int
+    align: str
+    not_null: bool
+    generated: str
+    is_dropped: bool
+    missing: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """A row of ``pg_type``."""
+
+    name: str
+    namespace: int
+    length: int
+    by_value: bool
+    typtype: str
+    delimiter: str
+    subscript: int
+    element: int
+    align: str
+    storage: str
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A row of ``pg_index``; ``columns`` are its key columns, 0 for an expression."""
+
+    is_unique: bool
+    is_primary: bool
+    is_immediate: bool
+    is_valid: bool
+    is_live: bool
+    is_replica_identity: bool
+    has_predicate: bool
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRow:
+    """A row of ``pg_inherits``: ``oid`` is the parent."""
+
+    oid: int
+    number: int
+    is_detaching: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRow:
+    """A row that is an OID and a name."""
+
+    oid: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """A row of ``pg_enum``."""
+
+    oid: int
+    order: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRow:
+    """A row of ``pg_publication``."""
+
+    oid: int
+    name: str
+    all_tables: bool
+    insert: bool
+    update: bool
+    delete: bool
+    truncate: bool
+    via_root: bool
+    generated: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A row of ``pg_publication_rel``; ``columns`` is None without a column list."""
+
+    relation: int
+    is_filtered: bool
+    columns: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRow:
+    """A row of ``pg_database``."""
+
+    oid: int
+    name: str
+    encoding: int
+    is_template: bool
+    allows_connections: bool
+    tablespace: int
+
+
+class CatalogRows:
+    """Reads rows of one major version.
+
+    Args:
+        major: PostgreSQL's.
+        encoding: of the database, for names.
+    """
+
+    def __init__(self, major: int, encoding: str) -> None:
+        self._codec = codec_of(encoding)
+        self._layouts = {oid: catalog_layout(major, oid) for oid in CATALOG_NAMES}
+        layouts = self._layouts
+        self._class = layouts[PG_CLASS].reader(
+            *("oid", "relname", "relnamespace", "relfilenode", "reltablespace", "reltoastrelid", "relpersistence"),
+            *("relkind", "relnatts", "relreplident", "relispartition", "relrewrite"),
+        )
+        names = ["attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing"]
+        self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
+        self._type = layouts[PG_TYPE].reader(
+            *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typsubscript", "typelem"),
+            *("typalign", "typstorage", "typbasetype"),
+        )
+        self._index = layouts[PG_INDEX].reader(
+            *("indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisvalid", "indislive"),
+            "indisreplident",
+        )
+        self._inherits = layouts[PG_INHERITS].reader("inhparent", "inhseqno", "inhdetachpending")
+        self._namespace = layouts[PG_NAMESPACE].reader("oid", "nspname")
+        self._enum = layouts[PG_ENUM].reader("oid", "enumsortorder", "enumlabel")
+        self._has_gencols = layouts[PG_PUBLICATION].has("pubgencols")
+        self._publication = layouts[PG_PUBLICATION].reader(
+            *("oid", "pubname", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot"),
+            *(["pubgencols"] if self._has_gencols else []),
+        )
+        self._member = layouts[PG_PUBLICATION_REL].reader("prrelid")
+        self._schema = layouts[PG_PUBLICATION_NAMESPACE].reader("pnnspid")
+        self._database = layouts[PG_DATABASE].reader(
+            "oid", "datname", "encoding", "datistemplate", "datallowconn", "dattablespace"
+        )
+
+    def encode(self, name: str) -> bytes:
+        """A name as the catalog holds it."""
+        try:
+            return name.encode(self._codec, "surrogateescape")
+        except UnicodeEncodeError:
+            return name.encode("utf-8", "surrogatepass")
+
+    def classes(self, rows: Iterable[TupleBytes]) -> list[ClassRow]:
+        """Rows of ``pg_class``."""
+        return [self._class_row(row) for row in rows]
+
+    def _class_row(self, row: TupleBytes) -> ClassRow:
+        oid, name, namespace, filenode, tablespace, toast, persistence, kind, natts, identity, partition, rewrite = (
+            self._class.unpack_from(row.body)
+        )
+        return ClassRow(
+            oid=oid,
+            name=self._name(name),
+            namespace=namespace,
+            filenode=filenode,
+            tablespace=tablespace,
+            toast=toast,
+            persistence=_char(persistence),
+            kind=_char(kind),
+            natts=natts,
+            replica_identity=_char(identity),
+            is_partition=partition == _TRUE,
+            rewrite=rewrite,
+            is_user_catalog=self._is_user_catalog(row),
+        )
+
+    def _is_user_catalog(self, row: TupleBytes) -> bool:
+        options = fields.column(self._layouts[PG_CLASS], row, "reloptions")
+        for option in fields.text_array(options) if options else ():
+            if option.startswith(_USER_CATALOG):
+                return option[len(_USER_CATALOG) :].lower() in (b"true", b"on", b"1", b"yes", b"t", b"y")
+        return False
+
+    def attributes(self, rows: Iterable[TupleBytes]) -> list[AttributeRow]:
+        """Rows of ``pg_attribute``, system columns left out, in the order of ``attnum``."""
+        found = []
+        for row in rows:
+            name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped = (
+                self._attribute.unpack_from(row.body)
+            )
+            if number > 0:
+                missing = self._missing(row, length) if has_missing == _TRUE else None
+                is_dropped = dropped == _TRUE
+                mod = typmod - (1 << 32) if typmod >> 31 else typmod
+                found.append(
+                    AttributeRow(
+                        self._name(name),
+                        kind,
+                        length,
+                        number,
+                        mod,
+                        _char(align),
+                        not_null == _TRUE,
+                        _char(generated),
+                        is_dropped,
+                        missing,
+                    )
+                )
+        return sorted(found, key=lambda attribute: attribute.number)
+
+    def _missing(self, row: TupleBytes, length: int) -> bytes | None:
+        value = fields.column(self._layouts[PG_ATTRIBUTE], row, "attmissingval")
+        return fields.single_element(value, length) if value else None
+
+    def types(self, rows: Iterable[TupleBytes]) -> list[TypeRow]:
+        """Rows of ``pg_type``."""
+        found = []
+        for row in rows:
+            name, space, length, by_value, kind, delimiter, subscript, element, align, storage, base = (
+                self._type.unpack_from(row.body)
+            )
+            found.append(
+                TypeRow(
+                    self._name(name),
+                    space,
+                    length,
+                    by_value == _TRUE,
+                    _char(kind),
+                    delimiter.decode("latin-1"),
+                    subscript,
+                    element,
+                    _char(align),
+                    _char(storage),
+                    base,
+                )
+            )
+        return found
+
+    def indexes(self, rows: Iterable[TupleBytes]) -> list[IndexRow]:
+        """Rows of ``pg_index``."""
+        layout = self._layouts[PG_INDEX]
+        found = []
+        for row in rows:
+            keys, *flags = self._index.unpack_from(row.body)
+            unique, primary, immediate, valid, live, identity = (flag == _TRUE for flag in flags)
+            columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")[:keys]
+            has_predicate = fields.column(layout, row, "indpred") is not None
+            found.append(IndexRow(unique, primary, immediate, valid, live, identity, has_predicate, columns))
+        return found
+
+    def parents(self, rows: Iterable[TupleBytes]) -> list[ParentRow]:
+        """Rows of ``pg_inherits``."""
+        values = (self._inherits.unpack_from(row.body) for row in rows)
+        return [ParentRow(parent, number, pending == _TRUE) for parent, number, pending in values]
+
+    def namespaces(self, rows: Iterable[TupleBytes]) -> list[NamedRow]:
+        """Rows of ``pg_namespace``."""
+        values = (self._namespace.unpack_from(row.body) for row in rows)
+        return [NamedRow(oid, self._name(name)) for oid, name in values]
+
+    def labels(self, rows: Iterable[TupleBytes]) -> list[LabelRow]:
+        """Rows of ``pg_enum``."""
+        values = (self._enum.unpack_from(row.body) for row in rows)
+        return [LabelRow(oid, _float4(order), self._name(label)) for oid, order, label in values]
+
+    def publications(self, rows: Iterable[TupleBytes]) -> list[PublicationRow]:
+        """Rows of ``pg_publication``."""
+        found = []
+        for row in rows:
+            oid, name, *flags = self._publication.unpack_from(row.body)
+            generated = _char(flags.pop()) if self._has_gencols else "n"
+            all_tables, insert, update, delete, truncate, via_root = (flag == _TRUE for flag in flags)
+            found.append(
+                PublicationRow(oid, self._name(name), all_tables, insert, update, delete, truncate, via_root, generated)
+            )
+        return found
+
+    def publication_relations(self, rows: Iterable[TupleBytes]) -> list[MemberRow]:
+        """Rows of ``pg_publication_rel``."""
+        layout = self._layouts[PG_PUBLICATION_REL]
+        found = []
+        for row in rows:
+            columns = fields.column(layout, row, "prattrs")
+            is_filtered = fields.column(layout, row, "prqual") is not None
+            numbers = fields.int2vector(columns) if columns else None
+            found.append(MemberRow(self._member.unpack_from(row.body)[0], is_filtered, numbers))
+        return found
+
+    def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[int]:
+        """Schemas' OIDs in ``pg_publication_namespace``."""
+        return [self._schema.unpack_from(row.body)[0] for row in rows]
+
+    def origins(self, rows: Iterable[TupleBytes]) -> list[str]:
+        """Names in ``pg_replication_origin``."""
+        layout = self._layouts[PG_REPLICATION_ORIGIN]
+        names = (fields.column(layout, row, "roname") for row in rows)
+        return [self._name(fields.payload(name) or b"") for name in names if name]
+
+    def databases(self, rows: Iterable[TupleBytes]) -> list[DatabaseRow]:
+        """Rows of ``pg_database``."""
+        found = []
+        for row in rows:
+            oid, name, encoding, template, allows, tablespace = self._database.unpack_from(row.body)
+            found.append(DatabaseRow(oid, self._name(name), encoding, template == _TRUE, allows == _TRUE, tablespace))
+        return found
+
+    def _name(self, raw: bytes) -> str:
+        return raw.partition(b"\0")[0].decode(self._codec, "surrogateescape")
+
+
+def _char(raw: bytes) -> str:
+    """A ``"char"`` column; empty for the zero byte."""
+    return "" if raw == b"\0" else raw.decode("latin-1")
+
+
+def _float4(bits: int) -> float:
+    value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    return value

@@ -1,0 +1,302 @@
+"""The catalog over a span of WAL: every version of every row that decoding reads.
+
+Made by :func:`headwater.catalog.bootstrap.open_catalog`, rolled forward with :meth:`CatalogStore.apply`, told of the
+fates of transactions, then asked for views at any LSN. Lives on the driver; tasks get the values that views give.
+
+Rewritten catalogs: VACUUM FULL writes a new file before anyone can know what it is for. Its locator shows when the
+relation map or the pg_class row changes. A store that was told it beforehand (``extra_locators``) has kept its pages,
+and joins them with the catalog's history then; one that was not reports it in :meth:`CatalogStore.missing_locators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from headwater.catalog.history import HistoricCatalog, Memo
+from headwater.catalog.redo import HeapRedo
+from headwater.catalog.rows import CatalogRows
+from headwater.catalog.tables import CatalogHeap, CatalogTable, Key, Locator
+from headwater.catalog.versions import FIRST_NORMAL_XID, Fates, OwnCommands, Timeline, Version
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import (
+    CATALOG_NAMES,
+    GLOBAL_TABLESPACE,
+    PG_CLASS,
+    SHARED_CATALOGS,
+    catalog_layout,
+)
+from headwater.rmgr import relmap as relmap_rmgr
+from headwater.rmgr import smgr as smgr_rmgr
+from headwater.wal.record import Record
+
+RM_SMGR, RM_RELMAP = 2, 7
+OWN_MEMOS = 64
+
+
+@dataclass(frozen=True)
+class CatalogOrigin:
+    """Where and when a catalog was taken.
+
+    Attributes:
+        major: PostgreSQL's major version.
+        system_identifier: of the cluster.
+        timeline: at ``start_lsn``.
+        start_lsn: the redo LSN: WAL from here on rolls the catalog forward.
+        is_shutdown: ``start_lsn`` is a shutdown checkpoint: nothing was running.
+        database_oid: of the database.
+        database_name: its name.
+        database_tablespace: its default tablespace's OID.
+        encoding: name of its encoding.
+        wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
+        next_xid: low 32 bits of the next xid of ``pg_control``.
+    """
+
+    major: int
+    system_identifier: int
+    timeline: int
+    start_lsn: int
+    is_shutdown: bool
+    database_oid: int
+    database_name: str
+    database_tablespace: int
+    encoding: str
+    wal_level: int
+    next_xid: int
+
+
+class CatalogStore:
+    """The versions of the catalogs of one database.
+
+    Args:
+        origin: where the catalog came from.
+        fates: of transactions.
+        update_xid: resolves a multixact to its updater.
+        extra_locators: files that will turn out to be catalogs'.
+    """
+
+    def __init__(
+        self,
+        origin: CatalogOrigin,
+        fates: Fates,
+        update_xid: Callable[[int], int],
+        extra_locators: Iterable[Locator] = (),
+    ) -> None:
+        self.origin = origin
+        self.fates = fates
+        self.rows = CatalogRows(origin.major, origin.encoding)
+        self.tables = {oid: CatalogTable(catalog_layout(origin.major, oid), fates) for oid in CATALOG_NAMES}
+        self._by_name = {table.layout.name: table for table in self.tables.values()}
+        self._update_xid = update_xid
+        self._heaps: dict[Locator, CatalogHeap] = {}
+        self._redo = HeapRedo(self._heaps, origin.major, self._arrived)
+        self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
+        self._missing: set[Locator] = set()
+        self._mapped: dict[tuple[bool, int], int] = {}
+        self._timelines: dict[tuple[str, str, Key], Timeline] = {}
+        self._memo = Memo()
+        self._own_memos: dict[OwnCommands, Memo] = {}
+        for locator in extra_locators:
+            self._new_heap(locator)
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's major version."""
+        return self.origin.major
+
+    @property
+    def system_identifier(self) -> int:
+        """The cluster's."""
+        return self.origin.system_identifier
+
+    @property
+    def timeline(self) -> int:
+        """The timeline at :attr:`start_lsn`."""
+        return self.origin.timeline
+
+    @property
+    def start_lsn(self) -> int:
+        """Where rolling forward begins."""
+        return self.origin.start_lsn
+
+    @property
+    def is_shutdown(self) -> bool:
+        """Nothing was running at :attr:`start_lsn`."""
+        return self.origin.is_shutdown
+
+    @property
+    def database_oid(self) -> int:
+        """The database's OID."""
+        return self.origin.database_oid
+
+    @property
+    def database_name(self) -> str:
+        """The database's name."""
+        return self.origin.database_name
+
+    @property
+    def database_tablespace(self) -> int:
+        """The database's default tablespace."""
+        return self.origin.database_tablespace
+
+    @property
+    def encoding(self) -> str:
+        """Name of the database's encoding."""
+        return self.origin.encoding
+
+    @property
+    def wal_level(self) -> int:
+        """0 minimal, 1 replica, 2 logical."""
+        return self.origin.wal_level
+
+    @property
+    def next_xid(self) -> int:
+        """Low 32 bits of the next xid when the catalog was taken."""
+        return self.origin.next_xid
+
+    def locators(self) -> frozenset[Locator]:
+        """The files whose records :meth:`apply` must be given."""
+        return frozenset(self._heaps)
+
+    def missing_locators(self) -> frozenset[Locator]:
+        """Files that became a catalog's and were not in :meth:`locators`; the store cannot be relied on with any."""
+        return frozenset(self._missing)
+
+    def add_heap(self, locator: Locator, catalog_oid: int, base: bytes, is_online: bool) -> None:
+        """A catalog's file in the backup.
+
+        Args:
+            locator: its place.
+            catalog_oid: which catalog it is.
+            base: its pages; none if the backup lacks it.
+            is_online: the server wrote during the copy: torn pages are no error, as the WAL has them whole.
+
+        Raises:
+            CatalogError: a page is broken.
+        """
+        table = self.tables[catalog_oid]
+        is_first = not any(other.catalog is table for other in self._heaps.values())
+        heap = self._new_heap(locator, base)
+        scan = heap.scan(table.layout)
+        if scan.bad_block >= 0 and not is_online:
+            raise CatalogError(f"invalid page in block {scan.bad_block} of {table.layout.name}")
+        heap.attach(table, scan if is_first else None)
+
+    def map_catalogs(self, mappings: dict[int, int], is_shared: bool) -> None:
+        """The relation map says where mapped catalogs lie."""
+        for oid, number in mappings.items():
+            self._mapped[is_shared, number] = oid
+
+    def mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
+        """The mapped catalog that lies, lay or will lie in a file."""
+        return self._mapped.get((is_shared, filenode))
+
+    def apply(self, record: Record) -> None:
+        """Roll forward over one record, in LSN order.
+
+        Args:
+            record: of resource managers HEAP, HEAP2, XLOG (page images), SMGR or RELMAP; others are passed over.
+
+        Raises:
+            CatalogError: the catalog does not fit the WAL.
+            RecordError: the record is malformed.
+        """
+        self._changed()
+        if record.rmid == RM_RELMAP:
+            self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn))
+        elif record.rmid == RM_SMGR and record.info & 0xF0 == smgr_rmgr.TRUNCATE:
+            change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
+            heap = self._heaps.get(change.locator)
+            if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
+                heap.truncate(change.blocks)
+        else:
+            self._redo.apply(record)
+
+    def commit(self, xids: Sequence[int], lsn: int) -> None:
+        """These transactions committed together, with a record that starts at ``lsn``."""
+        self._changed()
+        self.fates.commit(xids, lsn)
+
+    def abort(self, xids: Sequence[int]) -> None:
+        """These transactions aborted."""
+        self._changed()
+        self.fates.abort(xids)
+
+    def view(self, lsn: int, own: OwnCommands | None = None) -> HistoricCatalog:
+        """The catalog as it was at an LSN: with all that committed before it.
+
+        Args:
+            lsn: at or after :attr:`start_lsn`.
+            own: a transaction that also sees its own changes.
+        """
+        if own is None:
+            return HistoricCatalog(self, lsn, None, self._memo, frozenset(), None)
+        keys: set[tuple[str, str, Key]] = set()
+        for xid in own.xids:
+            keys |= self._redo.touched.get(xid, set())
+        return HistoricCatalog(self, lsn, own, self._memo, frozenset(keys), self._own_memo(own))
+
+    def versions(self, key: tuple[str, str, Key]) -> list[Version]:
+        """All versions under (catalog, index, key)."""
+        return self._by_name[key[0]].find(key[1], key[2])
+
+    def timeline_of(self, key: tuple[str, str, Key]) -> Timeline:
+        """When each version under (catalog, index, key) is visible."""
+        timeline = self._timelines.get(key)
+        if timeline is None:
+            timeline = self._timelines[key] = Timeline(self.versions(key), self.fates)
+        return timeline
+
+    def _own_memo(self, own: OwnCommands) -> Memo:
+        memo = self._own_memos.get(own)
+        if memo is None:
+            if len(self._own_memos) >= OWN_MEMOS:
+                self._own_memos.pop(next(iter(self._own_memos)))
+            memo = self._own_memos[own] = Memo()
+        return memo
+
+    def _changed(self) -> None:
+        """What views remembered may no longer hold."""
+        if self._timelines or self._memo or self._own_memos:
+            self._timelines.clear()
+            self._memo.clear()
+            self._own_memos.clear()
+
+    def _new_heap(self, locator: Locator, base: bytes = b"") -> CatalogHeap:
+        heap = CatalogHeap(locator, self.fates, self.origin.start_lsn, self._update_xid, base)
+        self._heaps[locator] = heap
+        return heap
+
+    def _arrived(self, heap: CatalogHeap, version: Version) -> None:
+        """A pg_class row of a catalog may say that the catalog lies in another file now."""
+        if heap.catalog is None or heap.catalog.layout.oid != PG_CLASS:
+            return
+        data = version.data
+        oid, filenode, tablespace = self._class_reader.unpack_from(data.body)
+        if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
+            self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode))
+
+    def _remap(self, update: relmap_rmgr.RelmapUpdate) -> None:
+        is_shared = update.database == 0
+        if not is_shared and update.database != self.database_oid:
+            return
+        self.map_catalogs(update.mappings, is_shared)
+        for oid, number in update.mappings.items():
+            if oid in self.tables and (oid in SHARED_CATALOGS) == is_shared:
+                spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
+                self._moved(oid, (spc, update.database, number))
+
+    def _moved(self, oid: int, locator: Locator) -> None:
+        """A catalog lies, or may lie if the transaction commits, in this file."""
+        heap = self._heaps.get(locator)
+        if heap is None:
+            self._missing.add(locator)
+        elif heap.catalog is None:
+            heap.attach(self.tables[oid])
+            for version in heap.versions():
+                for xid in (version.inserter, *version.deleters):
+                    if xid >= FIRST_NORMAL_XID:
+                        self._redo.touch(xid, heap, version)
+            if oid == PG_CLASS:
+                for version in heap.versions():
+                    self._arrived(heap, version)

@@ -1,0 +1,155 @@
+"""Versions of catalog rows, the fates of transactions, and who sees what.
+
+Job: keep every version of a catalog row that the WAL or the backup shows, with the transactions that made and removed
+it. A version is never forgotten when its place in the heap is reused: history is what decoding asks for.
+Mirrors the outcome, not the code, of HeapTupleSatisfiesHistoricMVCC (heapam_visibility.c): a transaction's changes are
+visible at an LSN iff its commit record starts before it; the own transaction's by command ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from headwater.rmgr.heap import TupleBytes
+
+NEVER = (1 << 63) - 1
+"""The commit LSN of a transaction that did not commit."""
+
+INVALID_XID, BOOTSTRAP_XID, FROZEN_XID, FIRST_NORMAL_XID = 0, 1, 2, 3
+INVALID_COMMAND_ID = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class OwnCommands:
+    """A transaction that looks at its own changes: those of commands before ``command_id`` are visible to it.
+
+    Attributes:
+        xids: toplevel xid and subtransactions.
+        command_id: ``curcid`` of its historic snapshot.
+    """
+
+    xids: frozenset[int]
+    command_id: int
+
+
+class Version:
+    """One version of a catalog row.
+
+    Attributes:
+        xmin: raw ``t_xmin``, by which the version is known again on a page image.
+        inserter: xid that decides whether it exists: ``xmin``, FROZEN_XID, or INVALID_XID for a known abort.
+        cmin: command that inserted it, INVALID_COMMAND_ID if unknown.
+        deleters: xid to command id (INVALID_COMMAND_ID if unknown) of all that deleted it, aborted ones too.
+        data: the tuple.
+    """
+
+    __slots__ = ("cmin", "data", "deleters", "inserter", "xmin")
+
+    def __init__(self, xmin: int, inserter: int, data: TupleBytes) -> None:
+        self.xmin = xmin
+        self.inserter = inserter
+        self.cmin = INVALID_COMMAND_ID
+        self.deleters: dict[int, int] = {}
+        self.data = data
+
+    def delete(self, xid: int, cmax: int = INVALID_COMMAND_ID) -> None:
+        """Learn of a deleter; a known command id is kept."""
+        if cmax != INVALID_COMMAND_ID or xid not in self.deleters:
+            self.deleters[xid] = cmax
+
+    def concerns(self, xids: frozenset[int]) -> bool:
+        """Whether one of these transactions made or removed it."""
+        return self.inserter in xids or not xids.isdisjoint(self.deleters)
+
+
+class Fates:
+    """When transactions committed.
+
+    Args:
+        committed_before: tells of an xid whether ``pg_xact`` of the backup has it as committed.
+    """
+
+    def __init__(self, committed_before: Callable[[int], bool]) -> None:
+        self._committed_before = committed_before
+        self._lsns: dict[int, int] = {}
+        self._hinted: set[int] = {BOOTSTRAP_XID, FROZEN_XID}
+        self._before: dict[int, int] = {INVALID_XID: NEVER}
+
+    def hint(self, xid: int) -> None:
+        """A hint bit says that it committed; when is not known."""
+        self._hinted.add(xid)
+
+    def commit(self, xids: Iterable[int], lsn: int) -> None:
+        """These committed, with a record that starts at ``lsn``."""
+        for xid in xids:
+            self._lsns[xid] = lsn
+
+    def abort(self, xids: Iterable[int]) -> None:
+        """These aborted."""
+        for xid in xids:
+            self._lsns[xid] = NEVER
+
+    def commit_lsn(self, xid: int) -> int:
+        """Where it committed: 0 before the backup, :data:`NEVER` if it aborted or still runs."""
+        lsn = self._lsns.get(xid)
+        if lsn is not None:
+            return lsn
+        if xid in self._hinted:
+            return 0
+        before = self._before.get(xid)
+        if before is None:
+            before = self._before[xid] = 0 if self._committed_before(xid) else NEVER
+        return before
+
+    def lifetime(self, version: Version) -> tuple[int, int]:
+        """The version is visible at LSNs in ``(born, died]``."""
+        died = min((self.commit_lsn(xid) for xid in version.deleters), default=NEVER)
+        return self.commit_lsn(version.inserter), died
+
+
+class Timeline:
+    """All versions under one key, cut into spans of LSNs in which the visible ones are the same.
+
+    Args:
+        versions: the versions.
+        fates: when transactions committed.
+
+    Attributes:
+        ends: span i is ``(ends[i-1], ends[i]]``; the last end is :data:`NEVER`.
+        rows: per span the visible versions.
+    """
+
+    __slots__ = ("ends", "rows")
+
+    def __init__(self, versions: Sequence[Version], fates: Fates) -> None:
+        lives = [(born, died, v) for v in versions for born, died in (fates.lifetime(v),) if born < died]
+        births = sorted(range(len(lives)), key=lambda i: lives[i][0])
+        self.ends = sorted({lsn for born, died, _ in lives for lsn in (born, died) if 0 < lsn < NEVER}) + [NEVER]
+        self.rows: list[tuple[Version, ...]] = []
+        alive: list[int] = []
+        at = 0
+        for start in [0, *self.ends[:-1]]:
+            while at < len(births) and lives[births[at]][0] <= start:
+                alive.append(births[at])
+                at += 1
+            # Alive from start to the next end: born at or before start, not dead at start.
+            alive = [i for i in alive if lives[i][1] > start]
+            self.rows.append(tuple(lives[i][2] for i in alive))
+
+
+def visible_to(version: Version, lsn: int, own: OwnCommands, fates: Fates) -> bool:
+    """Whether a transaction sees a version at an LSN, its own changes by command id.
+
+    As upstream, a version whose own command id is unknown is not there yet, and a deletion of unknown command id has
+    not happened yet.
+    """
+    if version.inserter in own.xids:
+        if version.cmin >= own.command_id:
+            return False
+    elif fates.commit_lsn(version.inserter) >= lsn:
+        return False
+    return not any(
+        cmax < own.command_id if xid in own.xids else fates.commit_lsn(xid) < lsn
+        for xid, cmax in version.deleters.items()
+    )

@@ -1,0 +1,121 @@
+"""The catalogs that decoding reads: their OIDs, and where each column lies in a row.
+
+Job: turn the column lists of :mod:`headwater.pg.catalog_columns` into offsets. A catalog row begins with columns of
+fixed length that are never NULL; these lie at the same offset in every row and are read with one ``struct`` call.
+Mirrors ``catalog/pg_*.h`` (CATALOG macros and what genbki.pl makes of them).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cache
+
+from headwater.pg.catalog_columns import COLUMNS
+
+PG_TYPE, PG_ATTRIBUTE, PG_CLASS = 1247, 1249, 1259
+PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
+PG_ENUM, PG_REPLICATION_ORIGIN = 3501, 6000
+PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
+
+CATALOG_NAMES = {
+    PG_TYPE: "pg_type",
+    PG_ATTRIBUTE: "pg_attribute",
+    PG_CLASS: "pg_class",
+    PG_DATABASE: "pg_database",
+    PG_INDEX: "pg_index",
+    PG_INHERITS: "pg_inherits",
+    PG_NAMESPACE: "pg_namespace",
+    PG_ENUM: "pg_enum",
+    PG_REPLICATION_ORIGIN: "pg_replication_origin",
+    PG_PUBLICATION: "pg_publication",
+    PG_PUBLICATION_REL: "pg_publication_rel",
+    PG_PUBLICATION_NAMESPACE: "pg_publication_namespace",
+}
+"""The catalogs that are read, by OID."""
+
+SHARED_CATALOGS = frozenset({PG_DATABASE, PG_REPLICATION_ORIGIN})
+"""Those that all databases share: their files lie in ``global``."""
+
+DEFAULT_TABLESPACE, GLOBAL_TABLESPACE = 1663, 1664
+PG_CATALOG_NAMESPACE, PG_TOAST_NAMESPACE = 11, 99
+FIRST_UNPINNED_OBJECT_ID, FIRST_NORMAL_OBJECT_ID = 12000, 16384
+F_ARRAY_SUBSCRIPT_HANDLER = 6179
+
+_CODES = {1: "s", 2: "h", 4: "I", 8: "q"}
+_ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}
+
+
+def align_up(offset: int, attalign: str) -> int:
+    """``offset`` rounded up to the alignment that ``attalign`` names (att_align_nominal, tupmacs.h)."""
+    step = _ALIGN[attalign]
+    return (offset + step - 1) & -step
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    """A column of a catalog: its name, ``attlen`` and ``attalign``."""
+
+    name: str
+    length: int
+    align: str
+
+
+@dataclass(frozen=True)
+class CatalogLayout:
+    """The columns of one catalog in one major version.
+
+    Attributes:
+        oid: the catalog's OID.
+        name: the catalog's name.
+        columns: in attnum order.
+        offsets: of the fixed columns, in bytes from the row's ``t_hoff``.
+        fixed_length: bytes that every row has at least behind its ``t_hoff``.
+    """
+
+    oid: int
+    name: str
+    columns: tuple[CatalogColumn, ...]
+    offsets: dict[str, int]
+    fixed_length: int
+
+    def reader(self, *names: str) -> struct.Struct:
+        """A ``struct`` that reads some fixed columns, which must be given in their order in the row.
+
+        Bytes of one character (``bool``, ``"char"``) and names come as ``bytes``, int2 signed, int4 and OIDs unsigned.
+        """
+        lengths = {column.name: column.length for column in self.columns}
+        form, at = "<", 0
+        for name in names:
+            offset, length = self.offsets[name], lengths[name]
+            form += f"{offset - at}x{_CODES.get(length, f'{length}s')}"
+            at = offset + length
+        return struct.Struct(form)
+
+    def has(self, name: str) -> bool:
+        """Whether this major version has the column."""
+        return any(column.name == name for column in self.columns)
+
+    def number(self, name: str) -> int:
+        """The column's position, from 0."""
+        return [column.name for column in self.columns].index(name)
+
+
+@cache
+def catalog_layout(major: int, oid: int) -> CatalogLayout:
+    """The layout of a catalog of :data:`CATALOG_NAMES`.
+
+    Args:
+        major: PostgreSQL's major version, a key of ``COLUMNS``.
+        oid: the catalog's OID.
+    """
+    name = CATALOG_NAMES[oid]
+    columns, offsets, at, is_fixed = [], {}, 0, True
+    for words in COLUMNS[major][name].split(","):
+        column, length, align, *null = words.split()
+        columns.append(CatalogColumn(column, int(length), align))
+        is_fixed = is_fixed and not null and int(length) > 0
+        if is_fixed:
+            offsets[column] = align_up(at, align)
+            at = offsets[column] + int(length)
+    return CatalogLayout(oid, name, tuple(columns), offsets, at)

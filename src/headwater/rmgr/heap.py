@@ -1,0 +1,248 @@
+"""Payloads of the HEAP resource manager (PostgreSQL: ``access/heapam_xlog.h``, ``heapam.c``, 18: ``heapam_xlog.c``).
+
+In: a record's main data and block data. Out: one dataclass per record. Tuples come as the WAL holds them: the three
+header fields of ``xl_heap_header`` and the bytes from tuple offset 23 on (null bitmap, padding, columns).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from headwater.errors import RecordError
+
+INSERT, DELETE, UPDATE, TRUNCATE, HOT_UPDATE, CONFIRM, LOCK, INPLACE = range(0x00, 0x80, 0x10)
+OPMASK, INIT_PAGE = 0x70, 0x80
+"""The operation, and that the page is made anew, in a record's info."""
+
+HEADER_SIZE = 23
+"""SizeofHeapTupleHeader: where a tuple's null bitmap, or its padding, begins."""
+
+INSERT_LAST_IN_MULTI, INSERT_IS_SPECULATIVE, INSERT_CONTAINS_NEW_TUPLE, INSERT_ON_TOAST = 0x02, 0x04, 0x08, 0x10
+UPDATE_CONTAINS_OLD_TUPLE, UPDATE_CONTAINS_OLD_KEY, UPDATE_CONTAINS_NEW_TUPLE = 0x04, 0x08, 0x10
+UPDATE_PREFIX_FROM_OLD, UPDATE_SUFFIX_FROM_OLD = 0x20, 0x40
+DELETE_CONTAINS_OLD_TUPLE, DELETE_CONTAINS_OLD_KEY, DELETE_IS_SUPER, DELETE_IS_PARTITION_MOVE = 0x02, 0x04, 0x08, 0x10
+TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 0x01, 0x02
+
+INFOBITS_IS_MULTI, INFOBITS_LOCK_ONLY = 0x01, 0x02
+
+_INSERT = struct.Struct("<HB")
+_DELETE = struct.Struct("<IHBB")
+_UPDATE = struct.Struct("<IHBBIH")
+_TRUNCATE = struct.Struct("<IIB3x")
+_LOCK = struct.Struct("<IHBB")
+_INPLACE_18 = struct.Struct("<H2xII?3xi")
+_HEADER = struct.Struct("<HHB")
+
+
+@dataclass(frozen=True, slots=True)
+class TupleBytes:
+    """A heap tuple without its transaction fields.
+
+    Attributes:
+        infomask2: ``t_infomask2``.
+        infomask: ``t_infomask``.
+        hoff: ``t_hoff``.
+        tail: the bytes from tuple offset 23 on; column data begins at ``hoff - 23``.
+    """
+
+    infomask2: int
+    infomask: int
+    hoff: int
+    tail: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The columns, from ``t_hoff`` on."""
+        return self.tail[self.hoff - HEADER_SIZE :]
+
+
+@dataclass(frozen=True, slots=True)
+class HeapInsert:
+    """``xl_heap_insert``."""
+
+    offnum: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeapDelete:
+    """``xl_heap_delete``; ``old`` is the old tuple or key, if the record has one."""
+
+    xmax: int
+    offnum: int
+    infobits: int
+    flags: int
+    old: TupleBytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeapUpdate:
+    """``xl_heap_update``; ``old`` is the old tuple or key, if the record has one."""
+
+    old_xmax: int
+    old_offnum: int
+    old_infobits: int
+    flags: int
+    new_xmax: int
+    new_offnum: int
+    old: TupleBytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedTuple:
+    """Block 0's data of an update: a tuple whose columns may lack bytes that the old tuple has at either end.
+
+    Attributes:
+        prefix: bytes to take from the start of the old tuple's columns.
+        suffix: bytes to take from their end.
+        rest: header and the bytes in between (null bitmap and padding are whole).
+    """
+
+    prefix: int
+    suffix: int
+    rest: TupleBytes
+
+
+@dataclass(frozen=True, slots=True)
+class HeapTruncate:
+    """``xl_heap_truncate``."""
+
+    database: int
+    relations: tuple[int, ...]
+    cascade: bool
+    restart_seqs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HeapLock:
+    """``xl_heap_lock``."""
+
+    xmax: int
+    offnum: int
+    infobits: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeapInplace:
+    """``xl_heap_inplace``; before 18 only ``offnum`` is known. ``messages`` are raw, 16 bytes each."""
+
+    offnum: int
+    database: int = 0
+    tablespace: int = 0
+    init_file: bool = False
+    messages: bytes = b""
+
+
+def parse_tuple(data: bytes, lsn: int) -> TupleBytes:
+    """``xl_heap_header`` and the bytes behind it.
+
+    Raises:
+        RecordError: too short, or ``t_hoff`` points outside.
+    """
+    if len(data) < _HEADER.size:
+        raise _short("tuple header", _HEADER.size, data, lsn)
+    infomask2, infomask, hoff = _HEADER.unpack_from(data)
+    tail = data[_HEADER.size :]
+    if not HEADER_SIZE <= hoff <= HEADER_SIZE + len(tail):
+        raise RecordError(f"tuple of {HEADER_SIZE + len(tail)} bytes has t_hoff {hoff}", lsn=lsn)
+    return TupleBytes(infomask2, infomask, hoff, tail)
+
+
+def parse_insert(main_data: bytes, lsn: int) -> HeapInsert:
+    """INSERT's main data. Raises RecordError on a wrong size."""
+    if len(main_data) != _INSERT.size:
+        raise _short("HEAP INSERT", _INSERT.size, main_data, lsn)
+    return HeapInsert(*_INSERT.unpack(main_data))
+
+
+def parse_delete(main_data: bytes, lsn: int) -> HeapDelete:
+    """DELETE's main data. Raises RecordError on a wrong size."""
+    if len(main_data) < _DELETE.size:
+        raise _short("HEAP DELETE", _DELETE.size, main_data, lsn)
+    xmax, offnum, infobits, flags = _DELETE.unpack_from(main_data)
+    has_old = flags & (DELETE_CONTAINS_OLD_TUPLE | DELETE_CONTAINS_OLD_KEY)
+    return HeapDelete(xmax, offnum, infobits, flags, parse_tuple(main_data[_DELETE.size :], lsn) if has_old else None)
+
+
+def parse_update(main_data: bytes, lsn: int) -> HeapUpdate:
+    """UPDATE's or HOT_UPDATE's main data. Raises RecordError on a wrong size."""
+    if len(main_data) < _UPDATE.size:
+        raise _short("HEAP UPDATE", _UPDATE.size, main_data, lsn)
+    old_xmax, old_offnum, infobits, flags, new_xmax, new_offnum = _UPDATE.unpack_from(main_data)
+    has_old = flags & (UPDATE_CONTAINS_OLD_TUPLE | UPDATE_CONTAINS_OLD_KEY)
+    old = parse_tuple(main_data[_UPDATE.size :], lsn) if has_old else None
+    return HeapUpdate(old_xmax, old_offnum, infobits, flags, new_xmax, new_offnum, old)
+
+
+def parse_updated_tuple(block_data: bytes, flags: int, lsn: int) -> UpdatedTuple:
+    """Block 0's data of an update with these flags. Raises RecordError if it is too short."""
+    at, lengths = 0, []
+    for flag in (UPDATE_PREFIX_FROM_OLD, UPDATE_SUFFIX_FROM_OLD):
+        lengths.append(int.from_bytes(block_data[at : at + 2], "little") if flags & flag else 0)
+        at += 2 if flags & flag else 0
+    return UpdatedTuple(lengths[0], lengths[1], parse_tuple(block_data[at:], lsn))
+
+
+def restore_updated(updated: UpdatedTuple, old: TupleBytes, lsn: int) -> TupleBytes:
+    """The new tuple, with the bytes it shares with the old one (heap_xlog_update).
+
+    Raises:
+        RecordError: the old tuple is shorter than the bytes to take from it.
+    """
+    rest, shared = updated.rest, old.body
+    if updated.prefix + updated.suffix > len(shared) + len(rest.tail) or max(updated.prefix, updated.suffix) > len(
+        shared
+    ):
+        raise RecordError(
+            f"update takes {updated.prefix} and {updated.suffix} bytes from an old tuple of {len(shared)}", lsn=lsn
+        )
+    bitmap = rest.hoff - HEADER_SIZE
+    suffix = shared[len(shared) - updated.suffix :]
+    tail = rest.tail[:bitmap] + shared[: updated.prefix] + rest.tail[bitmap:] + suffix
+    return TupleBytes(rest.infomask2, rest.infomask, rest.hoff, tail)
+
+
+def parse_truncate(main_data: bytes, lsn: int) -> HeapTruncate:
+    """TRUNCATE's main data. Raises RecordError on a wrong size."""
+    if len(main_data) < _TRUNCATE.size:
+        raise _short("HEAP TRUNCATE", _TRUNCATE.size, main_data, lsn)
+    database, count, flags = _TRUNCATE.unpack_from(main_data)
+    if len(main_data) != _TRUNCATE.size + 4 * count:
+        raise _short("HEAP TRUNCATE", _TRUNCATE.size + 4 * count, main_data, lsn)
+    relations = struct.unpack_from(f"<{count}I", main_data, _TRUNCATE.size)
+    return HeapTruncate(database, relations, bool(flags & TRUNCATE_CASCADE), bool(flags & TRUNCATE_RESTART_SEQS))
+
+
+def parse_confirm(main_data: bytes, lsn: int) -> int:
+    """CONFIRM's offset number. Raises RecordError on a wrong size."""
+    if len(main_data) != 2:
+        raise _short("HEAP CONFIRM", 2, main_data, lsn)
+    return int.from_bytes(main_data, "little")
+
+
+def parse_lock(main_data: bytes, lsn: int) -> HeapLock:
+    """LOCK's main data. Raises RecordError on a wrong size."""
+    if len(main_data) != _LOCK.size:
+        raise _short("HEAP LOCK", _LOCK.size, main_data, lsn)
+    return HeapLock(*_LOCK.unpack(main_data))
+
+
+def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
+    """INPLACE's main data in either form. Raises RecordError on a wrong size."""
+    if major < 18:
+        if len(main_data) < 2:
+            raise _short("HEAP INPLACE", 2, main_data, lsn)
+        return HeapInplace(int.from_bytes(main_data[:2], "little"))
+    if len(main_data) < _INPLACE_18.size:
+        raise _short("HEAP INPLACE", _INPLACE_18.size, main_data, lsn)
+    offnum, database, tablespace, init_file, count = _INPLACE_18.unpack_from(main_data)
+    messages = main_data[_INPLACE_18.size :]
+    if count < 0 or len(messages) != 16 * count:
+        raise _short("HEAP INPLACE", _INPLACE_18.size + 16 * max(count, 0), main_data, lsn)
+    return HeapInplace(offnum, database, tablespace, init_file, messages)
+
+
+def _short(what: str, expected: int, data: bytes, lsn: int) -> RecordError:
+    return RecordError(f"{what} has {len(data)} bytes, expected {expected}", lsn=lsn)

@@ -1,0 +1,62 @@
+"""The relation mapper: which file a mapped catalog lies in (PostgreSQL: ``relmapper.c``, ``utils/relmapper.h``).
+
+One format serves the files ``pg_filenode.map`` and the RELMAP UPDATE record, whose data is a whole file.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from headwater.errors import RecordError
+
+UPDATE = 0x00
+MAGIC = 0x592717
+
+_UPDATE = struct.Struct("<IIi")
+_HEADER = struct.Struct("<ii")
+_MAX_MAPPINGS = {512: 62, 524: 64}
+"""MAX_MAPPINGS by the size of the file: 15 has 62 and padding, 16 and newer have 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelmapUpdate:
+    """``xl_relmap_update``: the new map of a database, or of the shared catalogs if ``database`` is 0."""
+
+    database: int
+    tablespace: int
+    mappings: dict[int, int]
+
+
+def parse_relation_map(data: bytes) -> dict[int, int]:
+    """OID to file number, from the bytes of a ``pg_filenode.map``. The checksum is left to the caller.
+
+    Raises:
+        RecordError: not a relation map.
+    """
+    limit = _MAX_MAPPINGS.get(len(data))
+    if limit is None:
+        raise RecordError(f"relation map has {len(data)} bytes, expected 512 or 524")
+    magic, count = _HEADER.unpack_from(data)
+    if magic != MAGIC or not 0 <= count <= limit:
+        raise RecordError(f"relation map has magic {magic:#x} and {count} mappings, expected {MAGIC:#x} and at most 64")
+    return dict(struct.iter_unpack("<II", data[_HEADER.size : _HEADER.size + 8 * count]))
+
+
+def crc_offset(data: bytes) -> int:
+    """Where the CRC-32C over all bytes before it lies in the bytes of a ``pg_filenode.map``."""
+    return _HEADER.size + 8 * _MAX_MAPPINGS[len(data)]
+
+
+def parse_update(main_data: bytes, lsn: int) -> RelmapUpdate:
+    """UPDATE's main data. Raises RecordError on a wrong size or a map that is none."""
+    if len(main_data) < _UPDATE.size:
+        raise RecordError(f"RELMAP UPDATE has {len(main_data)} bytes, expected at least {_UPDATE.size}", lsn=lsn)
+    database, tablespace, size = _UPDATE.unpack_from(main_data)
+    if len(main_data) != _UPDATE.size + size:
+        raise RecordError(f"RELMAP UPDATE has {len(main_data)} bytes, expected {_UPDATE.size + size}", lsn=lsn)
+    try:
+        mappings = parse_relation_map(main_data[_UPDATE.size :])
+    except RecordError as error:
+        raise RecordError(error.message, lsn=lsn) from None
+    return RelmapUpdate(database, tablespace, mappings)

@@ -1,0 +1,88 @@
+"""Write ``src/headwater/pg/catalog_columns.py`` from the ``postgres.bki`` of each major version.
+
+Usage: ``python tools/generate_catalog_columns.py postgres.bki... > src/headwater/pg/catalog_columns.py``
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+CATALOGS = (
+    "pg_attribute",
+    "pg_class",
+    "pg_database",
+    "pg_enum",
+    "pg_index",
+    "pg_inherits",
+    "pg_namespace",
+    "pg_publication",
+    "pg_publication_namespace",
+    "pg_publication_rel",
+    "pg_replication_origin",
+    "pg_type",
+)
+
+HEADER = '''"""Columns of the catalogs that decoding reads, per major version.
+
+A column is three words: name, attlen, attalign; ``?`` after them marks one of fixed length that may be NULL.
+Generated from PostgreSQL {majors} by tools/generate_catalog_columns.py, do not edit.
+PostgreSQL: ``postgres.bki`` (made from ``src/include/catalog/*.h`` by genbki.pl).
+"""
+
+from __future__ import annotations
+
+COLUMNS: dict[int, dict[str, str]] = {{'''
+
+CREATE = re.compile(r"^create (\w+) (\d+)([^\n]*)\n \(\n(.*?)\n \)", re.M | re.S)
+COLUMN = re.compile(r"^ (\w+) = (\w+)( FORCE NULL)?", re.M)
+TOKENS = re.compile(r"'[^']*'|\S+")
+LENGTHS = {"NAMEDATALEN": 64, "FLOAT8PASSBYVAL": 8, "SIZEOF_POINTER": 8}
+ALIGNS = {"ALIGNOF_POINTER": "d"}
+
+
+def types(text: str, columns: list[str]) -> dict[str, tuple[int, str]]:
+    """Name to (typlen, typalign) of every type in the file's pg_type rows."""
+    body = text[text.index("create pg_type ") : text.index("close pg_type")]
+    found = {}
+    for line in re.findall(r"^insert \( (.*) \)$", body, re.M):
+        row = dict(zip(columns, TOKENS.findall(line), strict=True))
+        length, align = row["typlen"], row["typalign"]
+        found[row["typname"]] = (LENGTHS.get(length) or int(length), ALIGNS.get(align, align))
+    return found
+
+
+def read(path: Path) -> tuple[int, dict[str, str]]:
+    """The major version of a ``postgres.bki`` and the columns of :data:`CATALOGS`."""
+    text = path.read_text()
+    major = int(text[: text.index("\n")].rsplit(maxsplit=1)[-1])
+    created = {name: COLUMN.findall(body) for name, _, _, body in CREATE.findall(text)}
+    kinds = types(text, [name for name, _, _ in created["pg_type"]])
+    return major, {name: ", ".join(column(kinds, *found) for found in created[name]) for name in CATALOGS}
+
+
+def column(kinds: dict[str, tuple[int, str]], name: str, kind: str, null: str) -> str:
+    """A column's three or four words."""
+    length, align = kinds[kind]
+    return f"{name} {length} {align}{' ?' if null else ''}"
+
+
+def main() -> None:
+    """Print the module."""
+    tables = sorted(read(Path(path)) for path in sys.argv[1:])
+    print(HEADER.format(majors=", ".join(str(major) for major, _ in tables)))
+    for major, catalogs in tables:
+        print(f"    {major}: {{")
+        for name, columns in catalogs.items():
+            print(f'        "{name}": (')
+            for line in textwrap.wrap(columns, 100):
+                print(f'            "{line} "')
+            print("        ),")
+        print("    },")
+    print("}")
+
+
+if __name__ == "__main__":
+    main()
