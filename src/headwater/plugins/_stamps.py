@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import kernel
-from headwater.plugins._messages import put_bytes
+from headwater.plugins._copy import put_bytes
 from headwater.rows._text_bytes import Bytes
 from headwater.rows._text_datetime import write_timestamptz
 

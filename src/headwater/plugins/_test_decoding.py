@@ -13,30 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._messages import (
-    COUNT,
-    DONE,
-    ITEM,
-    NEED_SPACE,
-    TXN,
-    WROTE,
-    Out,
-    end_message,
-    put_bytes,
-    put_decimal,
-    put_ready,
-)
+from headwater.plugins._copy import QUOTE, borrow, put_bytes, put_doubled
+from headwater.plugins._messages import Out, put_decimal
+from headwater.plugins._plan import BEGIN, CHANGE, DELETE, INSERT, READY, UPDATE, Int64s, Plan, Ready
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import Cells, Items, Literals, Transactions
+from headwater.rows.items import Cells, Items
 
 RAW, BITS, BOOL, QUOTED = 0, 1, 2, 3
 
-INSERT, UPDATE, DELETE, LITERAL, TOAST = 1, 2, 3, 4, 10
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
 NULL, TEXT, UNCHANGED = 0, 1, 2
-
-# Indexes into the options array.
-INCLUDE_XIDS, SKIP_EMPTY, MESSAGES_COUNT = 0, 1, 2
 
 LETTER_T = 0x74
 
@@ -47,10 +32,9 @@ TRUE_TEXT = np.frombuffer(b"true", np.uint8).copy()
 FALSE_TEXT = np.frombuffer(b"false", np.uint8).copy()
 UNCHANGED_TEXT = np.frombuffer(b"unchanged-toast-datum", np.uint8).copy()
 NO_TUPLE_TEXT = np.frombuffer(b" (no-tuple-data)", np.uint8).copy()
-OLD_KEY_TEXT = np.frombuffer(b" old-key:", np.uint8).copy()
 NEW_TUPLE_TEXT = np.frombuffer(b" new-tuple:", np.uint8).copy()
 
-LONGEST_WORD = 24
+LONGEST_WORD = 32
 """No constant text above is longer; room is asked for in steps of it."""
 
 
@@ -58,7 +42,8 @@ class Lines(NamedTuple):
     """The unchanging words of L layouts with c live columns in all.
 
     Attributes:
-        head_start: int64[3L+1] offset in text of the first words of layout i's INSERT (3i), UPDATE (3i+1), DELETE.
+        head_start: int64[4L+1] offset in text of the first words of layout i's INSERT (4i), UPDATE (4i+1), DELETE
+            (4i+2), UPDATE with an old tuple (4i+3).
         first: int64[L+1] layout i's columns are ``[first[i], first[i+1])``.
         attribute: int32[c] index of the column's cell inside a tuple.
         label_start: int64[c+1] offset in text of `` name[type]:``.
@@ -87,47 +72,36 @@ class Stamps(NamedTuple):
 
 
 @inline_kernel
-def _put_quoted(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """``'text'`` with quotes doubled; the caller has checked the room."""
-    out[o] = 39
-    o += 1
-    for i in range(start, end):
-        byte = src[i]
-        out[o] = byte
-        o += 1
-        if byte == 39:
-            out[o] = 39
-            o += 1
-    out[o] = 39
-    return o + 1
-
-
-@inline_kernel
 def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A value as print_literal writes it; the caller has checked the room: twice the length and LONGEST_WORD."""
     end = start + length
-    if style == RAW:
-        return put_bytes(src, start, end, out, o)
-    if style == QUOTED:
-        return _put_quoted(src, start, end, out, o)
     if style == BOOL:
         if length == 1 and src[start] == LETTER_T:
             return put_bytes(TRUE_TEXT, 0, 4, out, o)
         return put_bytes(FALSE_TEXT, 0, 5, out, o)
-    out[o] = 66
-    out[o + 1] = 39
-    o = put_bytes(src, start, end, out, o + 2)
-    out[o] = 39
-    return o + 1
+    if style == BITS:
+        out[o] = 66
+        o += 1
+    if style != RAW:
+        out[o] = QUOTE
+        o += 1
+    if style == QUOTED:
+        o = put_doubled(src, start, end, out, o)
+    else:
+        o = put_bytes(src, start, end, out, o)
+    if style != RAW:
+        out[o] = QUOTE
+        o += 1
+    return o
 
 
-@kernel
-def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: bool, out: Bytes, o: Int) -> Int:
+@inline_kernel
+def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: Int, out: Bytes, o: Int) -> Int:
     """A tuple's columns (tuple_to_stringinfo).
 
     Args:
         cells: the slice's.
-        base: the tuple's first cell, -1 for ``(no-tuple-data)``.
+        base: the tuple's first cell.
         lines: the slice's.
         layout: index of its layout.
         skip_nulls: leave out NULLs (old tuples).
@@ -135,23 +109,19 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: bo
         o: where to write.
 
     Returns:
-        The end, or -1 when there might not be room.
+        The end, with room for a LONGEST_WORD after it, or -1 when there might not be room.
     """
-    room = len(out) - LONGEST_WORD
-    if o > room:
-        return -1
-    if base < 0:
-        return put_bytes(NO_TUPLE_TEXT, 0, len(NO_TUPLE_TEXT), out, o)
+    room = len(out) - 2 * LONGEST_WORD
     for c in range(lines.first[layout], lines.first[layout + 1]):
         cell = base + lines.attribute[c]
         kind = cells.kind[cell]
         if skip_nulls and kind != TEXT and kind != UNCHANGED:
             continue
-        label, label_end = lines.label_start[c], lines.label_start[c + 1]
-        length = np.int64(cells.length[cell]) if kind == TEXT else 0
-        if o + label_end - label + 2 * length > room:
+        name, name_end = lines.label_start[c], lines.label_start[c + 1]
+        length = np.int64(cells.length[cell]) if kind == TEXT else np.int64(0)
+        if o + name_end - name + 2 * length > room:
             return -1
-        o = put_bytes(lines.text, label, label_end, out, o)
+        o = put_bytes(lines.text, name, name_end, out, o)
         if kind == TEXT:
             o = _put_value(lines.style[c], cells.text, cells.start[cell], length, out, o)
         elif kind == UNCHANGED:
@@ -161,134 +131,110 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: bo
     return o
 
 
-@kernel
-def put_change(items: Items, j: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
-    """One change's line (pg_decode_change).
+@inline_kernel
+def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
+    """A change's line (pg_decode_change).
+
+    Args:
+        kind: INSERT, UPDATE or DELETE.
+        layout: index of its layout.
+        old: first cell of the old tuple, -1 absent.
+        new: first cell of the new tuple, -1 absent.
+        cells: the slice's.
+        lines: the slice's.
+        out: uint8[].
+        o: where to write.
 
     Returns:
         The end, or -1 when there might not be room.
     """
-    layout = np.int64(items.layout[j])
-    kind = np.int64(items.kind[j])
-    head = lines.head_start[3 * layout + kind - 1]
-    head_end = lines.head_start[3 * layout + kind]
-    if o + head_end - head + 2 * LONGEST_WORD > len(out):
+    head = 4 * layout + (3 if kind == UPDATE and old >= 0 else kind - 1)
+    start, end = lines.head_start[head], lines.head_start[head + 1]
+    if o + end - start + 2 * LONGEST_WORD > len(out):
         return -1
-    o = put_bytes(lines.text, head, head_end, out, o)
-    old, new = cells.old_first[j], cells.new_first[j]
-    if kind == INSERT:
-        return put_tuple(cells, new, lines, layout, False, out, o)
-    if kind == DELETE:
-        return put_tuple(cells, old, lines, layout, True, out, o)
-    if old >= 0:
-        o = put_bytes(OLD_KEY_TEXT, 0, len(OLD_KEY_TEXT), out, o)
-        o = put_tuple(cells, old, lines, layout, True, out, o)
-        if o < 0 or o + LONGEST_WORD > len(out):
-            return -1
-        o = put_bytes(NEW_TUPLE_TEXT, 0, len(NEW_TUPLE_TEXT), out, o)
-    return put_tuple(cells, new, lines, layout, False, out, o)
+    o = put_bytes(lines.text, start, end, out, o)
+    for side in range(2):
+        base = old if side == 0 else new
+        if o < 0 or (side == 0 and kind == INSERT) or (side == 1 and kind == DELETE):
+            continue
+        if side == 1 and kind == UPDATE and old >= 0:
+            o = put_bytes(NEW_TUPLE_TEXT, 0, len(NEW_TUPLE_TEXT), out, o)
+        if base >= 0:
+            o = put_tuple(cells, base, lines, layout, side == 0, out, o)
+        elif side == 1 or kind == DELETE:
+            o = put_bytes(NO_TUPLE_TEXT, 0, len(NO_TUPLE_TEXT), out, o)
+    return o
 
 
 @kernel
-def _put_boundary(
-    word: Bytes, transactions: Transactions, stamps: Stamps, include_xids: bool, lsn: Int, out: Out
-) -> bool:
-    """BEGIN or, with its time, COMMIT of the state's transaction; returns whether there was room."""
-    t = out.state[TXN]
-    xid = np.int64(transactions.xid[t])
-    commits = len(word) == len(COMMIT_TEXT)
-    stamp, stamp_end = stamps.start[t], stamps.start[t + 1]
-    o = out.offsets[out.state[COUNT]]
-    if o + 2 * LONGEST_WORD + stamp_end - stamp > len(out.data):
-        return False
-    o = put_bytes(word, 0, len(word), out.data, o)
-    if include_xids:
-        out.data[o] = 32
-        o = put_decimal(xid, out.data, o + 1)
-    if commits:
-        o = put_bytes(stamps.text, stamp, stamp_end, out.data, o)
-    end_message(out, o, lsn, xid)
-    return True
+def put_boundary(word: Bytes, with_xid: Int, xid: Int, stamps: Stamps, t: Int, out: Bytes, o: Int) -> Int:
+    """BEGIN or, with its time, COMMIT (pg_output_begin, pg_decode_commit_txn).
 
+    Args:
+        word: BEGIN_TEXT or COMMIT_TEXT.
+        with_xid: write the xid.
+        xid: of the transaction.
+        stamps: commit times.
+        t: index of its commit time, -1 for BEGIN.
+        out: uint8[].
+        o: where to write.
 
-@inline_kernel
-def _counts_as_write(items: Items, j: Int, literals: Literals, messages_count: bool) -> Int:
-    """Whether BEGIN goes before the item: any change; before 17 not for a logical message (``message: ...``)."""
-    if items.kind[j] != LITERAL or messages_count:
-        return True
-    first = literals.first[items.layout[j]]
-    return literals.data[literals.offsets[first]] == LETTER_T
-
-
-@kernel
-def _put_item(items: Items, j: Int, cells: Cells, literals: Literals, lines: Lines, xid: Int, out: Out) -> bool:
-    """One item's messages; returns whether there was room."""
-    lsn = items.lsn[j]
-    if items.kind[j] == LITERAL:
-        index = items.layout[j]
-        return put_ready(literals.first[index], literals.first[index + 1], literals, out, lsn, xid)
-    end = put_change(items, j, cells, lines, out.data, out.offsets[out.state[COUNT]])
-    if end < 0:
-        return False
-    end_message(out, end, lsn, xid)
-    return True
+    Returns:
+        The end, or -1 when there might not be room.
+    """
+    start, end = (stamps.start[t], stamps.start[t + 1]) if t >= 0 else (np.int64(0), np.int64(0))
+    if o + 2 * LONGEST_WORD + end - start > len(out):
+        return -1
+    o = put_bytes(word, 0, len(word), out, o)
+    if with_xid:
+        out[o] = 32
+        o = put_decimal(xid, out, o + 1)
+    return put_bytes(stamps.text, start, end, out, o)
 
 
 @kernel
 def render_lines(
     items: Items,
     cells: Cells,
-    transactions: Transactions,
-    literals: Literals,
+    ready: Ready,
+    plan: Plan,
     lines: Lines,
     stamps: Stamps,
-    options: NDArray[np.int64],
+    span: Int64s,
+    with_xids: bool,
     out: Out,
-) -> int:
-    """All messages of a slice, from ``out.state`` on.
+) -> Int:
+    """Write messages of a plan.
 
     Args:
         items: the slice's changes.
         cells: their text.
-        transactions: the slice's.
-        literals: the slice's.
+        ready: its ready-made messages.
+        plan: the slice's messages.
         lines: words of the slice's layouts.
         stamps: commit times of its transactions.
-        options: int64[3] INCLUDE_XIDS, SKIP_EMPTY, MESSAGES_COUNT.
-        out: where messages go; ``state`` says where to begin and where it stopped.
+        span: int64[2] the first message to write, and one past the last.
+        with_xids: BEGIN and COMMIT show the xid.
+        out: where messages go; ``offsets[span[0]]`` is where to begin.
 
     Returns:
-        DONE or NEED_SPACE.
+        The message that did not fit, ``span[1]`` if all did.
     """
-    state = out.state
-    with_xids, skips = options[INCLUDE_XIDS] != 0, options[SKIP_EMPTY] != 0
-    while state[TXN] < len(transactions.xid):
-        t = state[TXN]
-        flags = transactions.flags[t]
-        xid = np.int64(transactions.xid[t])
-        bare = flags & BARE != 0
-        if state[ITEM] < 0:
-            begins = flags & BEGINS_HERE and not bare and not skips
-            lsn = transactions.first_lsn[t]
-            if begins and not _put_boundary(BEGIN_TEXT, transactions, stamps, with_xids, lsn, out):
-                return NEED_SPACE
-            state[WROTE] = 1 if flags & WROTE_BEFORE or bare or not skips else 0
-            state[ITEM] = transactions.item_start[t]
-        for j in range(state[ITEM], transactions.item_end[t]):
-            state[ITEM] = j
-            if items.kind[j] >= TOAST:
-                continue
-            if state[WROTE] == 0 and _counts_as_write(items, j, literals, options[MESSAGES_COUNT] != 0):
-                if not _put_boundary(BEGIN_TEXT, transactions, stamps, with_xids, items.lsn[j], out):
-                    return NEED_SPACE
-                state[WROTE] = 1
-            if not _put_item(items, j, cells, literals, lines, xid, out):
-                return NEED_SPACE
-        state[ITEM] = transactions.item_end[t]
-        ends = flags & ENDS_HERE and not bare and state[WROTE]
-        lsn = transactions.end_lsn[t]
-        if ends and not _put_boundary(COMMIT_TEXT, transactions, stamps, with_xids, lsn, out):
-            return NEED_SPACE
-        state[TXN] = t + 1
-        state[ITEM] = -1
-    return DONE
+    items, cells, ready, plan = borrow(items), borrow(cells), borrow(ready), borrow(plan)
+    lines, stamps, out = borrow(lines), borrow(stamps), borrow(out)
+    for k in range(span[0], span[1]):
+        o, op, arg, xid = out.offsets[k], plan.op[k], plan.arg[k], plan.xid[k]
+        if op == CHANGE:
+            kind, layout = np.int64(items.kind[arg]), np.int64(items.layout[arg])
+            o = put_change(kind, layout, cells.old_first[arg], cells.new_first[arg], cells, lines, out.data, o)
+        elif op == READY:
+            start, end = ready.offsets[arg], ready.offsets[arg + 1]
+            o = put_bytes(ready.data, start, end, out.data, o) if o + end - start <= len(out.data) else -1
+        elif op == BEGIN:
+            o = put_boundary(BEGIN_TEXT, with_xids, xid, stamps, -1, out.data, o)
+        else:
+            o = put_boundary(COMMIT_TEXT, with_xids, xid, stamps, arg, out.data, o)
+        if o < 0:
+            return k
+        out.offsets[k + 1] = o
+    return span[1]

@@ -1,19 +1,20 @@
 """Messages made in Python, and the arrays that kernels write messages into.
 
-A kernel is called until it is DONE; between calls its data array grows. The arrays that have one element a message are
-as long from the start as there can be messages.
+A slice is rendered in two steps: a plan says which messages there are, a plugin's kernel writes them. The kernel is
+called until it wrote all; between calls its data array grows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.plugins._messages import COUNT, DONE, ITEM, Out
-from headwater.rows.items import LITERAL, SEND_SCHEMA, Cells, Items, Literals, Messages, Transactions
+from headwater.plugins._messages import Out
+from headwater.plugins._plan import Plan, Ready, plan_messages
+from headwater.rows.items import LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Literals, Messages, Transactions
 
 Int64s = NDArray[np.int64]
 
@@ -53,44 +54,66 @@ def pack_messages(messages: Iterable[tuple[int, int, bytes]]) -> Messages:
 
 def settled(table: Table) -> Table:
     """The table with arrays that can be written, as kernels are compiled for these only (others are copied)."""
-    arrays = (array if array.flags.writeable and array.flags.c_contiguous else array.copy() for array in table)
-    return type(table)(*arrays)
+    columns: dict[str, NDArray[Any]] = table._asdict()
+    copied = {name: a.copy() for name, a in columns.items() if not (a.flags.writeable and a.flags.c_contiguous)}
+    return table._replace(**copied)
 
 
-def most_messages(items: Items, transactions: Transactions, literals: Literals, schema_counts: Int64s) -> int:
-    """No slice gives more messages than this.
+def make_ready(literals: Literals, schemas: Sequence[Sequence[bytes]], counts: NDArray[np.uint8]) -> Ready:
+    """All ready-made messages of a slice in one table.
 
     Args:
-        items: the slice's changes.
-        transactions: the slice's.
-        literals: the slice's.
-        schema_counts: int64[L] messages that announce each layout.
+        literals: the slice's, l of them.
+        schemas: for each layout the messages that announce it.
+        counts: uint8[l] whether BEGIN goes before a literal.
     """
+    announced = pack_literals(schemas)
+    return Ready(
+        literal_first=literals.first,
+        counts=counts,
+        schema_first=announced.first + literals.first[-1],
+        offsets=np.concatenate([literals.offsets, announced.offsets[1:] + literals.offsets[-1]]),
+        data=np.concatenate([literals.data[: literals.offsets[-1]], announced.data]),
+    )
+
+
+def make_plan(
+    items: Items, cells: Cells, transactions: Transactions, ready: Ready, *, skips_empty: bool, needs_tuples: bool
+) -> Plan:
+    """The messages of a slice, see :func:`headwater.plugins._plan.plan_messages`."""
+    most = _most_messages(items, transactions, ready)
+    lsn, xid, arg = np.empty((3, most), np.int64)
+    plan = Plan(np.empty(most, np.uint8), arg, lsn, xid)
+    rules = np.array([skips_empty, needs_tuples], np.int64)
+    count = plan_messages(items, cells, transactions, ready, rules, plan)
+    return Plan(plan.op[:count], arg[:count], lsn[:count], xid[:count])
+
+
+def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> int:
+    """No slice gives more messages than this."""
     is_literal = items.kind == LITERAL
-    counts = np.diff(literals.first)
-    origins = transactions.origin[transactions.origin > 0] - 1
-    total = 2 * len(transactions.xid) + int(counts[origins].sum())
-    total += int(counts[items.layout[is_literal]].sum()) + int(np.count_nonzero(~is_literal))
-    announced = ~is_literal & (items.flags & SEND_SCHEMA != 0)
-    return total + int(schema_counts[items.layout[announced]].sum())
+    counts = np.diff(ready.literal_first)
+    total = 2 * len(transactions.xid) + int(np.count_nonzero(~is_literal))
+    total += int(counts[transactions.origin[transactions.origin > 0] - 1].sum())
+    total += int(counts[items.layout[is_literal]].sum())
+    announced = ~is_literal & (items.flags & SEND_SCHEMA != 0) & (items.kind < TOAST)
+    return total + int(np.diff(ready.schema_first)[items.layout[announced]].sum())
 
 
-def render_all(step: Callable[[Out], int], most: int, size: int) -> Messages:
-    """Call a kernel until it is done.
+def render_plan(step: Callable[[Int64s, Out], int], plan: Plan, size: int) -> Messages:
+    """Call a kernel until it wrote all messages of a plan.
 
     Args:
-        step: the kernel with everything but its last argument.
-        most: how many messages there can be.
+        step: the kernel with everything but its span and where messages go.
+        plan: the messages.
         size: bytes to begin with.
     """
-    state = np.zeros(5, np.int64)
-    state[ITEM] = -1
-    data = np.empty(max(size, SMALLEST), np.uint8)
-    out = Out(np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(most + 1, np.int64), data, state)
-    while step(out) != DONE:
-        out = out._replace(data=_grown(out.data, int(out.offsets[state[COUNT]])))
-    count = int(state[COUNT])
-    return Messages(out.lsn[:count], out.xid[:count], out.offsets[: count + 1], out.data[: out.offsets[count]])
+    count = len(plan.op)
+    out = Out(np.zeros(count + 1, np.int64), np.empty(max(size, SMALLEST), np.uint8))
+    done = 0
+    while (done := step(np.array([done, count], np.int64), out)) < count:
+        out = out._replace(data=_grown(out.data, int(out.offsets[done])))
+    return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]])
 
 
 def _grown(data: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:

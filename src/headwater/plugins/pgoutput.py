@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
 from headwater.plugins._messages import Out
-from headwater.plugins._pgoutput import CHANGE_SIZE, Wire, render_messages
+from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins.api import CatalogView, OutputPlugin, PluginContext, SinvalMessage
-from headwater.plugins.buffer import most_messages, pack_literals, render_all, settled
+from headwater.plugins.buffer import make_plan, make_ready, render_plan, settled
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 from headwater.plugins.pgoutput_protocol import (
     RelationMessage,
@@ -283,16 +284,16 @@ class PgOutput(OutputPlugin):
     ) -> Messages:
         """All messages of a slice; see :meth:`OutputPlugin.render`."""
         wire = make_wire(schemas, schema_messages)
+        items, cells, transactions = settled(items), settled(cells), settled(transactions)
+        counts = np.ones(len(literals.first) - 1, np.uint8)
+        ready = make_ready(literals, schema_messages, counts)
+        plan = make_plan(items, cells, transactions, ready, skips_empty=True, needs_tuples=True)
 
-        items, cells = settled(items), settled(cells)
-        transactions, literals = settled(transactions), settled(literals)
+        def step(span: NDArray[np.int64], out: Out) -> int:
+            return int(render_messages(items, cells, transactions, ready, plan, wire, span, out))
 
-        def step(out: Out) -> int:
-            return render_messages(items, cells, transactions, literals, wire, out)
-
-        most = most_messages(items, transactions, literals, np.diff(wire.schema.first))
-        size = len(cells.text) + CHANGE_SIZE * len(cells.kind) + 24 * most
-        return render_all(step, most, size + len(literals.data) + len(wire.schema.data))
+        size = len(cells.text) + CELL_SIZE * len(cells.kind) + FIXED_SIZE * len(plan.op) + len(ready.data)
+        return render_plan(step, plan, size)
 
 
 def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]]) -> Wire:
@@ -308,7 +309,6 @@ def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Seque
         old_mark=np.array([ord("O" if first.replica_identity == "f" else "K") for first in firsts], np.uint8),
         first=np.cumsum([0] + [len(columns) for columns in attributes], dtype=np.int64),
         attribute=np.array([number for columns in attributes for number in columns], np.int32),
-        schema=pack_literals(schema_messages),
     )
 
 

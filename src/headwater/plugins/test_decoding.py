@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.plugins._messages import Out
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
 from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, PluginContext
-from headwater.plugins.buffer import most_messages, pack, render_all, settled
+from headwater.plugins.buffer import make_plan, make_ready, pack, render_plan, settled
 from headwater.plugins.options import parse_bool
 from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
 from headwater.plugins.stamps import commit_stamps
@@ -31,7 +32,7 @@ _RAW_TYPES = frozenset({20, 21, 23, 26, 700, 701, 1700})
 _BIT_TYPES = frozenset({1560, 1562})
 _BOOL_TYPE = 16
 
-_ACTIONS = ("INSERT", "UPDATE", "DELETE")
+_ACTIONS = (b": INSERT:", b": UPDATE:", b": DELETE:", b": UPDATE: old-key:")
 
 
 @dataclass(frozen=True)
@@ -161,19 +162,25 @@ class TestDecoding(OutputPlugin):
         """All messages of a slice; see :meth:`OutputPlugin.render`."""
         lines = make_lines(schemas, schema_messages, self.major)
         stamps = self._stamps(transactions)
-        chosen = (self.options.include_xids, self.options.skip_empty_xacts, self.messages_count)
-        options = np.array(chosen, np.int64)
+        items, cells, transactions = settled(items), settled(cells), settled(transactions)
+        ready = make_ready(literals, [()] * len(schemas), self._counts(literals))
+        plan = make_plan(items, cells, transactions, ready, skips_empty=self.skips_empty, needs_tuples=False)
+        with_xids = self.options.include_xids
 
-        items, cells = settled(items), settled(cells)
-        transactions, literals = settled(transactions), settled(literals)
+        def step(span: NDArray[np.int64], out: Out) -> int:
+            return int(render_lines(items, cells, ready, plan, lines, stamps, span, with_xids, out))
 
-        def step(out: Out) -> int:
-            return render_lines(items, cells, transactions, literals, lines, stamps, options, out)
-
-        most = most_messages(items, transactions, literals, np.zeros(len(schemas), np.int64))
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
-        size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * most
-        return render_all(step, most, size + len(literals.data) + len(stamps.text))
+        size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op)
+        return render_plan(step, plan, size + len(ready.data) + len(stamps.text))
+
+    def _counts(self, literals: Literals) -> NDArray[np.uint8]:
+        """Which literals bring forth a BEGIN: all but, before 17, logical messages (``message: ...``)."""
+        counts = np.ones(len(literals.first) - 1, np.uint8)
+        if not self.messages_count:
+            full = np.flatnonzero(np.diff(literals.first))
+            counts[full] = literals.data[literals.offsets[literals.first[full]]] != ord("m")
+        return counts
 
     def _stamps(self, transactions: Transactions) -> Stamps:
         if not self.options.include_timestamp:
@@ -187,7 +194,7 @@ def make_lines(schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes
     columns = [[column for column in schema.columns if not column.is_dropped] for schema in schemas]
     live = [column for table in columns for column in table]
     labels = [_label(column, major) for column in live]
-    head_at, head_text = pack(b"table " + head + f": {action}:".encode() for head in heads for action in _ACTIONS)
+    head_at, head_text = pack(b"table " + head + action for head in heads for action in _ACTIONS)
     label_at, label_text = pack(labels)
     return Lines(
         head_start=head_at,
