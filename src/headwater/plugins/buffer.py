@@ -7,6 +7,7 @@ called until it wrote all; between calls its data array grows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,9 +20,6 @@ from headwater.rows.items import LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Lite
 Int64s = NDArray[np.int64]
 
 Table = TypeVar("Table", Items, Cells, Transactions, Literals)
-
-SMALLEST = 64
-"""Bytes a data array has at least, so that doubling makes it grow."""
 
 
 def pack(parts: Iterable[bytes]) -> tuple[Int64s, NDArray[np.uint8]]:
@@ -100,20 +98,28 @@ def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> in
     return total + int(np.diff(ready.schema_first)[items.layout[announced]].sum())
 
 
-def render_plan(step: Callable[[Int64s, Out], int], plan: Plan, size: int) -> Messages:
-    """Call a kernel until it wrote all messages of a plan.
+@dataclass(frozen=True)
+class Rendering:
+    """A slice ready to be written.
 
-    Args:
-        step: the kernel with everything but its span and where messages go.
+    Attributes:
+        step: the plugin's kernel with everything but its span (int64[2]) and where messages go.
         plan: the messages.
-        size: bytes to begin with.
+        size: bytes that will probably do.
     """
-    count = len(plan.op)
-    out = Out(np.zeros(count + 1, np.int64), np.empty(max(size, SMALLEST), np.uint8))
-    done = 0
-    while (done := step(np.array([done, count], np.int64), out)) < count:
-        out = out._replace(data=_grown(out.data, int(out.offsets[done])))
-    return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]])
+
+    step: Callable[[Int64s, Out], int]
+    plan: Plan
+    size: int
+
+    def messages(self, size: int | None = None) -> Messages:
+        """Call the kernel until it wrote all messages, with that many bytes to begin with."""
+        plan, count, done = self.plan, len(self.plan.op), 0
+        room = max(self.size if size is None else size, 1)
+        out = Out(np.zeros(count + 1, np.int64), np.empty(room, np.uint8))
+        while (done := self.step(np.array([done, count], np.int64), out)) < count:
+            out = out._replace(data=_grown(out.data, int(out.offsets[done])))
+        return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]])
 
 
 def _grown(data: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:

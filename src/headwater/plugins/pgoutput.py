@@ -23,7 +23,7 @@ from headwater.errors import PluginError
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins.api import CatalogView, OutputPlugin, PluginContext, SinvalMessage
-from headwater.plugins.buffer import make_plan, make_ready, render_plan, settled
+from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 from headwater.plugins.pgoutput_protocol import (
     RelationMessage,
@@ -283,6 +283,18 @@ class PgOutput(OutputPlugin):
         schema_messages: Sequence[Sequence[bytes]],
     ) -> Messages:
         """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        return self.rendering(items, cells, transactions, literals, schemas, schema_messages).messages()
+
+    def rendering(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Rendering:
+        """The slice, ready to be written."""
         wire = make_wire(schemas, schema_messages)
         items, cells, transactions = settled(items), settled(cells), settled(transactions)
         counts = np.ones(len(literals.first) - 1, np.uint8)
@@ -293,7 +305,7 @@ class PgOutput(OutputPlugin):
             return int(render_messages(items, cells, transactions, ready, plan, wire, span, out))
 
         size = len(cells.text) + CELL_SIZE * len(cells.kind) + FIXED_SIZE * len(plan.op) + len(ready.data)
-        return render_plan(step, plan, size)
+        return Rendering(step, plan, size)
 
 
 def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]]) -> Wire:

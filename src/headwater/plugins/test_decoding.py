@@ -19,7 +19,7 @@ from headwater.errors import PluginError
 from headwater.plugins._messages import Out
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
 from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, PluginContext
-from headwater.plugins.buffer import make_plan, make_ready, pack, render_plan, settled
+from headwater.plugins.buffer import Rendering, make_plan, make_ready, pack, settled
 from headwater.plugins.options import parse_bool
 from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
 from headwater.plugins.stamps import commit_stamps
@@ -160,6 +160,18 @@ class TestDecoding(OutputPlugin):
         schema_messages: Sequence[Sequence[bytes]],
     ) -> Messages:
         """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        return self.rendering(items, cells, transactions, literals, schemas, schema_messages).messages()
+
+    def rendering(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Rendering:
+        """The slice, ready to be written."""
         lines = make_lines(schemas, schema_messages, self.major)
         stamps = self._stamps(transactions)
         items, cells, transactions = settled(items), settled(cells), settled(transactions)
@@ -172,7 +184,7 @@ class TestDecoding(OutputPlugin):
 
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
         size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op)
-        return render_plan(step, plan, size + len(ready.data) + len(stamps.text))
+        return Rendering(step, plan, size + len(ready.data) + len(stamps.text))
 
     def _counts(self, literals: Literals) -> NDArray[np.uint8]:
         """Which literals bring forth a BEGIN: all but, before 17, logical messages (``message: ...``)."""

@@ -1,0 +1,284 @@
+"""Decode slices made by hand, and what the two plugins should make of them, in plain Python."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
+from headwater.plugins.buffer import pack_literals
+from headwater.rows import items as it
+from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+
+
+def make_type(oid: int, name: str, display: str | None = None, namespace: str = "pg_catalog") -> TypeInfo:
+    """A type with the attributes plugins look at."""
+    return TypeInfo(oid, name, namespace, display or name, "b", -1, "i", False)
+
+
+INT4 = make_type(23, "int4", "integer")
+TEXT = make_type(25, "text")
+BOOL = make_type(16, "bool", "boolean")
+VARBIT = make_type(1562, "varbit", "bit varying")
+MOOD = make_type(16500, "mood", "shop.mood", "shop")
+TYPES = (INT4, TEXT, BOOL, VARBIT, MOOD)
+
+
+def make_column(number: int, name: str, type_info: TypeInfo | None = TEXT, generated: str = "") -> Column:
+    """A column; one without a type is dropped."""
+    return Column(number, name, type_info, -1, -1, "i", type_info is None, generated)
+
+
+def make_table(oid: int, name: str, columns: Sequence[Column], **more: object) -> RelationSchema:
+    """A permanent table in schema public."""
+    values = {"replica_identity": "d", "identity_columns": (1,), "namespace_oid": 2200, "kind": "r"} | more
+    return RelationSchema(
+        oid=oid,
+        namespace="public",
+        name=name,
+        persistence="p",
+        columns=tuple(columns),
+        **values,  # type: ignore[arg-type]
+    )
+
+
+@dataclass(frozen=True)
+class Change:
+    """An item: tuples are a cell a column, text or NULL, UNCHANGED, ABSENT; a literal's kind is LITERAL."""
+
+    kind: int
+    lsn: int
+    layout: int
+    new: tuple[bytes | int, ...] | None = None
+    old: tuple[bytes | int, ...] | None = None
+    flags: int = 0
+
+
+@dataclass(frozen=True)
+class Txn:
+    """A transaction with its items."""
+
+    xid: int
+    changes: tuple[Change, ...]
+    first_lsn: int = 0
+    commit_lsn: int = 0
+    end_lsn: int = 0
+    commit_time: int = 0
+    flags: int = it.BEGINS_HERE | it.ENDS_HERE
+    origin: int = 0
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice as Python values."""
+
+    txns: tuple[Txn, ...]
+    literals: tuple[tuple[bytes, ...], ...] = ()
+    schemas: tuple[RelationSchema, ...] = ()
+    schema_messages: tuple[tuple[bytes, ...], ...] = field(default=())
+
+    def tables(self) -> tuple[Items, Cells, Transactions, Literals]:
+        """The slice as the arrays that plugins take."""
+        changes = [change for txn in self.txns for change in txn.changes]
+        builder = _CellBuilder()
+        new_first = [builder.add(change.new) for change in changes]
+        old_first = [builder.add(change.old) for change in changes]
+        txn_of = [i for i, txn in enumerate(self.txns) for _ in txn.changes]
+        none = np.zeros(len(changes), np.int32)
+        items = Items(
+            kind=np.array([c.kind for c in changes], np.uint8),
+            txn=np.array(txn_of, np.int32),
+            xid=np.array([self.txns[t].xid for t in txn_of], np.uint32),
+            lsn=np.array([c.lsn for c in changes], np.int64),
+            layout=np.array([c.layout for c in changes], np.int32),
+            new_at=none.astype(np.int64),
+            new_len=none,
+            old_at=none.astype(np.int64),
+            old_len=none,
+            flags=np.array([c.flags for c in changes], np.uint8),
+        )
+        return items, builder.cells(new_first, old_first), self._transactions(), pack_literals(self.literals)
+
+    def _transactions(self) -> Transactions:
+        ends = np.cumsum([len(txn.changes) for txn in self.txns], dtype=np.int64)
+        names = ("first_lsn", "commit_lsn", "end_lsn", "commit_time")
+        columns = {name: np.array([getattr(txn, name) for txn in self.txns], np.int64) for name in names}
+        return Transactions(
+            xid=np.array([txn.xid for txn in self.txns], np.uint32),
+            item_start=np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)],
+            item_end=ends,
+            flags=np.array([txn.flags for txn in self.txns], np.uint8),
+            origin=np.array([txn.origin for txn in self.txns], np.int32),
+            **columns,
+        )
+
+
+class _CellBuilder:
+    def __init__(self) -> None:
+        self.kind: list[int] = []
+        self.start: list[int] = []
+        self.length: list[int] = []
+        self.text = bytearray()
+
+    def add(self, values: tuple[bytes | int, ...] | None) -> int:
+        if values is None:
+            return -1
+        first = len(self.kind)
+        for value in values:
+            text = value if isinstance(value, bytes) else b""
+            self.kind.append(it.TEXT if isinstance(value, bytes) else value)
+            self.start.append(len(self.text))
+            self.length.append(len(text))
+            self.text += text
+        return first
+
+    def cells(self, new_first: list[int], old_first: list[int]) -> Cells:
+        return Cells(
+            new_first=np.array(new_first, np.int64),
+            old_first=np.array(old_first, np.int64),
+            kind=np.array(self.kind, np.uint8),
+            start=np.array(self.start, np.int64),
+            length=np.array(self.length, np.int32),
+            text=np.frombuffer(bytes(self.text), np.uint8),
+        )
+
+
+def rows(messages: Messages) -> list[tuple[int, int, bytes]]:
+    """Messages as (LSN, xid, data)."""
+    data, ends = messages.data.tobytes(), messages.offsets.tolist()
+    parts = [data[a:b] for a, b in pairwise(ends)]
+    return list(zip(messages.lsn.tolist(), messages.xid.tolist(), parts, strict=True))
+
+
+Row = tuple[int, int, bytes]
+
+
+def print_literal(oid: int, text: bytes) -> bytes:
+    """print_literal of test_decoding.c."""
+    if oid in (20, 21, 23, 26, 700, 701, 1700):
+        return text
+    if oid in (1560, 1562):
+        return b"B'" + text + b"'"
+    if oid == 16:
+        return b"true" if text == b"t" else b"false"
+    return b"'" + text.replace(b"'", b"''") + b"'"
+
+
+def tuple_text(schema: RelationSchema, values: tuple[bytes | int, ...] | None, skip_nulls: bool) -> bytes:
+    """tuple_to_stringinfo of test_decoding.c; names must need no quotes."""
+    if values is None:
+        return b" (no-tuple-data)"
+    words = b""
+    for column, value in zip(schema.columns, values, strict=True):
+        if column.type is None or (value == it.NULL and skip_nulls):
+            continue
+        words += f" {column.name}[{column.type.display_name}]:".encode()
+        if isinstance(value, bytes):
+            words += print_literal(column.type.oid, value)
+        else:
+            words += b"null" if value == it.NULL else b"unchanged-toast-datum"
+    return words
+
+
+def change_text(schema: RelationSchema, change: Change) -> bytes:
+    """pg_decode_change of test_decoding.c."""
+    head = f"table {schema.namespace}.{schema.name}: ".encode()
+    if change.kind == it.INSERT:
+        return head + b"INSERT:" + tuple_text(schema, change.new, False)
+    if change.kind == it.DELETE:
+        return head + b"DELETE:" + tuple_text(schema, change.old, True)
+    old = b"" if change.old is None else b" old-key:" + tuple_text(schema, change.old, True) + b" new-tuple:"
+    return head + b"UPDATE:" + old + tuple_text(schema, change.new, False)
+
+
+def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: bool) -> list[Row]:
+    """What test_decoding writes for a slice."""
+    result: list[Row] = []
+    for txn in part.txns:
+        suffix = f" {txn.xid}".encode() if xids else b""
+        bare = bool(txn.flags & it.BARE)
+        wrote = bare or bool(txn.flags & it.WROTE_BEFORE) or not skip
+        if txn.flags & it.BEGINS_HERE and not bare and not skip:
+            result.append((txn.first_lsn, txn.xid, b"BEGIN" + suffix))
+        for change in (c for c in txn.changes if c.kind < it.TOAST):
+            ready = part.literals[change.layout] if change.kind == it.LITERAL else None
+            if ready == ():
+                continue
+            counts = messages_count or ready is None or ready[0][:1] != b"m"
+            if not wrote and counts:
+                result.append((change.lsn, txn.xid, b"BEGIN" + suffix))
+                wrote = True
+            lines = [change_text(part.schemas[change.layout], change)] if ready is None else ready
+            result += [(change.lsn, txn.xid, line) for line in lines]
+        if txn.flags & it.ENDS_HERE and not bare and wrote:
+            result.append((txn.end_lsn, txn.xid, b"COMMIT" + suffix))
+    return result
+
+
+def wire_tuple(mark: bytes, sent: Sequence[int], values: tuple[bytes | int, ...]) -> bytes:
+    """logicalrep_write_tuple of proto.c for the columns at the places given."""
+    data = mark + struct.pack(">H", len(sent))
+    for place in sent:
+        value = values[place]
+        if isinstance(value, bytes):
+            data += b"t" + struct.pack(">I", len(value)) + value
+        else:
+            data += b"u" if value == it.UNCHANGED else b"n"
+    return data
+
+
+def wire_change(oid: int, full: bool, sent: Sequence[int], change: Change) -> bytes | None:
+    """logicalrep_write_insert, _update, _delete of proto.c; None if a tuple is missing."""
+    data = {it.INSERT: b"I", it.UPDATE: b"U", it.DELETE: b"D"}[change.kind] + struct.pack(">I", oid)
+    if change.kind != it.INSERT and change.old is not None:
+        data += wire_tuple(b"O" if full else b"K", sent, change.old)
+    if change.kind == it.DELETE:
+        return None if change.old is None else data
+    return None if change.new is None else data + wire_tuple(b"N", sent, change.new)
+
+
+def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
+    """What pgoutput writes for a slice whose layouts send the columns at the places given."""
+    result: list[Row] = []
+    for txn in part.txns:
+        bare = bool(txn.flags & it.BARE)
+        wrote = bare or bool(txn.flags & it.WROTE_BEFORE)
+        for change in (c for c in txn.changes if c.kind < it.TOAST):
+            if change.kind == it.LITERAL:
+                batch = list(part.literals[change.layout])
+            else:
+                schema = part.schemas[change.layout]
+                full = schema.replica_identity == "f"
+                line = wire_change(schema.oid, full, sent[change.layout], change)
+                batch = [] if line is None else [line]
+                if batch and change.flags & it.SEND_SCHEMA:
+                    batch = [*part.schema_messages[change.layout], *batch]
+            if batch and not wrote:
+                begin = b"B" + struct.pack(">qqI", txn.commit_lsn, txn.commit_time, txn.xid)
+                batch = [begin, *(part.literals[txn.origin - 1] if txn.origin else ()), *batch]
+                wrote = True
+            result += [(change.lsn, txn.xid, line) for line in batch]
+        if txn.flags & it.ENDS_HERE and not bare and wrote:
+            commit = b"C\0" + struct.pack(">qqq", txn.commit_lsn, txn.end_lsn, txn.commit_time)
+            result.append((txn.end_lsn, txn.xid, commit))
+    return result
+
+
+class Catalog:
+    """A catalog view that knows just what it is given."""
+
+    def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Publication] = ()) -> None:
+        self._relations = {relation.oid: relation for relation in relations}
+        self._publications = {publication.name: publication for publication in publications}
+
+    def relation(self, oid: int) -> RelationSchema | None:
+        """By OID."""
+        return self._relations.get(oid)
+
+    def publication(self, name: str) -> Publication | None:
+        """By name."""
+        return self._publications.get(name)
