@@ -1,0 +1,49 @@
+"""The catalog rolled forward, against what the server said of its own catalog at many points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from catalog.recording import Recorder, Rolled, roll_forward, wrong_marks
+from catalog.scenarios import SCENARIOS
+from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+
+MAJORS = (15, 16, 17, 18)
+SETTINGS: dict[int, dict[str, str]] = {
+    15: {"full_page_writes": "off"},
+    16: {"wal_compression": "pglz"},
+    17: {"wal_compression": "off", "wal_log_hints": "on", "wal_consistency_checking": "heap,heap2"},
+    18: {"wal_compression": "pglz"},
+}
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """Marks of all scenarios run one after the other, and the rolled store."""
+    major = request.param
+    try:
+        programs = find_programs(major)
+    except EmbeddedPostgresError as error:
+        pytest.skip(str(error))
+    with EmbeddedPostgres(programs, settings=SETTINGS[major], autovacuum=False) as server:
+        server.stop()
+        backup = server.copy_data_directory(tmp_path_factory.mktemp("backup") / "data")
+        server.start()
+        recorder = Recorder(server)
+        for scenario in SCENARIOS:
+            recorder.mark(f"before {scenario.__name__}")
+            scenario(recorder)
+        recorder.close()
+        server.stop()
+        yield recorder, roll_forward(backup, server.wal_directory)
+
+
+@pytest.mark.server
+def test_views_equal_the_servers_catalog(recorded: tuple[Recorder, Rolled]) -> None:
+    recorder, rolled = recorded
+    assert len(recorder.marks) > 150
+    wrong = wrong_marks(recorder.marks, rolled)
+    assert not wrong, wrong[0]
