@@ -215,7 +215,8 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
         )
     wal = WalDirectory(str(directory), segment_size, 0, 0, tuple(chosen))
     wal = _drop_unwritten(_identify(wal, {file.path: file.size for file in files}))
-    return replace(wal, end_lsn=lineage[wal.segments[-1].timeline])
+    kept = _without_forks(wal.segments, lineage, segment_size)
+    return replace(wal, segments=kept, end_lsn=lineage[wal.segments[-1].timeline])
 
 
 def _read_lineage(histories: dict[int, Path], target: int) -> dict[int, int | None]:
@@ -279,13 +280,22 @@ def _choose(files: list[_File], lineage: dict[int, int | None], segment_size: in
         before = chosen.get(number)
         if before is None or before.timeline < file.timeline:
             chosen[number] = Segment(file.path, file.timeline, number, number * segment_size)
-    newest = max(chosen, default=0)
-    # A parent's segment with the switch point inside stands in for the child's only at the very end.
-    return [
-        chosen[number]
-        for number in sorted(chosen)
-        if number == newest or (lineage[chosen[number].timeline] or 1 << 63) >= (number + 1) * segment_size
-    ]
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def _without_forks(
+    segments: tuple[Segment, ...], lineage: dict[int, int | None], segment_size: int
+) -> tuple[Segment, ...]:
+    """Leave out a parent's segment that has the switch point inside, unless it is the last one.
+
+    Behind the switch point its records are not of this history; the child's segment of that number is missing.
+    """
+
+    def is_whole(segment: Segment) -> bool:
+        switch = lineage[segment.timeline]
+        return switch is None or switch >= segment.start_lsn + segment_size
+
+    return tuple(segment for segment in segments if is_whole(segment) or segment is segments[-1])
 
 
 def _identify(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:

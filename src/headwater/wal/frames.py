@@ -29,6 +29,7 @@ from headwater.wal.directory import WalDirectory, next_valid_page
 from headwater.wal.pages import PageWindow
 
 _LOOKS = 4
+_PROOF_BYTES = 4
 _FIRST_CAPACITY_BYTES = 96
 """Payload bytes per record that the output arrays are first made for."""
 
@@ -231,8 +232,10 @@ class _Reader:
         floor = int(cursor[k.PREV]) if known else self._page_lsn(bad_page)
         # A length that no continuation page has confirmed may be wrong: the next record may be on the same page.
         confirmed = bad_page > int(cursor[k.PAGE]) + 1
-        spans = [(max(at, window.offset(bad_page)) if confirmed else at, window.offset(bad_page + 1))]
-        if confirmed and status == k.BAD_PAGE_HEADER:
+        start = at if status == k.BAD_PREV else at + 8
+        first = max(start, window.offset(bad_page)) if confirmed else start
+        spans = [(first, window.offset(bad_page + 1))]
+        if status == k.BAD_PAGE_HEADER and self._fills(at, bad_page):
             spans.append((at, at + 8))
         if status == k.BAD_LENGTH and not window.words[at // 8 : at // 8 + 3].any():
             # Another backend may have copied its record behind a place that is reserved and still empty.
@@ -244,6 +247,16 @@ class _Reader:
             if found >= 0:
                 return found
         return None
+
+    def _fills(self, at: int, bad_page: int) -> bool:
+        """Whether the failed record has enough bytes on the bad page to prove that they were written.
+
+        The few zero bytes that many records end with look the same on a page that is still to come.
+        """
+        size = int(self._window.words[at // 8]) & 0xFFFFFFFF
+        start, end = self._window.offset(bad_page), min(at + size, self._window.offset(bad_page + 1))
+        tail = self._window.words.view(np.uint8)[max(start, at) : max(end, at)]
+        return int(np.count_nonzero(tail)) >= _PROOF_BYTES
 
     def _error(self, status: int, message: str) -> WalError:
         lsn = int(self._cursor[k.BAD_LSN])

@@ -7,6 +7,7 @@ Layouts: ``access/xlogrecord.h``; the image flags are those of 15 and newer.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow
 
 from headwater.errors import RecordError
+from headwater.wal._lz4 import lz4_decompress
 from headwater.wal._pglz import pglz_decompress
 
 BLCKSZ: Final = 8192
@@ -84,19 +86,22 @@ class Image:
             return self.data
         size = BLCKSZ - self.hole_length
         if method & BKPIMAGE_COMPRESS_PGLZ:
-            return self._pglz(size)
-        codec = "lz4_raw" if method & BKPIMAGE_COMPRESS_LZ4 else "zstd"
+            return self._by_kernel(pglz_decompress, "pglz", size)
+        if method & BKPIMAGE_COMPRESS_LZ4:
+            return self._by_kernel(lz4_decompress, "lz4", size)
         try:
-            body: bytes = pyarrow.decompress(self.data, decompressed_size=size, codec=codec, asbytes=True)
+            # One byte more than wanted, to notice an image that is too long.
+            with pyarrow.CompressedInputStream(pyarrow.BufferReader(self.data), "zstd") as stream:
+                body: bytes = stream.read(size + 1)
         except (OSError, ValueError, pyarrow.ArrowException):
-            raise RecordError(f"could not decompress page image, method {codec}", lsn=self.lsn) from None
+            raise RecordError("could not decompress page image, method zstd", lsn=self.lsn) from None
         return body
 
-    def _pglz(self, size: int) -> bytes:
+    def _by_kernel(self, decompress: Callable[..., int], method: str, size: int) -> bytes:
         out = np.zeros(size, np.uint8)
         source = np.frombuffer(self.data, np.uint8)
-        if pglz_decompress(source, 0, len(source), out, 0, size) != size:
-            raise RecordError("could not decompress page image, method pglz", lsn=self.lsn)
+        if decompress(source, 0, len(source), out, 0, size) != size:
+            raise RecordError(f"could not decompress page image, method {method}", lsn=self.lsn)
         return out.tobytes()
 
 
