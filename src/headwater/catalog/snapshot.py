@@ -50,7 +50,8 @@ class SnapBuilder:
 
     def clean_shutdown(self, lsn: int) -> None:
         """Nothing ran when the log was at ``lsn``."""
-        self._consistent(lsn, lsn)
+        if self.state is not SnapBuildState.CONSISTENT:
+            self._consistent(lsn, lsn)
 
     def running_xacts(self, lsn: int, next_xid: int, oldest_running_xid: int) -> None:
         """A RUNNING_XACTS record that starts at ``lsn``."""

@@ -1,3 +1,5 @@
-"""."""
+"""Commands: words and flags in, calls of the rooms before, messages and exit codes out.
 
-from __future__ import annotations
+Results go to standard output, everything else to standard error. This room must not know any format; it is the only
+one that prints.
+"""

@@ -39,12 +39,12 @@ def _put_decimal(out, o, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def join_lines(lsn, xid, offsets, data, with_lsn, as_hex, out):  # type: ignore[no-untyped-def]
-    """Write one line per message.
+    r"""Write one line per message.
 
     Args:
         lsn, xid: int64[k]; offsets: int64[k+1]; data: uint8[].
         with_lsn: each line starts with ``LSN<TAB>XID<TAB>``.
-        as_hex: data is binary and printed as ``\\x...``.
+        as_hex: data is binary and printed as ``\x...``.
         out: uint8[] long enough: k * (LSN_AND_XID + 3) + twice the data.
 
     Returns:

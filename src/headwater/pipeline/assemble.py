@@ -160,9 +160,7 @@ class _Assembler:
         at = np.flatnonzero(keep)
         at = at[np.argsort(txn[at], kind="stable")]
         txn = txn[at]
-        resolution = self.resolver.rows(
-            txn, r.change_locator[at], r.change_first[at], r.change_kinds[at], r.locators
-        )
+        resolution = self.resolver.rows(txn, r.change_locator[at], r.change_first[at], r.change_kinds[at], r.locators)
         wants = np.array([x.wants for x in self.resolver.resolutions] or [0], np.int64)
         toast = np.array([x.is_toast for x in self.resolver.resolutions] or [False], np.bool_)
         known = resolution >= 0
@@ -324,9 +322,7 @@ class _Assembler:
                 numbers.append(number)
         return numbers
 
-    def _truncate_messages(
-        self, truncate: Truncate, numbers: list[int], sends: NDArray[np.bool_]
-    ) -> tuple[bytes, ...]:
+    def _truncate_messages(self, truncate: Truncate, numbers: list[int], sends: NDArray[np.bool_]) -> tuple[bytes, ...]:
         uses = [self.resolver.resolutions[number] for number in numbers]
         messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
         if uses:
@@ -366,7 +362,7 @@ class _Assembler:
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:
         """Relations (0: all) whose schema the plugin forgets at a group of invalidation messages."""
         found = set()
-        for message in parse_invalidations(data, lsn):
+        for message in parse_invalidations(data, lsn, self.store.major):
             if message.db in (0, self.store.database_oid):
                 relation = self.plugin.invalidates(message)
                 if relation is not None:

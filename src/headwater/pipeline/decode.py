@@ -134,9 +134,7 @@ def decode(
     )
 
 
-def _index(
-    spark: SparkSession, opened: OpenRequest, progress: Progress | None
-) -> tuple[OpenRequest, WalIndex]:
+def _index(spark: SparkSession, opened: OpenRequest, progress: Progress | None) -> tuple[OpenRequest, WalIndex]:
     store = opened.store
     wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major)
     parallel = spark.sparkContext.defaultParallelism

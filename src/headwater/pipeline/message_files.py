@@ -56,19 +56,17 @@ def message_batch(messages: Messages, is_text: bool) -> pa.RecordBatch:
         kind, offsets = (pa.large_string() if is_text else pa.large_binary()), messages.offsets
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(messages.data[:size]))]
     data = pa.Array.from_buffers(kind, len(messages.lsn), buffers)
-    return pa.record_batch(
-        [pa.array(messages.lsn), pa.array(messages.xid), data], names=["lsn", "xid", "data"]
-    )
+    return pa.record_batch([pa.array(messages.lsn), pa.array(messages.xid), data], names=["lsn", "xid", "data"])
 
 
 def write_messages(messages: Messages, path: str, form: MessageForm, is_text: bool) -> MessageFile:
-    """Write a task's messages.
+    r"""Write a task's messages.
 
     Args:
         messages: them.
         path: the file.
         form: how.
-        is_text: the plugin writes text; binary data becomes ``\\x...`` in lines.
+        is_text: the plugin writes text; binary data becomes ``\x...`` in lines.
 
     Returns:
         the file.

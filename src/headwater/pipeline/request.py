@@ -27,7 +27,6 @@ class DecodeRequest:
         start: transactions whose commit record starts before this LSN are left out.
         end: stop as the server does with ``upto_lsn``.
         settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ...
-        binary: whether the reader takes binary data; None: whatever the plugin writes.
     """
 
     wal: str
@@ -72,8 +71,8 @@ def open_request(request: DecodeRequest, extra_locators: frozenset[Locator] = fr
         SegmentError: segments are missing, damaged or of another server.
     """
     plugin_class = load_plugin(request.plugin)
-    session = SessionSettings.from_settings(dict(request.settings))
     store = open_catalog(request.catalog, request.database, extra_locators)
+    session = SessionSettings.from_settings(dict(request.settings), store.major)
     plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)

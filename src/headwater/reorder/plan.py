@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +215,7 @@ class Plan:
         share = (before[-1] + weight[stop - 1]) / parts
         cuts = np.searchsorted(before, np.arange(1, parts) * share) + start
         bounds = np.unique(np.concatenate([[start], cuts, [stop]]))
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        for low, high in pairwise(bounds):
             yield _Piece(int(low), int(high))
 
     def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
@@ -224,7 +225,7 @@ class Plan:
         cells = rows.first // GRID
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
         lo, held = -1, 0
-        for start, stop in zip(bounds[:-2], bounds[1:-1], strict=True):
+        for start, stop in pairwise(bounds[:-1]):
             held += int(rows.size[start:stop].sum())
             changes = rows.wanted[start:stop]
             settled = not (rows.kinds[start:stop] & UNSETTLED).any()

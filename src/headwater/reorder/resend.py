@@ -1,5 +1,6 @@
-"""When a relation's schema must be sent again (PostgreSQL: RelationSyncCache of pgoutput.c, invalidations of
-reorderbuffer.c and inval.c).
+"""When a relation's schema must be sent again.
+
+PostgreSQL: RelationSyncCache of pgoutput.c, invalidations of reorderbuffer.c and inval.c.
 
 A plugin that sends schemas forgets that it sent one when an invalidation names the relation. Invalidations run at
 places of the output: a transaction's own ones where they were logged, all of them again after its commit; those of a
@@ -45,9 +46,7 @@ class Forget:
     relation: int
 
 
-def schema_places(
-    relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable[Forget]
-) -> NDArray[np.bool_]:
+def schema_places(relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable[Forget]) -> NDArray[np.bool_]:
     """Before which touches the schema is sent.
 
     Args:
@@ -63,7 +62,7 @@ def schema_places(
     sends = np.zeros(len(relation), np.bool_)
     rel, un, at = relation[order], unit[order], lsn[order]
     oids, firsts = np.unique(rel, return_index=True)
-    lasts = np.append(firsts[1:], len(rel))
+    lasts = np.append(firsts[1:], len(rel))[: len(firsts)]
     sends[order[firsts]] = True
     spans = {int(o): (int(a), int(b)) for o, a, b in zip(oids, firsts, lasts, strict=True)}
     for forget in dict.fromkeys(forgets):

@@ -8,6 +8,8 @@ Rows of one (xid, relation) may still be split at will: the aggregating cache is
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +31,8 @@ from headwater.rmgr._record import (
     u64,
 )
 
-OK, MALFORMED, UNKNOWN = 0, 1, 2
-"""Status codes: done; a record's lengths disagree; a resource manager or info code is not in the registry."""
+OK, NEED_LOCATORS, MALFORMED, UNKNOWN = 0, -1, 1, 2
+"""Status codes: done; the table of files is full; a record's lengths disagree; a kind that is not in the registry."""
 
 INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETES = 1, 2, 4, 8, 16, 32, 64
 """Bits of a change row's ``kinds``."""
@@ -45,6 +47,62 @@ COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
 """Kinds of transaction ends: the opcode of the XACT record, shifted by four."""
 
 CACHE = 4096
+"""Slots of the direct-mapped caches, a power of two."""
+
+# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch and grid line.
+RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE = range(10)
+
+Int64s = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Slots = NDArray[np.int32]
+
+
+class Wanted(NamedTuple):
+    """What the index looks for.
+
+    Attributes:
+        known: uint8[4096] the registry, by rmid * 16 + info >> 4.
+        database: OID of the database to decode.
+        catalogs: the first so many locators are catalogs, whose records are kept whole.
+        major: PostgreSQL's.
+        grid: bytes between grid lines.
+    """
+
+    known: Bytes
+    database: int
+    catalogs: int
+    major: int
+    grid: int
+
+
+class Tables(NamedTuple):
+    """The rows found so far; n is the number of records.
+
+    Attributes:
+        locators: int64[3, m] (tablespace, database, file); slots: int32[] its hash (:func:`find_locator`).
+        xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
+        changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN; a speculative insert counts
+            when it is confirmed.
+        xacts: int64[14, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`.
+        assigns: int64[3, n] sub xid, toplevel xid, LSN.
+        invals: int64[4, n] LSN, xid, message count, offset in data.
+        kept: int64[n] numbers of the records to be kept whole.
+        seen: int64[2, CACHE] xid and its row, direct-mapped.
+        open: int64[3, CACHE] key, row and epoch of change rows that may still grow, direct-mapped.
+        counts: int64[10] see above.
+    """
+
+    locators: Int64s
+    slots: Slots
+    xids: Int64s
+    changes: Int64s
+    xacts: Int64s
+    assigns: Int64s
+    invals: Int64s
+    kept: Int64s
+    seen: Int64s
+    open: Int64s
+    counts: Int64s
 
 
 @inline_kernel
@@ -73,6 +131,15 @@ def find_locator(spc: int, db: int, rel: int, table: NDArray[np.int64], slots: N
 
 
 @kernel
+def fill_locators(table: Int64s, count: int, slots: NDArray[np.int32]) -> None:
+    """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
+    for i in range(count):
+        found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
+        if found < 0:
+            slots[-1 - found] = i
+
+
+@inline_kernel
 def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int:
     """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
     op = info & 0x70
@@ -94,7 +161,7 @@ def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int
     return 0
 
 
-@kernel
+@inline_kernel
 def parse_xact(data: NDArray[np.uint8], info: int, at: int, length: int, major: int, row: NDArray[np.int64]) -> int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
@@ -157,248 +224,314 @@ def parse_xact(data: NDArray[np.uint8], info: int, at: int, length: int, major: 
     return OK
 
 
-@kernel
-def _names_catalog(headers, blocks, table, slots, catalogs):  # type: ignore[no-untyped-def]
+@inline_kernel
+def _keep(kept: Int64s, counts: Int64s) -> None:
+    """Keep the current record whole."""
+    kept[counts[N_KEPT]] = counts[RECORD]
+    counts[N_KEPT] += 1
+
+
+@inline_kernel
+def _names_catalog(headers: Int64s, blocks: int, catalogs: int, locators: Int64s, slots: Slots) -> bool:
     """Whether any block of the record lies in the main fork of a catalog's heap."""
     for block in range(blocks):
         b = BLOCKS + block * 8
         if headers[b + FORK] == 0:
-            found = find_locator(headers[b + SPC], headers[b + DB], headers[b + REL], table, slots)
+            found = find_locator(headers[b + SPC], headers[b + DB], headers[b + REL], locators, slots)
             if 0 <= found < catalogs:
                 return True
     return False
 
 
+@inline_kernel
+def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) -> int:
+    """The number of the file of block 0, a new one if need be."""
+    spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
+    found = find_locator(spc, db, rel, locators, slots)
+    if found >= 0:
+        return found
+    number = counts[N_LOCATORS]
+    slots[-1 - found] = number
+    locators[0, number] = spc
+    locators[1, number] = db
+    locators[2, number] = rel
+    counts[N_LOCATORS] = number + 1
+    return number
+
+
+@inline_kernel
+def _add_change(
+    xid: int,
+    locator: int,
+    change: int,
+    count: int,
+    size: int,
+    origin: int,
+    lsn: int,
+    changes: Int64s,
+    open_rows: Int64s,
+    counts: Int64s,
+) -> None:
+    """Let the open row of (xid, locator) grow, or begin one."""
+    slot = _slot(xid, locator)
+    key = xid << 24 | (locator & 0xFFFFFF)
+    row = open_rows[1, slot]
+    if open_rows[0, slot] == key and open_rows[2, slot] == counts[EPOCH] and changes[3, row] == origin:
+        changes[2, row] = (changes[2, row] & ~UNSETTLED) | change
+        changes[4, row] += count
+        changes[5, row] += size
+        changes[7, row] = lsn
+        return
+    row = counts[N_CHANGES]
+    counts[N_CHANGES] = row + 1
+    open_rows[0, slot] = key
+    open_rows[1, slot] = row
+    open_rows[2, slot] = counts[EPOCH]
+    changes[0, row] = xid
+    changes[1, row] = locator
+    changes[2, row] = change
+    changes[3, row] = origin
+    changes[4, row] = count
+    changes[5, row] = size
+    changes[6, row] = lsn
+    changes[7, row] = lsn
+
+
+@inline_kernel
+def _index_heap(
+    data: Bytes,
+    at: int,
+    blocks: int,
+    headers: Int64s,
+    lsn: int,
+    wanted: Wanted,
+    locators: Int64s,
+    slots: Slots,
+    changes: Int64s,
+    open_rows: Int64s,
+    kept: Int64s,
+    counts: Int64s,
+) -> int:
+    """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
+    op = data[at + 16] & 0x70
+    xid = u32(data, at + 4)
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    bits = HAS_BASE
+    count = 1
+    change = 0
+    if data[at + 17] == 9:
+        if length < 4:
+            return -1
+        count = u16(data, main + 2)
+        if data[main] & 0x08:
+            change = INSERTS if data[main] & 0x02 else INSERTS | UNSETTLED
+    elif op == 0x30:
+        _keep(kept, counts)
+        counts[EPOCH] += 1
+        return bits
+    else:
+        change = heap_change(data, data[at + 16], main, length)
+        if change & (SPECULATIVE | SUPER_DELETES):
+            count = 0
+        if op == 0x70:
+            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.major < 18 else 0
+        elif op == 0x60:
+            bits = 0
+    catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
+    if blocks == 0 or (database != wanted.database and database != 0):
+        return bits
+    locator = _locator(headers, locators, slots, counts)
+    if locator < catalogs:
+        _keep(kept, counts)
+    elif change != 0 and database != 0 and xid != 0:
+        _add_change(xid, locator, change, count, u32(data, at), headers[ORIGIN], lsn, changes, open_rows, counts)
+    return bits
+
+
+@inline_kernel
+def _index_heap2(
+    data: Bytes,
+    at: int,
+    blocks: int,
+    headers: Int64s,
+    database: int,
+    catalogs: int,
+    locators: Int64s,
+    slots: Slots,
+    kept: Int64s,
+    counts: Int64s,
+) -> int:
+    """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
+    op = data[at + 16] & 0x70
+    if op == 0x70:
+        if headers[MAIN_LENGTH] < 34:
+            return -1
+        target = u32(data, headers[MAIN_AT] + 20)
+        if target == database or target == 0:
+            _keep(kept, counts)
+            counts[EPOCH] += 1
+        return CATALOG_CHANGE
+    if op != 0x40 and (op == 0x00 or _names_catalog(headers, blocks, catalogs, locators, slots)):
+        _keep(kept, counts)
+    return 0
+
+
+@inline_kernel
+def _index_end(
+    data: Bytes, at: int, headers: Int64s, lsn: int, major: int, parsed: Int64s, xacts: Int64s, counts: Int64s
+) -> int:
+    """A commit or abort record; 0, or -1 if it is malformed."""
+    info = data[at + 16]
+    op = np.int64(info & 0x70)
+    row = counts[N_XACTS]
+    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], major, parsed) != OK:
+        return -1
+    xacts[0, row] = op >> 4
+    xacts[1, row] = lsn
+    xacts[2, row] = counts[RECORD]
+    xacts[3, row] = parsed[6] if op >= 0x30 else u32(data, at + 4)
+    for k in range(10):
+        xacts[4 + k, row] = parsed[k]
+    counts[N_XACTS] = row + 1
+    if parsed[4] > 0:
+        counts[EPOCH] += 1
+    return 0
+
+
+@inline_kernel
+def _index_invalidations(data: Bytes, at: int, headers: Int64s, lsn: int, invals: Int64s, counts: Int64s) -> int:
+    """An XACT INVALIDATIONS record; returns the xid's bits, or -1 if it is malformed."""
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if length < 4 or 4 + 16 * u32(data, main) > length:
+        return -1
+    row = counts[N_INVALS]
+    invals[0, row] = lsn
+    invals[1, row] = u32(data, at + 4)
+    invals[2, row] = u32(data, main)
+    invals[3, row] = main + 4
+    counts[N_INVALS] = row + 1
+    counts[EPOCH] += 1
+    return CATALOG_CHANGE
+
+
+@inline_kernel
+def _index_other(
+    data: Bytes,
+    at: int,
+    blocks: int,
+    headers: Int64s,
+    catalogs: int,
+    locators: Int64s,
+    slots: Slots,
+    kept: Int64s,
+    counts: Int64s,
+) -> int:
+    """A record of any other resource manager: kept whole if it matters; returns the xid's bits."""
+    info = data[at + 16] & 0xF0
+    rmid = data[at + 17]
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if rmid == 0:
+        keep = info in (0x00, 0x10, 0x60, 0x90, 0xD0)
+        if keep or (info in (0xA0, 0xB0) and _names_catalog(headers, blocks, catalogs, locators, slots)):
+            _keep(kept, counts)
+    elif rmid == 2:
+        if info == 0x20 and length >= 16:
+            spc, db, rel = u32(data, main + 4), u32(data, main + 8), u32(data, main + 12)
+            if 0 <= find_locator(spc, db, rel, locators, slots) < catalogs:
+                _keep(kept, counts)
+    elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
+        _keep(kept, counts)
+    elif rmid == 21:
+        _keep(kept, counts)
+        counts[EPOCH] += 1
+        if length >= 5 and data[main + 4] != 0:
+            return HAS_BASE
+    return 0
+
+
+@inline_kernel
+def _register(xid: int, bits: int, lsn: int, xids: Int64s, seen: Int64s, counts: Int64s) -> None:
+    """Note where an xid is met first, and where it first has a base snapshot."""
+    slot = _slot(xid, 0)
+    row = seen[1, slot]
+    if seen[0, slot] == xid and bits & ~xids[2, row] & HAS_BASE == 0:
+        xids[2, row] |= bits
+        return
+    row = counts[N_XIDS]
+    seen[0, slot] = xid
+    seen[1, slot] = row
+    xids[0, row] = xid
+    xids[1, row] = lsn
+    xids[2, row] = bits
+    counts[N_XIDS] = row + 1
+
+
+@inline_kernel
+def _assign(xid: int, toplevel: int, lsn: int, assigns: Int64s, counts: Int64s) -> None:
+    row = counts[N_ASSIGNS]
+    assigns[0, row] = xid
+    assigns[1, row] = toplevel
+    assigns[2, row] = lsn
+    counts[N_ASSIGNS] = row + 1
+
+
 @kernel
-def index_records(
-    data,
-    positions,
-    lsns,
-    known,
-    database,
-    catalogs,
-    major,
-    grid,
-    locators,
-    locator_slots,
-    xids,
-    changes,
-    xacts,
-    assigns,
-    invals,
-    kept,
-    counts,
-):  # type: ignore[no-untyped-def]
-    """Index framed records, from record ``counts[0]`` on.
+def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, tables: Tables) -> int:
+    """Index framed records, from record ``counts[RECORD]`` on.
 
     Args:
-        data: uint8[]; positions: int64[n] offsets of the records; lsns: int64[n] their starts.
-        known: uint8[4096] registry, by rmid * 16 + info >> 4.
-        database: OID of the database to decode.
-        catalogs: the first so many rows of ``locators`` are catalogs, whose records are kept whole.
-        major: PostgreSQL's; grid: bytes between grid lines.
-        locators: int64[3, m] (tablespace, database, file), filled on; locator_slots: int32[] its hash.
-        xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
-        changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN; a speculative insert counts
-            when it is confirmed.
-        xacts: int64[14, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`.
-        assigns: int64[3, n] sub xid, toplevel xid, LSN.
-        invals: int64[4, n] LSN, xid, message count, offset in data.
-        kept: int64[n] record numbers to be kept whole.
-        counts: int64[8] next record, then rows in locators, xids, changes, xacts, assigns, invals, kept.
+        data: uint8[] record bytes.
+        positions: int64[n] offsets of the records.
+        lsns: int64[n] their starts.
+        wanted: what to look for.
+        tables: the rows, with room for one more per table and record left.
 
     Returns:
-        OK, or with ``counts[0]`` at the record: MALFORMED, UNKNOWN; -1 when ``locators`` is full.
+        OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
     headers = np.zeros(HEADERS_LENGTH, np.int64)
-    row = np.zeros(10, np.int64)
-    seen_xid = np.zeros(CACHE, np.int64)
-    seen_row = np.zeros(CACHE, np.int64)
-    open_key = np.full(CACHE, -1, np.int64)
-    open_row = np.zeros(CACHE, np.int64)
-    open_epoch = np.zeros(CACHE, np.int64)
-    epoch = 1
-    line = np.int64(-1)
-    n_loc, n_xid, n_chg = counts[1], counts[2], counts[3]
-    n_act, n_asg, n_inv, n_kept = counts[4], counts[5], counts[6], counts[7]
-    status = OK
-    i = counts[0]
-    while i < len(positions):
-        at = positions[i]
-        total = u32(data, at)
+    parsed = np.zeros(10, np.int64)
+    # Taken out of their tuple once: every access through it would count references.
+    locators, slots, xids, changes, xacts, assigns, invals, kept, seen, open_rows, counts = tables
+    known, catalogs = wanted.known, wanted.catalogs
+    while counts[RECORD] < len(positions):
+        at = positions[counts[RECORD]]
+        lsn = lsns[counts[RECORD]]
         xid = u32(data, at + 4)
-        info = data[at + 16]
         rmid = np.int64(data[at + 17])
-        lsn = lsns[i]
-        if known[rmid * 16 + (info >> 4)] == 0:
-            status = UNKNOWN
-            break
-        blocks = parse_headers(data, at, at + total, headers)
+        op = data[at + 16] & 0x70
+        if known[rmid * 16 + (data[at + 16] >> 4)] == 0:
+            return UNKNOWN
+        if counts[N_LOCATORS] == locators.shape[1]:
+            return NEED_LOCATORS
+        blocks = parse_headers(data, at, at + u32(data, at), headers)
         if blocks < 0:
-            status = MALFORMED
-            break
-        main = headers[MAIN_AT]
-        length = headers[MAIN_LENGTH]
-        if lsn // grid != line:
-            line = lsn // grid
-            epoch += 1
-        if n_loc + 4 > locators.shape[1]:
-            status = -1
-            break
-        bits = 0
-        registers = xid != 0
-        op = info & 0x70
+            return MALFORMED
+        if lsn // wanted.grid != counts[LINE]:
+            counts[LINE] = lsn // wanted.grid
+            counts[EPOCH] += 1
         if headers[TOPLEVEL_XID] != 0 and xid != 0:
-            assigns[0, n_asg] = xid
-            assigns[1, n_asg] = headers[TOPLEVEL_XID]
-            assigns[2, n_asg] = lsn
-            n_asg += 1
+            _assign(xid, headers[TOPLEVEL_XID], lsn, assigns, counts)
+        registers = xid != 0
         if rmid == 10 or (rmid == 9 and op == 0x50):
-            locator = np.int64(-1)
-            change = 0
-            count = 1
-            if blocks > 0:
-                spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
-                if db == database or db == 0:
-                    locator = find_locator(spc, db, rel, locators, locator_slots)
-                    if locator < 0:
-                        locator_slots[-1 - locator] = n_loc
-                        locators[0, n_loc] = spc
-                        locators[1, n_loc] = db
-                        locators[2, n_loc] = rel
-                        locator = n_loc
-                        n_loc += 1
-            if rmid == 10:
-                change = heap_change(data, info, main, length)
-                if change & (SPECULATIVE | SUPER_DELETES):
-                    count = 0
-                if op == 0x30:
-                    kept[n_kept] = i
-                    n_kept += 1
-                    epoch += 1
-                    bits = HAS_BASE
-                elif op == 0x70:
-                    if xid != 0 and major < 18:
-                        bits = HAS_BASE | CATALOG_CHANGE
-                elif op != 0x60:
-                    bits = HAS_BASE
-            else:
-                if length < 4:
-                    status = MALFORMED
-                    break
-                bits = HAS_BASE
-                count = u16(data, main + 2)
-                if data[main] & 0x08:
-                    change = INSERTS if data[main] & 0x02 else INSERTS | UNSETTLED
-            if 0 <= locator < catalogs:
-                kept[n_kept] = i
-                n_kept += 1
-            elif change != 0 and locator >= 0 and headers[BLOCKS + DB] == database and xid != 0:
-                slot = _slot(xid, locator)
-                key = xid << 24 | (locator & 0xFFFFFF)
-                r = open_row[slot]
-                if open_key[slot] == key and open_epoch[slot] == epoch and changes[3, r] == headers[ORIGIN]:
-                    changes[2, r] = (changes[2, r] & ~UNSETTLED) | change
-                    changes[4, r] += count
-                    changes[5, r] += total
-                    changes[7, r] = lsn
-                else:
-                    open_key[slot] = key
-                    open_epoch[slot] = epoch
-                    open_row[slot] = n_chg
-                    changes[0, n_chg] = xid
-                    changes[1, n_chg] = locator
-                    changes[2, n_chg] = change
-                    changes[3, n_chg] = headers[ORIGIN]
-                    changes[4, n_chg] = count
-                    changes[5, n_chg] = total
-                    changes[6, n_chg] = lsn
-                    changes[7, n_chg] = lsn
-                    n_chg += 1
+            bits = _index_heap(
+                data, at, blocks, headers, lsn, wanted, locators, slots, changes, open_rows, kept, counts
+            )
         elif rmid == 9:
-            if op == 0x70:
-                if length < 34:
-                    status = MALFORMED
-                    break
-                target = u32(data, main + 20)
-                if target == database or target == 0:
-                    kept[n_kept] = i
-                    n_kept += 1
-                    epoch += 1
-                bits = CATALOG_CHANGE
-            elif op != 0x40 and (op == 0x00 or _names_catalog(headers, blocks, locators, locator_slots, catalogs)):
-                kept[n_kept] = i
-                n_kept += 1
-        elif rmid == 1:
-            if op in (0x00, 0x20, 0x30, 0x40):
-                registers = False
-                if parse_xact(data, info, main, length, major, row) != OK:
-                    status = MALFORMED
-                    break
-                xacts[0, n_act] = op >> 4
-                xacts[1, n_act] = lsn
-                xacts[2, n_act] = i
-                xacts[3, n_act] = row[6] if op >= 0x30 else xid
-                for k in range(10):
-                    xacts[4 + k, n_act] = row[k]
-                n_act += 1
-                if row[4] > 0:
-                    epoch += 1
-            elif op == 0x60:
-                if length < 4 or 4 + 16 * u32(data, main) > length:
-                    status = MALFORMED
-                    break
-                invals[0, n_inv] = lsn
-                invals[1, n_inv] = xid
-                invals[2, n_inv] = u32(data, main)
-                invals[3, n_inv] = main + 4
-                n_inv += 1
-                epoch += 1
-                bits = CATALOG_CHANGE
-            elif op == 0x10:
-                kept[n_kept] = i
-                n_kept += 1
-            else:
-                registers = False
-        elif rmid == 0:
-            keep = (op in (0x00, 0x10, 0x60) and info & 0x80 == 0) or info & 0xF0 in (0x90, 0xD0)
-            if info & 0xF0 in (0xA0, 0xB0):
-                keep = _names_catalog(headers, blocks, locators, locator_slots, catalogs)
-            if keep:
-                kept[n_kept] = i
-                n_kept += 1
-        elif rmid == 8:
-            if op == 0x10:
-                kept[n_kept] = i
-                n_kept += 1
-        elif rmid == 2:
-            if op == 0x20 and length >= 16:
-                found = find_locator(
-                    u32(data, main + 4), u32(data, main + 8), u32(data, main + 12), locators, locator_slots
-                )
-                if 0 <= found < catalogs:
-                    kept[n_kept] = i
-                    n_kept += 1
-        elif rmid == 4 or rmid == 7 or rmid == 21:
-            kept[n_kept] = i
-            n_kept += 1
-            if rmid == 21:
-                epoch += 1
-                if length >= 5 and data[main + 4] != 0 and xid != 0:
-                    bits = HAS_BASE
+            bits = _index_heap2(data, at, blocks, headers, wanted.database, catalogs, locators, slots, kept, counts)
+        elif rmid != 1:
+            bits = _index_other(data, at, blocks, headers, catalogs, locators, slots, kept, counts)
+        elif op == 0x60:
+            bits = _index_invalidations(data, at, headers, lsn, invals, counts)
+        elif op == 0x10:
+            _keep(kept, counts)
+            bits = 0
+        else:
+            registers = False
+            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, wanted.major, parsed, xacts, counts)
+        if bits < 0:
+            return MALFORMED
         if registers:
-            slot = _slot(xid, 0)
-            if seen_xid[slot] == xid and bits & ~xids[2, seen_row[slot]] & HAS_BASE == 0:
-                xids[2, seen_row[slot]] |= bits
-            else:
-                seen_xid[slot] = xid
-                seen_row[slot] = n_xid
-                xids[0, n_xid] = xid
-                xids[1, n_xid] = lsn
-                xids[2, n_xid] = bits
-                n_xid += 1
-        i += 1
-    counts[0] = i
-    counts[1], counts[2], counts[3] = n_loc, n_xid, n_chg
-    counts[4], counts[5], counts[6], counts[7] = n_act, n_asg, n_inv, n_kept
-    return status
+            _register(xid, bits, lsn, xids, seen, counts)
+        counts[RECORD] += 1
+    return OK

@@ -36,10 +36,7 @@ def u16(data: NDArray[np.uint8], at: int) -> int:
 def u32(data: NDArray[np.uint8], at: int) -> int:
     """Little-endian uint32 at an offset the caller has checked."""
     return (
-        np.int64(data[at])
-        | np.int64(data[at + 1]) << 8
-        | np.int64(data[at + 2]) << 16
-        | np.int64(data[at + 3]) << 24
+        np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
     )
 
 

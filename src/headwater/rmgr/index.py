@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.rmgr._index import MALFORMED, OK, UNKNOWN, index_records
+from headwater.rmgr import _index as k
+from headwater.rmgr._index import Tables
+from headwater.rmgr._record import HEADERS_LENGTH, ORIGIN, parse_headers
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
 
@@ -126,44 +128,40 @@ class WalIndex:
     end: EndOfWal | None = None
 
 
-class _Tables:
-    """The growing arrays of one call of the index kernel."""
-
-    def __init__(self, records: int, catalogs: Sequence[Locator]) -> None:
-        n = records + 1
-        self.locators = np.zeros((3, max(1024, 4 * len(catalogs))), np.int64)
-        self.slots = np.empty(0, np.int32)
-        self.xids = np.empty((3, n), np.int64)
-        self.changes = np.empty((8, n), np.int64)
-        self.xacts = np.empty((14, n), np.int64)
-        self.assigns = np.empty((3, n), np.int64)
-        self.invals = np.empty((4, n), np.int64)
-        self.kept = np.empty(n, np.int64)
-        self.counts = np.zeros(8, np.int64)
-        for i, locator in enumerate(catalogs):
-            self.locators[:, i] = locator
-        self.counts[1] = len(catalogs)
-        self._rehash()
-
-    def grow_locators(self) -> None:
-        wider = np.zeros((3, self.locators.shape[1] * 4), np.int64)
-        wider[:, : self.locators.shape[1]] = self.locators
-        self.locators = wider
-        self._rehash()
-
-    def _rehash(self) -> None:
-        size = 1 << int(self.locators.shape[1] * 2 - 1).bit_length()
-        self.slots = np.full(size, -1, np.int32)
-        _fill_slots(self.locators, int(self.counts[1]), self.slots)
+def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
+    n = records + 1
+    locators = np.zeros((3, max(1024, 4 * len(catalogs))), np.int64)
+    for i, locator in enumerate(catalogs):
+        locators[:, i] = locator
+    counts = np.zeros(10, np.int64)
+    counts[k.N_LOCATORS] = len(catalogs)
+    counts[k.LINE] = -1
+    return Tables(
+        locators=locators,
+        slots=_hash(locators, len(catalogs)),
+        xids=np.empty((3, n), np.int64),
+        changes=np.empty((8, n), np.int64),
+        xacts=np.empty((14, n), np.int64),
+        assigns=np.empty((3, n), np.int64),
+        invals=np.empty((4, n), np.int64),
+        kept=np.empty(n, np.int64),
+        seen=np.zeros((2, k.CACHE), np.int64),
+        open=np.zeros((3, k.CACHE), np.int64),
+        counts=counts,
+    )
 
 
-def _fill_slots(locators: Int64s, count: int, slots: NDArray[np.int32]) -> None:
-    from headwater.rmgr._index import find_locator
+def _with_more_locators(tables: Tables) -> Tables:
+    width = tables.locators.shape[1]
+    wider = np.zeros((3, 4 * width), np.int64)
+    wider[:, :width] = tables.locators
+    return tables._replace(locators=wider, slots=_hash(wider, int(tables.counts[k.N_LOCATORS])))
 
-    for i in range(count):
-        found = find_locator(locators[0, i], locators[1, i], locators[2, i], locators, slots)
-        if found < 0:
-            slots[-1 - found] = i
+
+def _hash(locators: Int64s, count: int) -> NDArray[np.int32]:
+    slots = np.full(1 << int(locators.shape[1] * 2 - 1).bit_length(), -1, np.int32)
+    k.fill_locators(locators, count, slots)
+    return slots
 
 
 def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
@@ -181,32 +179,12 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
-    tables = _Tables(len(frames.positions), request.catalogs)
-    status = -1
-    while status == -1:
-        status = index_records(
-            frames.data,
-            frames.positions,
-            frames.lsns,
-            known_table(request.major),
-            request.database,
-            len(request.catalogs),
-            request.major,
-            GRID,
-            tables.locators,
-            tables.slots,
-            tables.xids,
-            tables.changes,
-            tables.xacts,
-            tables.assigns,
-            tables.invals,
-            tables.kept,
-            tables.counts,
-        )
-        if status == -1:
-            tables.grow_locators()
-    if status != OK:
-        raise _record_error(frames, int(tables.counts[0]), status)
+    wanted = k.Wanted(known_table(request.major), request.database, len(request.catalogs), request.major, GRID)
+    tables = _make_tables(len(frames.positions), request.catalogs)
+    while status := k.index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
+        if status != k.NEED_LOCATORS:
+            raise _record_error(frames, int(tables.counts[k.RECORD]), status)
+        tables = _with_more_locators(tables)
     return _collect(frames, lo, hi, tables)
 
 
@@ -214,13 +192,12 @@ def _record_error(frames: Frames, number: int, status: int) -> RecordError:
     at = int(frames.positions[number])
     rmid, info = int(frames.data[at + 17]), int(frames.data[at + 16])
     lsn = int(frames.lsns[number])
-    if status == UNKNOWN:
+    if status == k.UNKNOWN:
         return RecordError(f"unknown record: resource manager {rmid}, info {info:#04x}", lsn=lsn)
-    assert status == MALFORMED
     return RecordError(f"malformed record of resource manager {rmid}, info {info:#04x}", lsn=lsn)
 
 
-def _collect(frames: Frames, lo: int, hi: int, t: _Tables) -> WalIndex:
+def _collect(frames: Frames, lo: int, hi: int, t: Tables) -> WalIndex:
     n = len(frames.positions)
     next_lsn = frames.end.lsn if frames.end is not None else hi
     return WalIndex(
@@ -230,7 +207,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: _Tables) -> WalIndex:
         first_prev=_prev(frames, 0) if n else 0,
         last_lsn=int(frames.lsns[-1]) if n else 0,
         rows=_rows(frames, t),
-        kept=tuple(_kept(frames, t.kept[: t.counts[7]])),
+        kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
         end=frames.end,
     )
 
@@ -247,19 +224,27 @@ def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:
         yield KeptRecord(int(frames.lsns[i]), int(frames.end_lsns[i]), frames.data[at : at + length].tobytes())
 
 
-def _rows(frames: Frames, t: _Tables) -> Rows:
-    _, n_loc, n_xid, n_chg, n_act, n_asg, n_inv, _ = (int(c) for c in t.counts)
-    xacts = t.xacts[:, :n_act]
-    invals = t.invals[:, :n_inv]
+def _rows(frames: Frames, t: Tables) -> Rows:
+    xacts = t.xacts[:, : t.counts[k.N_XACTS]]
+    invals = t.invals[:, : t.counts[k.N_INVALS]]
     subs, sub_data = _gather(frames.data, xacts[7], xacts[6], 4)
     inval_at, inval_data = _gather(frames.data, invals[3], invals[2], 16)
-    c = t.changes[:, :n_chg].copy()
-    x = t.xids[:, :n_xid].copy()
-    a = t.assigns[:, :n_asg].copy()
+    c = t.changes[:, : t.counts[k.N_CHANGES]].copy()
+    x = t.xids[:, : t.counts[k.N_XIDS]].copy()
+    a = t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()
     return Rows(
-        *x,
-        *c,
-        locators=t.locators[:, :n_loc].T.copy(),
+        xid=x[0],
+        xid_lsn=x[1],
+        xid_bits=x[2],
+        change_xid=c[0],
+        change_locator=c[1],
+        change_kinds=c[2],
+        change_origin=c[3],
+        change_count=c[4],
+        change_bytes=c[5],
+        change_first=c[6],
+        change_last=c[7],
+        locators=t.locators[:, : t.counts[k.N_LOCATORS]].T.copy(),
         end_kind=xacts[0].copy(),
         end_lsn=xacts[1].copy(),
         end_next=frames.end_lsns[xacts[2]],
@@ -284,8 +269,6 @@ def _rows(frames: Frames, t: _Tables) -> Rows:
 
 def _origins(frames: Frames, xacts: Int64s) -> Int64s:
     """The replication origin in the headers of commit records that carry origin data."""
-    from headwater.rmgr._record import HEADERS_LENGTH, ORIGIN, parse_headers
-
     origins = np.zeros(xacts.shape[1], np.int64)
     headers = np.zeros(HEADERS_LENGTH, np.int64)
     for i in np.flatnonzero(xacts[13] & (1 << 5)):

@@ -1,5 +1,7 @@
-"""Kernel: framed records in, the planned changes out, grouped by transaction (PostgreSQL: decode.c DecodeInsert,
-DecodeUpdate, DecodeDelete, DecodeMultiInsert, DecodeSpecConfirm; reorderbuffer.c's speculative inserts).
+"""Kernel: framed records in, the planned changes out, grouped by transaction.
+
+PostgreSQL: DecodeInsert, DecodeUpdate, DecodeDelete, DecodeMultiInsert and DecodeSpecConfirm of decode.c, and the
+speculative inserts of reorderbuffer.c.
 """
 
 from __future__ import annotations
@@ -202,9 +204,7 @@ def collect_items(
         if blocks == 0 or (local_only and headers[ORIGIN] != 0):
             i += 1
             continue
-        file = find_locator(
-            headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL], files, file_slots
-        )
+        file = find_locator(headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL], files, file_slots)
         if file < 0:
             i += 1
             continue

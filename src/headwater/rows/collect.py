@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
-from headwater.rmgr._index import find_locator
+from headwater.rmgr._index import fill_locators
 from headwater.rows._collect import (
     COLUMNS,
     MALFORMED,
@@ -64,9 +64,7 @@ def collect(plan: Slice, frames: Frames, local_only: bool) -> SliceChanges:
     return SliceChanges(items, transactions, literals, relations)
 
 
-def _scan(
-    plan: Slice, frames: Frames, local_only: bool, order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
+def _scan(plan: Slice, frames: Frames, local_only: bool, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
     slots, slot_xids = _member_hash(plan.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
     units = len(plan.unit_xid)
@@ -126,16 +124,11 @@ def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
 
 def _file_hash(files: NDArray[np.int64]) -> NDArray[np.int32]:
     slots = np.full(1 << int(2 * files.shape[1] + 1).bit_length(), -1, np.int32)
-    for i in range(files.shape[1]):
-        found = find_locator(files[0, i], files[1, i], files[2, i], files, slots)
-        if found < 0:
-            slots[-1 - found] = i
+    fill_locators(files, files.shape[1], slots)
     return slots
 
 
-def _group(
-    plan: Slice, raw: NDArray[np.int64], count: int
-) -> tuple[Items, Transactions, NDArray[np.int64]]:
+def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[Items, Transactions, NDArray[np.int64]]:
     units = len(plan.unit_xid)
     start, end = np.empty(units, np.int64), np.empty(units, np.int64)
     kind, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
@@ -200,6 +193,4 @@ def _announce(
         items.flags,
     )
     if missing >= 0:
-        raise DecodingError(
-            "a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing])
-        )
+        raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))

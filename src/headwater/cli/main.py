@@ -1,0 +1,62 @@
+"""The command ``headwater`` (``headwater --help`` is the reference).
+
+Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. Every flag has an environment variable.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from headwater import __version__
+from headwater.cli.decode import decode_command
+from headwater.errors import HeadwaterError
+
+
+@click.group(context_settings={"auto_envvar_prefix": "HEADWATER", "help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="headwater")
+def cli() -> None:
+    """PostgreSQL's logical decoding outside the server, as a Spark pipeline."""
+
+
+cli.add_command(decode_command)
+
+
+@cli.command("demo")
+@click.option("--seed", default=1, show_default=True, help="Seed of the shop workload.")
+def demo_command(seed: int) -> None:
+    """Run a server, stop it, decode its WAL, compare with what the server said."""
+    from headwater.cli.demo import run_demo
+
+    sys.exit(run_demo(seed=seed))
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        cli.main(standalone_mode=False)
+    except HeadwaterError as error:
+        _fail(error.one_line(), error.exit_code)
+    except click.UsageError as error:
+        context = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
+        _fail(error.format_message() + context, 2)
+    except click.ClickException as error:
+        _fail(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 1)
+
+
+def _fail(message: str, status: int) -> None:
+    print("headwater: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
