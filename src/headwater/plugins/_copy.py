@@ -21,7 +21,7 @@ from headwater.kernels import inline_kernel
 from headwater.rows._text_bytes import Bytes, Int
 
 QUOTE = 39
-ONES, HIGHS, QUOTES = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0x2727272727272727)
+LOWS, QUOTES = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x2727272727272727)
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int = 8) -> Any:
@@ -157,7 +157,7 @@ def put_doubled(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
         at = min(at, end - 8)
         word = load_64(src, at)
         other = word ^ QUOTES
-        if (other - ONES) & ~other & HIGHS:
+        if ~((other & LOWS) + LOWS | other | LOWS):
             break
         store_64(out, o + at - start, word)
         at += 8

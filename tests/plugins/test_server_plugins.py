@@ -1,0 +1,401 @@
+"""What pgoutput and test_decoding say of options, names, relations and invalidations, against real servers."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from sql_catalog import SqlCatalog
+
+from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.errors import PluginError
+from headwater.plugins.api import (
+    EMITS_DELETE,
+    EMITS_INSERT,
+    EMITS_TRUNCATE,
+    EMITS_UPDATE,
+    OutputPlugin,
+    PluginContext,
+    load_plugin,
+)
+from headwater.plugins.quoting import quote_identifier
+
+pytestmark = pytest.mark.server
+
+Connection = psycopg.Connection[Any]
+Option = tuple[str, str]
+
+
+@pytest.fixture
+def session(server: EmbeddedPostgres) -> Iterator[Connection]:
+    """A session in a database of its own."""
+    name = f"t{uuid.uuid4().hex}"
+    with server.connect() as outside:
+        outside.execute(f"create database {name}")
+    with server.connect(name) as opened:
+        yield opened
+        opened.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()"
+        )
+
+
+def major_of(session: Connection) -> int:
+    return session.info.server_version // 10000
+
+
+def create_slot(session: Connection, plugin: str) -> str:
+    slot = f"s{uuid.uuid4().hex}"
+    session.execute("select pg_create_logical_replication_slot(%s, %s)", (slot, plugin))
+    return slot
+
+
+def changes(session: Connection, slot: str, options: Sequence[Option], *, keep: bool = False) -> list[bytes]:
+    """What the server's plugin writes, consumed unless kept."""
+    words = [word for option in options for word in option]
+    function = "pg_logical_slot_peek_binary_changes" if keep else "pg_logical_slot_get_binary_changes"
+    marks = ", %s" * len(words)
+    rows = session.execute(f"select data from {function}(%s, null, null{marks})", (slot, *words)).fetchall()
+    return [bytes(row[0]) for row in rows]
+
+
+def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> OutputPlugin:
+    return load_plugin(name)(tuple(options), PluginContext(major_of(session)))
+
+
+NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "select"]
+
+
+def test_identifiers_are_quoted_as_by_the_server(session: Connection) -> None:
+    words = session.execute("select word from pg_get_keywords()").fetchall()
+    names = [word for (word,) in words] + NAMES
+    expected = session.execute("select array(select quote_ident(n) from unnest(%s::text[]) n)", (names,)).fetchone()
+    assert expected is not None
+    assert expected[0] == [quote_identifier(name, major_of(session)) for name in names]
+
+
+NAMES_P = ("publication_names", "p")
+V1, V1P = (("proto_version", "1"),), (("proto_version", "1"), NAMES_P)
+PGOUTPUT_OPTIONS: list[tuple[Option, ...]] = [
+    (),
+    V1,
+    (NAMES_P,),
+    *(
+        (("proto_version", text), NAMES_P)
+        for text in ("x", "", " ", "0", "-0", "+1", " 1", "1 ", "-1", "5", "4294967295")
+    ),
+    *((("proto_version", text), NAMES_P) for text in ("4294967296", "18446744073709551615", "18446744073709551616")),
+    *((("proto_version", text), NAMES_P) for text in ("-18446744073709551615", "0x1", "1e0", "٣")),
+    *((*V1, ("publication_names", text)) for text in ("", " ", "a,", '"a', 'P, "q""r"', "a b", "p\v,q")),
+    *((*V1P, ("binary", text)) for text in ("1", "off", "yes", "")),
+    *((*V1P, ("messages", text)) for text in ("1", "oN", "t")),
+    *((*V1P, ("streaming", text)) for text in ("1", "off", "on", "parallel", "x")),
+    (("proto_version", "3"), NAMES_P, ("streaming", "Parallel")),
+    (*V1P, ("two_phase", "on")),
+    (*V1P, ("two_phase", "off"), ("two_phase", "off")),
+    *((*V1P, ("origin", text)) for text in ("NONE", "any", "x", "")),
+    (*V1P, ("foo", "bar")),
+    (*V1P, ("proto_version", "x")),
+]
+TEST_DECODING_OPTIONS: list[tuple[Option, ...]] = [
+    *((("include-xids", text),) for text in ("", "o", "of", "oN", "TRU", "truex", "ye", "yess", "0", "01", " 1", "no")),
+    (("include-xids", "x"), ("foo", "bar")),
+    *(
+        ((name, "2"),)
+        for name in ("force-binary", "only-local", "include-rewrites", "stream-changes", "skip-empty-xacts")
+    ),
+    (("foo", "bar"),),
+    (("include-sequences", "1"),),
+]
+
+
+def server_error(session: Connection, slot: str, options: Sequence[Option]) -> str | None:
+    try:
+        changes(session, slot, options, keep=True)
+    except psycopg.Error as error:
+        return error.diag.message_primary
+    return None
+
+
+def our_error(session: Connection, plugin: str, options: Sequence[Option]) -> str | None:
+    try:
+        make_plugin(session, plugin, options)
+    except PluginError as error:
+        return error.message
+    return None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "cases"), [("pgoutput", PGOUTPUT_OPTIONS), ("test_decoding", TEST_DECODING_OPTIONS)]
+)
+def test_options_are_refused_in_the_servers_words(session: Connection, plugin: str, cases: list[Any]) -> None:
+    slot = create_slot(session, plugin)
+    expected = [(options, server_error(session, slot, options)) for options in cases]
+    assert expected == [(options, our_error(session, plugin, options)) for options in cases]
+
+
+TABLES = """
+    create schema s1; create schema "S 2";
+    create type s1.mood as enum ('sad', 'happy');
+    create domain "S 2".moods as s1.mood;
+    create domain deeper as "S 2".moods;
+    create type pair as (a int, b text);
+    create table plain (a int primary key, b text);
+    create table typed (a int primary key, m s1.mood, d "S 2".moods, e deeper, l s1.mood[], p pair,
+        i information_schema.sql_identifier, n numeric(10, 2), v varchar(20), ts timestamptz(3)[]);
+    create table wide (x int, a int, y int, b text, c text, primary key (b, a));
+    alter table wide drop column x, drop column y;
+    create table full_identity (a int, b text);
+    alter table full_identity replica identity full;
+    create table by_index (a int, b text not null, c int not null);
+    create unique index by_index_cb on by_index (c, b);
+    alter table by_index replica identity using index by_index_cb;
+    create table no_identity (a int, b text);
+    alter table no_identity replica identity nothing;
+    create table keyless (a int, b text);
+    create unlogged table unlogged (a int primary key);
+    create table "S 2"."select" (a int primary key, "B b" text);
+    create table generated (a int primary key, g int generated always as (a * 2) stored, b text);
+    create table s1.other (a int primary key, b text);
+    create table root (a int, b text, c int, primary key (a)) partition by range (a);
+    create table middle (c int, b text, a int not null, junk int) partition by range (a);
+    alter table middle drop column junk;
+    create table s1.leaf (junk int, b text, c int, a int not null);
+    alter table s1.leaf drop column junk;
+    alter table middle attach partition s1.leaf for values from (0) to (100);
+    alter table root attach partition middle for values from (0) to (100);
+    create table leaf2 partition of root for values from (100) to (200);
+"""
+WRITES = {
+    "plain": "(1, 'x')",
+    "typed": "(1, 'sad')",
+    "wide": "(1, 'x')",
+    "full_identity": "(1, 'x')",
+    "by_index": "(1, 'x', 3)",
+    "no_identity": "(1, 'x')",
+    "keyless": "(1, 'x')",
+    "unlogged": "(1)",
+    '"S 2"."select"': "(1)",
+    "generated": "(1)",
+    "s1.other": "(1)",
+    "s1.leaf": "('x', 1, 1)",
+    "leaf2": "(101)",
+}
+PUBLICATIONS = {
+    "everything": "for all tables",
+    "via_root": "for all tables with (publish_via_partition_root)",
+    "no_truncate": "for all tables with (publish = 'insert, update')",
+    "only_truncate": "for all tables with (publish = 'truncate')",
+    "few": "for table plain, wide, by_index, generated",
+    "schema1": "for tables in schema s1",
+    "schema1_root": "for tables in schema s1, public with (publish_via_partition_root)",
+    "the_root": "for table root",
+    "the_root_via": "for table root with (publish_via_partition_root)",
+    "middle_via": "for table middle with (publish_via_partition_root)",
+    "leaf_only": "for table s1.leaf (a, b) with (publish = 'insert, update, delete')",
+    "lists": 'for table plain (a), wide (b, a), typed (a, e, p), full_identity (b), "S 2"."select" ("B b", a)',
+    "full_lists": "for table plain (a, b), wide (a, b, c)",
+    "root_list": "for table root (a, c) with (publish_via_partition_root)",
+    "filtered": "for table plain where (a > 0)",
+}
+PUBLICATIONS_18 = {
+    "with_generated": "for all tables with (publish_generated_columns = stored)",
+    "listed_generated": "for table generated (a, g)",
+}
+COMBINATIONS = [
+    *((name,) for name in PUBLICATIONS if name != "filtered"),
+    ("few", "only_truncate"),
+    ("lists", "schema1"),
+    ("full_lists", "everything"),
+    ("full_lists", "few"),
+    ("lists", "everything"),
+    ("leaf_only", "the_root_via"),
+    ("root_list", "via_root"),
+    ("middle_via", "the_root_via"),
+    ("the_root_via", "middle_via", "leaf_only"),
+    ("filtered", "everything"),
+    ("everything", "absent"),
+    ("absent",),
+]
+COMBINATIONS_18 = [("with_generated",), ("listed_generated",), ("with_generated", "few"), ("listed_generated", "few")]
+COMBINATIONS_18 += [("listed_generated", "with_generated")]
+
+BITS = {"I": EMITS_INSERT, "U": EMITS_UPDATE, "D": EMITS_DELETE, "T": EMITS_TRUNCATE}
+
+
+def write_rows(session: Connection, table: str, values: str) -> int:
+    """Every kind of change of a table, each in its own transaction; bits of those that the server let pass."""
+    refusals = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference)
+    statements = {
+        EMITS_INSERT: f"insert into {table} values {values}",
+        EMITS_UPDATE: f"update {table} set a = a + 1",
+        EMITS_DELETE: f"delete from {table}",
+        EMITS_TRUNCATE: f"truncate {table}",
+    }
+    done = 0
+    for bit, statement in statements.items():
+        try:
+            session.execute(statement)
+            done |= bit
+        except refusals:
+            pass
+    return done
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a table under some publications: an error, or kinds of changes and how it is announced."""
+
+    error: str | None
+    bits: int = 0
+    announced: tuple[bytes, ...] = ()
+
+
+def by_server(session: Connection, slot: str, options: Sequence[Option]) -> Told:
+    error = server_error(session, slot, options)
+    if error is not None:
+        return Told(error)
+    messages = changes(session, slot, options, keep=True)
+    kinds = [message[:1].decode() for message in messages]
+    first = next((number for number, kind in enumerate(kinds) if kind in BITS), 1)
+    return Told(None, sum({BITS.get(kind, 0) for kind in kinds}), tuple(messages[1:first]))
+
+
+def by_us(session: Connection, table: str, options: Sequence[Option], done: int) -> Told:
+    plugin, catalog = make_plugin(session, "pgoutput", options), SqlCatalog(session, major_of(session))
+    schema = catalog.table(table)
+    try:
+        bits = plugin.wants(schema, catalog) & done
+        return Told(None, bits, tuple(plugin.schema_messages(schema, catalog)) if bits else ())
+    except PluginError as error:
+        return Told(error.message)
+
+
+def under(names: Sequence[str]) -> tuple[Option, ...]:
+    return (*V1, ("publication_names", ",".join(names)))
+
+
+def make_tables(session: Connection) -> list[tuple[str, ...]]:
+    """Tables and publications; returns the combinations of publications to look at."""
+    is_18 = major_of(session) >= 18
+    session.execute(TABLES)
+    for name, words in {**PUBLICATIONS, **(PUBLICATIONS_18 if is_18 else {})}.items():
+        session.execute(f"create publication {name} {words}")
+    return COMBINATIONS + (COMBINATIONS_18 if is_18 else [])
+
+
+def test_relations_are_published_as_by_the_server(session: Connection) -> None:
+    """Which changes give messages, Y and R, and errors, for each table under each set of publications."""
+    combinations = make_tables(session)
+    for table, values in WRITES.items():
+        slot = create_slot(session, "pgoutput")
+        done = write_rows(session, table, values)
+        for names in combinations:
+            expected = by_server(session, slot, under(names))
+            actual = by_us(session, table, under(names), done)
+            assert expected == actual, (table, names)
+        session.execute("select pg_drop_replication_slot(%s)", (slot,))
+
+
+def test_truncates_of_partitioned_tables_are_those_of_the_server(session: Connection) -> None:
+    combinations = make_tables(session)
+    slot = create_slot(session, "pgoutput")
+    session.execute("truncate root restart identity cascade")
+    catalog = SqlCatalog(session, major_of(session))
+    schemas = [catalog.table(name) for name in ("root", "middle", "leaf2", "s1.leaf")]
+    for names in combinations:
+        if server_error(session, slot, under(names)) is not None:
+            continue
+        expected = changes(session, slot, under(names), keep=True)[1:-1]
+        plugin = make_plugin(session, "pgoutput", under(names))
+        wanted = [schema for schema in schemas if plugin.wants(schema, catalog) & EMITS_TRUNCATE]
+        actual = [message for schema in wanted for message in plugin.schema_messages(schema, catalog)]
+        assert expected == actual + plugin.truncate(wanted, True, True), names
+
+
+@dataclass(frozen=True)
+class Sinval:
+    """An invalidation message as pg_walinspect describes it."""
+
+    id: int
+    value: int
+
+
+_SINVAL = re.compile(r" (catcache|catalog|relcache|relsync) (\d+)")
+_SINVAL_IDS = {"catalog": -1, "relcache": -2, "relsync": -6}
+
+
+def invalidations(session: Connection, start: str, end: str) -> list[Sinval]:
+    """Messages logged between two LSNs, by transactions or (VACUUM) outside of any."""
+    found = session.execute(
+        "select description from pg_get_wal_records_info(%s, %s) where resource_manager in ('Transaction', 'Standby')",
+        (start, end),
+    ).fetchall()
+    pairs = [pair for (text,) in found for pair in _SINVAL.findall(text.partition("inval msgs:")[2].join((" ", "")))]
+    return [
+        Sinval(int(number), 0) if kind == "catcache" else Sinval(_SINVAL_IDS[kind], int(number))
+        for kind, number in pairs
+    ]
+
+
+STATEMENTS = [
+    "select pg_logical_emit_message(true, 'x', 'y')",
+    "create schema other",
+    "alter schema other rename to another",
+    "alter schema another rename to other",
+    "create table other.u (a int primary key)",
+    "alter table t add column c int",
+    "alter table t alter b set statistics 50",
+    "create index t_b on t (b)",
+    "drop index t_b",
+    "grant select on t to public",
+    "comment on table t is 'x'",
+    "analyze t",
+    "vacuum t",
+    "truncate t",
+    "alter table other.u rename to v",
+    "create publication q for table other.v",
+    "alter publication q set (publish = 'insert')",
+    "alter publication q add table t",
+    "alter publication q rename to r",
+    "alter publication r drop table t",
+    "alter publication r set tables in schema other",
+    "drop publication r",
+    "create publication q for all tables",
+    "alter publication q rename to r",
+    "alter publication r set (publish = 'insert')",
+    "drop publication r",
+    "create type mood as enum ('sad')",
+    "alter type mood add value 'happy'",
+    "vacuum full pg_publication",
+    "vacuum full pg_publication_rel",
+    "vacuum full pg_publication_namespace",
+    "vacuum full pg_namespace",
+    "vacuum full pg_class",
+    "vacuum full t",
+    "drop schema other cascade",
+]
+
+
+def test_relations_are_announced_again_as_by_the_server(session: Connection) -> None:
+    session.execute("create extension pg_walinspect; create table t (a serial primary key, b text)")
+    session.execute("create publication p for all tables")
+    slot = create_slot(session, "pgoutput")
+    plugin, oid = make_plugin(session, "pgoutput", V1P), SqlCatalog(session, major_of(session)).oid("t")
+    for statement in STATEMENTS:
+        session.execute("insert into t default values")
+        start = session.execute("select pg_current_wal_lsn()::text").fetchone()
+        session.execute(statement)  # type: ignore[arg-type]
+        session.execute("insert into t default values")
+        end = session.execute("select pg_current_wal_flush_lsn()::text").fetchone()
+        assert start is not None
+        assert end is not None
+        forgotten = {plugin.invalidates(message) for message in invalidations(session, start[0], end[0])}
+        messages = changes(session, slot, V1P)
+        last_begin = max(i for i, message in enumerate(messages) if message[:1] == b"B")
+        resent = any(message[:1] == b"R" for message in messages[last_begin:])
+        assert resent == bool(forgotten & {0, oid}), statement

@@ -1,0 +1,257 @@
+"""Which changes publications publish, and of which columns (pgoutput's get_rel_sync_entry)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from plugin_slices import INT4, MOOD, TEXT, Catalog, make_column, make_table
+
+from headwater.catalog.relation import Publication, RelationSchema
+from headwater.errors import PluginError
+from headwater.plugins.api import PluginContext
+from headwater.plugins.pgoutput import PgOutput
+from headwater.plugins.pgoutput_protocol import RelationMessage
+from headwater.plugins.test_decoding import TestDecoding
+
+MAJORS = (15, 16, 17, 18)
+EVERYTHING = 1 | 2 | 4 | 16
+
+COLUMNS = (make_column(1, "a", INT4), make_column(2, "gone", None), make_column(3, "b", TEXT))
+TABLE = make_table(16400, "t", COLUMNS)
+STORED = make_table(16401, "g", (*COLUMNS, make_column(4, "c", TEXT, "s"), make_column(5, "d", TEXT, "v")))
+ROOT = make_table(16410, "root", COLUMNS[:1] + (make_column(2, "b", TEXT),), kind="p")
+MIDDLE = make_table(16411, "middle", COLUMNS, kind="p", is_partition=True, ancestors=(16410,), namespace_oid=2300)
+LEAF = make_table(16412, "leaf", COLUMNS, is_partition=True, ancestors=(16411, 16410))
+RELATIONS = (TABLE, STORED, ROOT, MIDDLE, LEAF)
+
+
+def publication(name: str = "p", **more: object) -> Publication:
+    """A publication of all actions, of no table unless said."""
+    values = {"all_tables": False, "insert": True, "update": True, "delete": True, "truncate": True, "via_root": False}
+    return Publication(oid=17000 + len(name), name=name, **(values | more))  # type: ignore[arg-type]
+
+
+def pgoutput(names: str, major: int) -> PgOutput:
+    return PgOutput((("proto_version", "1"), ("publication_names", names)), PluginContext(major))
+
+
+def wants(schema: RelationSchema, *publications: Publication, major: int = 17) -> int:
+    names = ",".join(found.name for found in publications)
+    return pgoutput(names, major).wants(schema, Catalog(RELATIONS, publications))
+
+
+def sent(schema: RelationSchema, *publications: Publication, major: int = 17) -> list[tuple[int, tuple[str, ...]]]:
+    """Relations and columns of the R messages."""
+    names = ",".join(found.name for found in publications)
+    messages = pgoutput(names, major).schema_messages(schema, Catalog(RELATIONS, publications))
+    read = [RelationMessage.parse(message) for message in messages if message[:1] == b"R"]
+    return [(relation.oid, relation.columns) for relation in read]
+
+
+def test_members_by_table_schema_and_all() -> None:
+    assert wants(TABLE, publication(all_tables=True)) == EVERYTHING
+    assert wants(TABLE, publication(tables=frozenset({16400}))) == EVERYTHING
+    assert wants(TABLE, publication(schemas=frozenset({2200}))) == EVERYTHING
+    assert wants(TABLE, publication(tables=frozenset({16401}))) == 0
+    assert wants(TABLE) == 0
+
+
+def test_actions_add_up() -> None:
+    inserts = publication("i", all_tables=True, update=False, delete=False, truncate=False)
+    deletes = publication("d", tables=frozenset({16400}), insert=False, update=False, truncate=False)
+    assert wants(TABLE, inserts, deletes) == 1 | 4
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        replace(TABLE, kind="m"),
+        replace(TABLE, persistence="u"),
+        replace(TABLE, oid=16383),
+        replace(TABLE, rewrite_of=16400),
+        replace(TABLE, kind="t"),
+    ],
+)
+def test_what_cannot_be_published(schema: RelationSchema) -> None:
+    assert wants(schema, publication(all_tables=True)) == 0
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_missing_publication(major: int) -> None:
+    plugin, catalog = pgoutput("p, Absent", major), Catalog(RELATIONS, (publication(all_tables=True),))
+    if major >= 18:
+        assert plugin.wants(TABLE, catalog) == EVERYTHING
+        assert plugin.missing_publications(catalog) == ["absent"]
+        plugin.validate(catalog)
+    else:
+        with pytest.raises(PluginError, match=r'^publication "absent" does not exist$'):
+            plugin.wants(TABLE, catalog)
+    assert plugin.wants(replace(TABLE, oid=16383), catalog) == 0
+
+
+def test_no_publication_at_all_is_an_error_in_the_end() -> None:
+    with pytest.raises(PluginError, match='publication "x" does not exist'):
+        pgoutput("x,y", 18).validate(Catalog())
+    pgoutput("x,y", 17).validate(Catalog())
+
+
+def test_partitions_are_published_with_their_ancestors() -> None:
+    for members in ({"tables": frozenset({16410})}, {"schemas": frozenset({2300})}, {"all_tables": True}):
+        assert wants(LEAF, publication(**members)) == EVERYTHING
+        assert sent(LEAF, publication(**members)) == [(16412, ("a", "b"))]
+        assert wants(MIDDLE, publication(**members)) == 0
+
+
+def test_partitions_via_their_topmost_published_ancestor() -> None:
+    for members, top in (
+        ({"tables": frozenset({16411})}, 16411),
+        ({"tables": frozenset({16410, 16411})}, 16410),
+        ({"schemas": frozenset({2300})}, 16411),
+        ({"all_tables": True}, 16410),
+    ):
+        via_root = publication(via_root=True, **members)
+        assert wants(LEAF, via_root) == 1 | 2 | 4
+        assert sent(LEAF, via_root) == [(top, ("a", "b")), (16412, ("a", "b"))]
+    assert wants(ROOT, publication(all_tables=True, via_root=True)) == EVERYTHING
+
+
+def test_the_higher_ancestor_wins_over_publications_and_drops_lower_lists() -> None:
+    own = publication("own", tables=frozenset({16412}), column_lists=((16412, (1,)),))
+    top = publication("top", via_root=True, tables=frozenset({16410}))
+    for order in ((own, top), (top, own)):
+        assert sent(LEAF, *order) == [(16410, ("a", "b")), (16412, ("a", "b"))]
+
+
+def test_a_leaf_announces_the_columns_of_its_ancestors_attnums() -> None:
+    via_root = publication(via_root=True, tables=frozenset({16410}), column_lists=((16410, (2,)),))
+    assert sent(LEAF, via_root) == [(16410, ("b",)), (16412, ())]
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_column_lists(major: int) -> None:
+    listed = publication("l", tables=frozenset({16400}), column_lists=((16400, (3,)),))
+    assert sent(TABLE, listed, major=major) == [(16400, ("b",))]
+    message = 'cannot use different column lists for table "public.t" in different publications'
+    with pytest.raises(PluginError, match=f"^{message}$"):
+        wants(TABLE, listed, publication(all_tables=True), major=major)
+    assert wants(TABLE, replace(listed, insert=False, update=False, delete=False), publication("x"), major=major) == 16
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_list_of_every_live_column(major: int) -> None:
+    """15 counts the dropped column, so there the list is not the whole table."""
+    full = publication("l", tables=frozenset({16400}), column_lists=((16400, (1, 3)),))
+    both = (full, publication(all_tables=True))
+    assert sent(TABLE, full, major=major) == [(16400, ("a", "b"))]
+    if major == 15:
+        with pytest.raises(PluginError, match="different column lists"):
+            wants(TABLE, *both, major=major)
+    else:
+        assert sent(TABLE, *both, major=major) == [(16400, ("a", "b"))]
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_generated_columns(major: int) -> None:
+    stored = publication("s", all_tables=True, generated="s")
+    none = publication("n", all_tables=True)
+    assert sent(STORED, none, major=major) == [(16401, ("a", "b"))]
+    if major < 18:
+        return
+    assert sent(STORED, stored, major=major) == [(16401, ("a", "b", "c"))]
+    assert wants(TABLE, stored, none, major=major) == EVERYTHING
+    message = 'cannot use different values of publish_generated_columns for table "public.g" in different publications'
+    with pytest.raises(PluginError, match=f"^{message}$"):
+        wants(STORED, stored, none, major=major)
+    listed = publication("l", tables=frozenset({16401}), column_lists=((16401, (1, 3, 4)),))
+    assert sent(STORED, listed, stored, major=major) == [(16401, ("a", "b", "c"))]
+
+
+def test_row_filters_are_refused_unless_overridden() -> None:
+    filtered = publication("f", tables=frozenset({16400}), filtered=frozenset({16400}))
+    with pytest.raises(PluginError, match=r'^row filter on table "public\.t" is not supported yet$'):
+        wants(TABLE, filtered)
+    assert wants(TABLE, filtered, publication(all_tables=True)) == EVERYTHING
+    assert wants(TABLE, replace(filtered, schemas=frozenset({2200}))) == EVERYTHING
+    with pytest.raises(PluginError, match="row filter"):
+        wants(TABLE, filtered, publication(all_tables=True, delete=False))
+    assert wants(TABLE, replace(filtered, insert=False, update=False, delete=False)) == 16
+
+
+def test_messages_of_a_relation() -> None:
+    columns = (make_column(1, "id", INT4), make_column(2, "m", MOOD))
+    domain = replace(MOOD, oid=16600, name="moods", base=MOOD)
+    table = make_table(
+        16400, "t", (*columns, make_column(3, "d", domain), make_column(4, "e", replace(INT4, oid=9999)))
+    )
+    messages = pgoutput("p", 17).schema_messages(table, Catalog((table,), (publication(all_tables=True),)))
+    expected = [
+        b"Y\0\0\x40\x74shop\0mood\0",
+        b"Y\0\0\x40\xd8shop\0mood\0",
+        b"R\0\0\x40\x10public\0t\0d\0\4"
+        b"\1id\0\0\0\0\x17\xff\xff\xff\xff"
+        b"\0m\0\0\0\x40\x74\xff\xff\xff\xff"
+        b"\0d\0\0\0\x40\xd8\xff\xff\xff\xff"
+        b"\0e\0\0\0\x27\x0f\xff\xff\xff\xff",
+    ]
+    assert expected == messages
+
+
+def test_key_flags_of_a_full_identity_and_the_catalogs_namespace() -> None:
+    full = replace(TABLE, replica_identity="f", identity_columns=(), namespace="pg_catalog", namespace_oid=11)
+    (message,) = pgoutput("p", 17).schema_messages(full, Catalog((full,), (publication(all_tables=True),)))
+    expected = b"R\0\0\x40\x10\0t\0f\0\2\1a\0\0\0\0\x17\xff\xff\xff\xff\1b\0\0\0\0\x19\xff\xff\xff\xff"
+    assert expected == message
+
+
+def test_messages_that_are_not_rows() -> None:
+    plugin = PgOutput((("proto_version", "1"), ("publication_names", "p"), ("messages", "on")), PluginContext(17))
+    assert plugin.truncate((TABLE, STORED), True, True) == [b"T\0\0\0\2\3\0\0\x40\x10\0\0\x40\x11"]
+    assert plugin.truncate((), True, False) == []
+    assert plugin.message(258, True, b"pre", b"x\0y") == [b"M\1\0\0\0\0\0\0\1\2pre\0\0\0\0\3x\0y"]
+    assert pgoutput("p", 17).message(258, False, b"pre", b"") == []
+    assert plugin.origin("node", 258) == [b"O\0\0\0\0\0\0\1\2node\0"]
+
+
+def test_lines_that_are_not_rows() -> None:
+    plugin = TestDecoding((), PluginContext(17))
+    quoted = replace(TABLE, name="select", namespace="My")
+    assert plugin.truncate((TABLE, quoted), False, False) == [b'table public.t, "My"."select": TRUNCATE: (no-flags)']
+    assert plugin.truncate((TABLE,), True, True) == [b"table public.t: TRUNCATE: restart_seqs cascade"]
+    expected = b"message: transactional: 0 prefix: pre, sz: 3 content:x\0y"
+    assert [expected] == plugin.message(258, False, b"pre", b"x\0y")
+
+
+def test_test_decoding_wants_logical_changes() -> None:
+    heap = replace(TABLE, oid=16500, name="pg_temp_16400", rewrite_of=16400)
+    plain = TestDecoding((), PluginContext(17))
+    rewrites = TestDecoding((("include-rewrites", "1"),), PluginContext(17))
+    catalog = Catalog((TABLE, heap))
+    assert [plain.wants(schema, catalog) for schema in (TABLE, heap)] == [31, 0]
+    assert [rewrites.wants(schema, catalog) for schema in (TABLE, heap)] == [31, 31]
+    assert [rewrites.schema_messages(schema, catalog) for schema in (TABLE, heap)] == [[], [b"public.t"]]
+    for other in (replace(TABLE, kind="S"), replace(TABLE, oid=1259), replace(TABLE, persistence="t")):
+        assert plain.wants(other, catalog) == 0
+
+
+@dataclass(frozen=True)
+class Sinval:
+    """An invalidation message."""
+
+    id: int
+    value: int
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_what_makes_pgoutput_forget(major: int) -> None:
+    plugin = pgoutput("p", major)
+    assert [plugin.invalidates(Sinval(-2, oid)) for oid in (16400, 0)] == [16400, 0]
+    assert (16400 if major == 18 else None) == plugin.invalidates(Sinval(-6, 16400))
+    assert [plugin.invalidates(Sinval(kind, 16400)) for kind in (-3, -4, -5)] == [None] * 3
+    before_18 = 0 if major < 18 else None
+    assert [before_18] * 3 == [plugin.invalidates(Sinval(-1, oid)) for oid in (6104, 6106, 6237)]
+    assert (None if major == 15 else 0) == plugin.invalidates(Sinval(-1, 2615))
+    assert plugin.invalidates(Sinval(-1, 1259)) is None
+    catcaches = {15: {48, 49, 51}, 16: {36, 48, 49, 51}, 17: {36, 48, 49, 51}, 18: {38}}
+    assert catcaches[major] == {kind for kind in range(100) if plugin.invalidates(Sinval(kind, 12345)) == 0}
+    assert TestDecoding((), PluginContext(major)).invalidates(Sinval(-2, 16400)) is None
