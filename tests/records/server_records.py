@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client
@@ -12,13 +12,16 @@ from headwater.pg.lsn import Lsn
 
 _LINE = re.compile(
     r"rmgr: (?P<rmgr>\S+)\s+len \(rec/tot\):\s*(?P<rec>\d+)/\s*(?P<tot>\d+), tx:\s*(?P<tx>\d+), "
-    r"lsn: (?P<lsn>\S+), prev (?P<prev>\S+), desc: (?P<name>\S+)"
+    r"lsn: (?P<lsn>\S+), prev (?P<prev>\S+), desc: (?P<name>\S+) ?(?P<text>.*)"
 )
 
 
 @dataclass(frozen=True)
 class ServerRecord:
-    """One record; ``end_lsn``, ``main_length`` are None where the reader does not tell them."""
+    """One record; ``end_lsn``, ``main_length`` are None where the reader does not tell them.
+
+    ``text`` is what follows the name in its description.
+    """
 
     lsn: int
     prev: int
@@ -29,6 +32,7 @@ class ServerRecord:
     fpi_length: int
     end_lsn: int | None = None
     main_length: int | None = None
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ def run_waldump(program: Path, wal: Path, timeline: int, first: str) -> list[Ser
             name=m["name"],
             length=int(m["tot"]),
             fpi_length=int(m["tot"]) - int(m["rec"]),
+            text=m["text"],
         )
         for m in lines
     ]
@@ -104,7 +109,7 @@ def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[Serv
         connection.execute("create extension if not exists pg_walinspect")
         rows = connection.execute(
             "select start_lsn, prev_lsn, xid, resource_manager, record_type, record_length, fpi_length, end_lsn,"
-            " main_data_length from pg_get_wal_records_info(%s, %s)",
+            " main_data_length, description from pg_get_wal_records_info(%s, %s)",
             (str(Lsn(start)), str(Lsn(end))),
         ).fetchall()
     return [
@@ -118,6 +123,7 @@ def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[Serv
             row[6],
             Lsn.parse(row[7]),
             row[8],
+            row[9],
         )
         for row in rows
     ]
