@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -85,7 +86,7 @@ class SqlCatalog:
         row = self.connection.execute(_TYPE, (oid,)).fetchone()
         assert row is not None
         base = self._type(row[8]) if row[8] else None
-        return TypeInfo(*row[:8], base=(base.base or base) if base else None)
+        return replace(TypeInfo(*row[:8]), base=(base.base or base) if base else None)
 
     def publication(self, name: str) -> Publication | None:
         """A publication by its name."""
@@ -97,10 +98,9 @@ class SqlCatalog:
             "select prrelid, prattrs::int2[], prqual is not null from pg_publication_rel where prpubid = %s", row[:1]
         ).fetchall()
         schemas = self.connection.execute("select pnnspid from pg_publication_namespace where pnpubid = %s", row[:1])
-        return Publication(
-            row[0],
-            name,
-            *row[1:],
+        found = Publication(row[0], name, *row[1:])
+        return replace(
+            found,
             tables=frozenset(oid for oid, _, _ in members),
             column_lists=tuple((oid, tuple(columns)) for oid, columns, _ in members if columns is not None),
             filtered=frozenset(oid for oid, _, is_filtered in members if is_filtered),

@@ -389,7 +389,7 @@ def test_relations_are_announced_again_as_by_the_server(session: Connection) -> 
     for statement in STATEMENTS:
         session.execute("insert into t default values")
         start = session.execute("select pg_current_wal_lsn()::text").fetchone()
-        session.execute(statement)  # type: ignore[arg-type]
+        session.execute(statement)
         session.execute("insert into t default values")
         end = session.execute("select pg_current_wal_flush_lsn()::text").fetchone()
         assert start is not None

@@ -10,6 +10,7 @@ from headwater.errors import PluginError
 from headwater.plugins.api import PluginContext, load_plugin, plugin_names
 from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
+from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
 from headwater.plugins.test_decoding import TestDecoding
 
 MAJORS = (15, 16, 17, 18)
@@ -175,6 +176,33 @@ def test_split_identifiers(text: str, expected: list[str] | None) -> None:
 def test_a_vertical_tab_is_white_space_from_16_on() -> None:
     assert split_identifiers("a\v,b", 16) == ["a", "b"]
     assert split_identifiers("a\v,b", 15) == ["a\v", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("plain_1", "plain_1"),
+        ("", '""'),
+        ("1a", '"1a"'),
+        ("Mixed", '"Mixed"'),
+        ("two words", '"two words"'),
+        ('say "hi"', '"say ""hi"""'),
+        ("größe", '"größe"'),
+        ("select", '"select"'),
+        ("int", '"int"'),
+        ("left", '"left"'),
+        ("abort", "abort"),
+    ],
+)
+def test_quote_identifier(name: str, expected: str) -> None:
+    assert [expected] * 4 == [quote_identifier(name, major) for major in MAJORS]
+
+
+def test_words_become_reserved_over_time() -> None:
+    expected = ["system_user", '"system_user"', '"system_user"', '"system_user"']
+    assert expected == [quote_identifier("system_user", major) for major in MAJORS]
+    assert [quote_identifier("json", major) for major in MAJORS] == ["json", "json", '"json"', '"json"']
+    assert quote_qualified_identifier("json", "T", 17) == '"json"."T"'
 
 
 def test_plugins_are_found_by_name() -> None:
