@@ -31,10 +31,16 @@ XLOG_OVERWRITE_CONTRECORD = 0xD0
 OVERWRITE_BODY = 0x10FF
 """The body of an OVERWRITE_CONTRECORD begins with a short main data header: 255, 16 bytes."""
 
-AT, PAGE, PAGE_START, PREV, COUNT, DROPPED, NEED, BAD_PAGE, BAD_LSN, FOUND, EXPECTED, PREV_KNOWN = range(12)
-"""Slots of the cursor: payload offset of the next record, its page and that page's payload offset, LSN of the record
-before, records written, LSN of a record cut off by a crash or 0, pages needed; of a failure: page and LSN of the
-record, what was found and expected; whether PREV is exact (else the first record only needs xl_prev below its LSN)."""
+AT, PAGE, PAGE_START, PREV, PREV_KNOWN, COUNT, DROPPED, NEED, BAD_PAGE, BAD_LSN, FOUND, EXPECTED, LSN, PAGE_END = range(
+    14
+)
+"""Slots of the cursor.
+
+The next record: AT its payload offset, PAGE its page, PAGE_START that page's payload offset. PREV the LSN of the record
+before it, and PREV_KNOWN whether that is so (else xl_prev only has to be lower than the record's LSN). COUNT records
+written. DROPPED the LSN of a record cut off by a crash, or 0. NEED the pages needed. Of a failure: BAD_PAGE, the
+record's BAD_LSN, what was FOUND and EXPECTED. LSN and PAGE_END: the record's LSN and its page's end, while it is read.
+"""
 
 DONE = 0
 FULL = 1
@@ -49,6 +55,7 @@ BAD_PREV = 9
 BAD_CRC = 10
 CUSTOM_RMGR = 11
 BAD_OVERWRITE = 12
+STOP = 13
 """What :func:`frame` ends with: all done, outputs full, more pages needed, or what is wrong."""
 
 
@@ -191,6 +198,64 @@ def skip_segment(first_lsn: int, segment_size: int, cursor: NDArray[np.int64]) -
     cursor[AT] = start
 
 
+@inline_kernel
+def content_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, check: int, cursor: NDArray[np.int64]) -> int:
+    """Judge a record that is there from end to end, its header apart: 0 or a status."""
+    head = words[at + 2]
+    if check and record_crc(words, at, size) != (head >> 32) & 0xFFFFFFFF:
+        return fail(cursor, BAD_CRC, cursor[PAGE], lsn, 0, 0)
+    rmgr = (head >> 8) & 0xFF
+    if rmgr >= FIRST_CUSTOM_RMGR:
+        return fail(cursor, CUSTOM_RMGR, cursor[PAGE], lsn, rmgr, LAST_BUILTIN_RMGR)
+    return overwrite_fault(words, at, size, lsn, cursor)
+
+
+@inline_kernel
+def pass_record(
+    words: NDArray[np.int64], size: int, lsn: int, first_lsn: int, segment_size: int, cursor: NDArray[np.int64]
+) -> int:
+    """Move the cursor past a good record that starts at AT and ends on PAGE; the LSN of its end."""
+    head = words[cursor[AT] // 8 + 2]
+    cursor[AT] += (size + 7) // 8 * 8
+    cursor[PREV], cursor[PREV_KNOWN] = lsn, 1
+    last = first_lsn + cursor[PAGE] * PAGE_SIZE
+    payload = page_payload(last, segment_size)
+    used = cursor[AT] - cursor[PAGE_START]
+    end: int = last + PAGE_SIZE if used == payload else last + PAGE_SIZE - payload + used
+    if head & 0xFFF0 == (XLOG_RMGR << 8 | XLOG_SWITCH):
+        skip_segment(first_lsn, segment_size, cursor)
+        end = (end + segment_size - 1) // segment_size * segment_size
+    return end
+
+
+@inline_kernel
+def start_record(
+    table: PageTable, loaded: int, first_lsn: int, segment_size: int, hi: int, cursor: NDArray[np.int64]
+) -> int:
+    """Go to the next page if this one is full, and judge the page if a record starts at its start: 0 or a status."""
+    page = cursor[PAGE]
+    payload = page_payload(first_lsn + page * PAGE_SIZE, segment_size)
+    if cursor[AT] == cursor[PAGE_START] + payload:
+        page += 1
+        cursor[PAGE], cursor[PAGE_START] = page, cursor[AT]
+        payload = page_payload(first_lsn + page * PAGE_SIZE, segment_size)
+    lsn = first_lsn + page * PAGE_SIZE + PAGE_SIZE - payload + cursor[AT] - cursor[PAGE_START]
+    cursor[LSN] = lsn
+    cursor[PAGE_END] = cursor[PAGE_START] + payload
+    # A record past the end is looked at only to see that it names the one that was cut off.
+    if lsn >= hi and cursor[DROPPED] == 0:
+        return STOP
+    if page >= loaded:
+        cursor[NEED] = page + 1
+        return MORE
+    if cursor[AT] == cursor[PAGE_START]:
+        if table.status[page] != PAGE_OK:
+            return fail(cursor, BAD_PAGE_HEADER, page, lsn, table.status[page], PAGE_OK)
+        if table.info[page] & CONTRECORD:
+            return fail(cursor, UNEXPECTED_CONTRECORD, page, lsn, table.rest[page], 0)
+    return 0
+
+
 @kernel
 def frame(
     words: NDArray[np.int64],
@@ -219,73 +284,40 @@ def frame(
         DONE, FULL, MORE (cursor[NEED] pages) or the failure's status; the cursor stands at the next record.
     """
     first_lsn, segment_size, hi, check = origin[0], origin[1], origin[2], origin[3]
-    while True:
-        at, page, start = cursor[AT], cursor[PAGE], cursor[PAGE_START]
-        here = first_lsn + page * PAGE_SIZE
-        payload = page_payload(here, segment_size)
-        if at == start + payload:
-            page, start, here = page + 1, at, here + PAGE_SIZE
-            payload = page_payload(here, segment_size)
-            cursor[PAGE], cursor[PAGE_START] = page, start
-        lsn = here + PAGE_SIZE - payload + at - start
-        if lsn >= hi and cursor[DROPPED] == 0:
-            return DONE
-        if page >= loaded:
-            cursor[NEED] = page + 1
-            return MORE
-        if at == start:
-            if table.status[page] != PAGE_OK:
-                return fail(cursor, BAD_PAGE_HEADER, page, lsn, table.status[page], PAGE_OK)
-            if table.info[page] & CONTRECORD:
-                return fail(cursor, UNEXPECTED_CONTRECORD, page, lsn, table.rest[page], 0)
-        if cursor[COUNT] == positions.shape[0]:
-            return FULL
+    while cursor[COUNT] < positions.shape[0]:
+        fault = start_record(table, loaded, first_lsn, segment_size, hi, cursor)
+        if fault:
+            return DONE if fault == STOP else fault
+        at, page, start, lsn = cursor[AT], cursor[PAGE], cursor[PAGE_START], cursor[LSN]
         word = at // 8
         if word >= words.shape[0]:
             return fail(cursor, BAD_LENGTH, page, lsn, 0, RECORD_HEADER)
         size = words[word] & 0xFFFFFFFF
         if size < RECORD_HEADER:
             return fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER)
-        whole = at + RECORD_HEADER <= start + payload
-        if whole:
+        is_whole = at + RECORD_HEADER <= cursor[PAGE_END]
+        if is_whole:
             fault = header_fault(words, word, lsn, cursor)
-            if fault:
-                return fault
-        if at + size > start + payload:
+        if fault == 0 and at + size > cursor[PAGE_END]:
             fault = continuation(table, loaded, first_lsn, segment_size, size, lsn, cursor)
-            if fault:
-                cursor[PAGE], cursor[PAGE_START] = page, start
-                return fault
-            if cursor[NEED] == 1:
+            if fault == 0 and cursor[NEED] == 1:
                 cursor[DROPPED], cursor[AT] = lsn, cursor[PAGE_START]
                 continue
-        if word + (size + 7) // 8 > words.shape[0]:
-            cursor[PAGE], cursor[PAGE_START] = page, start
-            return fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER)
-        fault = 0 if whole else header_fault(words, word, lsn, cursor)
-        if fault == 0 and check and record_crc(words, word, size) != (words[word + 2] >> 32) & 0xFFFFFFFF:
-            fault = fail(cursor, BAD_CRC, cursor[PAGE], lsn, 0, 0)
-        if fault == 0 and (words[word + 2] >> 8) & 0xFF >= FIRST_CUSTOM_RMGR:
-            fault = fail(cursor, CUSTOM_RMGR, cursor[PAGE], lsn, (words[word + 2] >> 8) & 0xFF, LAST_BUILTIN_RMGR)
+        if fault == 0 and word + (size + 7) // 8 > words.shape[0]:
+            fault = fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER)
+        if fault == 0 and not is_whole:
+            fault = header_fault(words, word, lsn, cursor)
         if fault == 0:
-            fault = overwrite_fault(words, word, size, lsn, cursor)
+            fault = content_fault(words, word, size, lsn, check, cursor)
         if fault:
             cursor[PAGE], cursor[PAGE_START] = page, start
             return fault
-        cursor[AT] = at + (size + 7) // 8 * 8
-        last = first_lsn + cursor[PAGE] * PAGE_SIZE
-        last_payload = page_payload(last, segment_size)
-        used = cursor[AT] - cursor[PAGE_START]
-        end = last + PAGE_SIZE if used == last_payload else last + PAGE_SIZE - last_payload + used
-        if words[word + 2] & 0xFFF0 == (XLOG_RMGR << 8 | XLOG_SWITCH):
-            if end % segment_size != 0:
-                end = end // segment_size * segment_size + segment_size
-            skip_segment(first_lsn, segment_size, cursor)
-        cursor[PREV], cursor[PREV_KNOWN] = lsn, 1
+        end = pass_record(words, size, lsn, first_lsn, segment_size, cursor)
         if lsn >= hi:
             return DONE
         positions[cursor[COUNT]], lsns[cursor[COUNT]], end_lsns[cursor[COUNT]] = at, lsn, end
         cursor[COUNT] += 1
+    return FULL
 
 
 @kernel
