@@ -1,53 +1,112 @@
 """How the Numba kernels are compiled and where their machine code is kept.
 
 Numba's own cache key is the text of the one file that holds a function: a change in a file it calls goes unnoticed.
-Headwater therefore keeps compiled kernels in a directory whose name is a digest over every kernel file of the package,
-so that no stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
+Headwater therefore keeps compiled kernels in a directory whose name is a digest over that file and all it imports, so
+that no stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
 
 Kernels take flat arrays and return flat arrays or status codes; they never raise and never see Python objects.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _digest() -> str:
-    """A digest over the package's kernel files and the compiler's version."""
+_PACKAGE = Path(__file__).parent
+
+
+@cache
+def _closure(module: str) -> frozenset[Path]:
+    """A module's file and those of the Headwater modules it imports, directly or not."""
+    found: set[Path] = set()
+    waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
+    while waiting:
+        path = waiting.pop()
+        if path not in found and path.is_file():
+            found.add(path)
+            waiting += _imported(path)
+    return frozenset(found)
+
+
+def _imported(path: Path) -> list[Path]:
+    """Where the modules would be that a file imports names from, or imports as names."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headwater."):
+            module = str(node.module).split(".")[1:]
+            names += [module, *([*module, alias.name] for alias in node.names)]
+    return [_PACKAGE.joinpath(*name).with_suffix(".py") for name in names]
+
+
+@cache
+def cache_directory(module: str) -> Path:
+    """Where the compiled kernels of a module are kept (`HEADWATER_CACHE_DIR` moves it).
+
+    Args:
+        module: its full name.
+    """
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.CPU_NAME} {numba.config.BOUNDSCHECK}".encode())
-    package = Path(__file__).parent
-    for path in sorted(package.rglob("_*.py")):
-        if path.name != "__init__.py":
-            digest.update(path.relative_to(package).as_posix().encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def cache_directory() -> Path:
-    """Where compiled kernels of this very source are kept (`HEADWATER_CACHE_DIR` moves it)."""
+    for path in sorted(_closure(module)):
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
     root = os.environ.get("HEADWATER_CACHE_DIR")
     base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headwater"
-    return base / "kernels" / _digest()
+    return base / "kernels" / digest.hexdigest()[:16]
 
 
-numba.config.CACHE_DIR = str(cache_directory())
+def _compile(function: F, **options: bool) -> F:
+    numba.config.CACHE_DIR = str(cache_directory(function.__module__))
+    compiled: F = numba.njit(cache=True, nogil=True, **options)(function)
+    return compiled
+
+
+# A callee first met while its caller compiles inherits `forceinline` and `_nrt` from it, unless it says otherwise: so
+# every declaration names both, or a large kernel would be copied whole into the callers of a small one.
 
 
 def kernel(function: F) -> F:
     """Compile a function without the interpreter lock, with its machine code cached on disk."""
-    compiled: F = numba.njit(cache=True, nogil=True)(function)
-    return compiled
+    return _compile(function, forceinline=False, _nrt=True)
+
+
+def borrowing_kernel(function: F) -> F:
+    """Like :func:`kernel`, for functions that make no array and return none.
+
+    Numba counts a reference for every array argument of every call, with two atomic operations; in small functions
+    called for each value that costs more than the work. Here nothing is counted: the caller keeps the arrays alive.
+    """
+    return _compile(function, forceinline=False, _nrt=False)
 
 
 def inline_kernel(function: F) -> F:
     """Like :func:`kernel`, for small helpers that LLVM should inline into their callers."""
-    compiled: F = numba.njit(cache=True, nogil=True, inline="never", forceinline=True)(function)
-    return compiled
+    return _compile(function, forceinline=True, _nrt=True)
+
+
+def stay_out_of_line() -> None:
+    """First statement of a kernel that must not be copied into its callers: they compile faster, and run as fast.
+
+    LLVM copies callees up to a size into every caller, and callers' callers; a large family of kernels behind one
+    dispatcher is then optimised again on every level.
+    """
+
+
+if not numba.config.DISABLE_JIT:
+
+    @intrinsic
+    def stay_out_of_line(typing_context: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.function.attributes.add("noinline")
+            return context.get_dummy_value()
+
+        return numba.types.void(), generate

@@ -253,7 +253,7 @@ class _Assembler:
 
         zeros = np.zeros(len(bare), np.int64)
         units = Units(
-            xid=column(self.txns.xid, zeros),
+            xid=column(self.txns.xid, np.array([m.xid for m in bare], np.int64)),
             first_lsn=column(self.txns.first_lsn, bare_lsn),
             commit_lsn=column(self.txns.commit_lsn, bare_lsn),
             end_lsn=column(self.txns.end_lsn, np.array([m.end_lsn for m in bare], np.int64)),
