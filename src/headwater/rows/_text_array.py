@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import kernel
+from headwater.kernels import borrowing_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_int
@@ -21,7 +21,7 @@ from headwater.rows.text_tables import TextTables
 VARLENA = 4  # bytes between the datum's start and the payload's
 
 
-@kernel
+@borrowing_kernel
 def _write_bounds(src: Bytes, start: Int, dimensions: Int, out: Bytes, o: Int) -> Int:
     """``[low:high]...=`` if any lower bound is not 1."""
     plain = True
@@ -43,7 +43,7 @@ def _write_bounds(src: Bytes, start: Int, dimensions: Int, out: Bytes, o: Int) -
     return o + 1
 
 
-@kernel
+@borrowing_kernel
 def _quote(out: Bytes, o: Int, end: Int, delimiter: Int) -> Int:
     """Quote an element's text ``out[o:end]`` in place if array_in would not read it back; returns the new end."""
     size = end - o
@@ -74,7 +74,7 @@ def _quote(out: Bytes, o: Int, end: Int, delimiter: Int) -> Int:
     return end + escapes + 2
 
 
-@kernel
+@borrowing_kernel
 def _element_span(src: Bytes, at: Int, end: Int, size: Int) -> tuple[Int, Int]:
     """Payload and length of the element at `at`; length is negative if it does not fit."""
     if size > 0:
@@ -92,7 +92,7 @@ def _element_span(src: Bytes, at: Int, end: Int, size: Int) -> tuple[Int, Int]:
     return at + header, total - header
 
 
-@kernel
+@borrowing_kernel
 def _put_braces(src: Bytes, start: Int, dimensions: Int, item: Int, brace: Int, out: Bytes, o: Int) -> Int:
     """The inner braces that open before item number `item`, or (with item + 1) close after it. Room: 6."""
     stride = 1
@@ -105,7 +105,7 @@ def _put_braces(src: Bytes, start: Int, dimensions: Int, item: Int, brace: Int, 
     return o
 
 
-@kernel
+@borrowing_kernel
 def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of an array of scalars: bounds if unusual, braces, delimiters, quotes where needed (array_out)."""
     items = item_count(src, start, length)
@@ -133,7 +133,7 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
         if item > 0:
             out[o] = delimiter
             o += 1
-        o = _put_braces(src, start, dimensions, item, 123, out, o)
+        o = _put_braces(src, start, dimensions, item, np.int64(123), out, o)
         if data_offset != 0 and not src[start + bitmap + (item >> 3)] >> (item & 7) & 1:
             if o + 4 > len(out):
                 return NEED_SPACE
@@ -151,7 +151,7 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
             at = payload + payload_length - base
         if o < 0 or o + 8 > len(out):
             return NEED_SPACE
-        o = _put_braces(src, start, dimensions, item + 1, 125, out, o)
+        o = _put_braces(src, start, dimensions, item + 1, np.int64(125), out, o)
     if o + 1 > len(out):
         return NEED_SPACE
     out[o] = 125

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 
 Int: TypeAlias = Any
@@ -52,7 +52,7 @@ def load_i64(src: Bytes, at: Int) -> Int:
     return load_u32(src, at) | load_u32(src, at + 4) << 32
 
 
-@kernel
+@borrowing_kernel
 def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Copy `length` bytes (textout, json_out)."""
     if o + length > len(out):
@@ -62,7 +62,7 @@ def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
     return o + length
 
 
-@kernel
+@borrowing_kernel
 def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """The bytes up to the first NUL (nameout)."""
     n = 0
@@ -71,7 +71,7 @@ def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return write_verbatim(src, start, n, out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     r"""One byte of type "char": itself, nothing for 0, \ooo with the high bit set (charout)."""
     if length != 1:
@@ -91,7 +91,7 @@ def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return o + 4
 
 
-@kernel
+@borrowing_kernel
 def write_bytea(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     r"""``\x`` and two lower-case digits a byte (byteaout, bytea_output = hex)."""
     if o + 2 + 2 * length > len(out):
@@ -106,7 +106,7 @@ def write_bytea(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return o + 2 * length
 
 
-@kernel
+@borrowing_kernel
 def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     r"""Printable ASCII as it is, ``\\`` doubled, the rest ``\ooo`` (byteaout, bytea_output = escape)."""
     for i in range(length):
@@ -128,7 +128,7 @@ def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) 
     return o
 
 
-@kernel
+@borrowing_kernel
 def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """8-4-4-4-12 lower-case hexadecimal digits (uuid_out)."""
     if length != 16:
@@ -146,7 +146,7 @@ def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return o
 
 
-@kernel
+@borrowing_kernel
 def write_bit(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A bit count (int32) and the bits, most significant first, as 0 and 1 (varbit_out)."""
     if length < 4:

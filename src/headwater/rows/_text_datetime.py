@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
@@ -36,7 +36,7 @@ def _put_year(year: Int, out: Bytes, o: Int) -> Int:
     return put_magnitude(np.uint64(year), out, o)
 
 
-@kernel
+@borrowing_kernel
 def put_date(days: Int, out: Bytes, o: Int) -> Int:
     """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT.
 
@@ -59,7 +59,7 @@ def put_date(days: Int, out: Bytes, o: Int) -> Int:
     return o + 6 if year > 0 else -(o + 6)
 
 
-@kernel
+@borrowing_kernel
 def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
     """Nothing for 0, else a point and six digits without trailing zeros (AppendSeconds). Room: 7."""
     if micros == 0:
@@ -74,7 +74,7 @@ def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
     return o
 
 
-@kernel
+@borrowing_kernel
 def put_time(micros: Int, out: Bytes, o: Int) -> Int:
     """``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
     seconds = micros // SECOND
@@ -88,7 +88,7 @@ def put_time(micros: Int, out: Bytes, o: Int) -> Int:
     return put_fraction(micros - seconds * SECOND, out, o + 8)
 
 
-@kernel
+@borrowing_kernel
 def put_offset(east: Int, out: Bytes, o: Int) -> Int:
     """``+HH[:MM[:SS]]`` (EncodeTimezone); a zone may be up to 167 hours off. Room: 10."""
     out[o] = 43 if east >= 0 else 45
@@ -113,7 +113,7 @@ def put_offset(east: Int, out: Bytes, o: Int) -> Int:
     return o + 3
 
 
-@kernel
+@borrowing_kernel
 def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int) -> Int:
     """Seconds east of Greenwich at a UTC time (localsub)."""
     n = len(tz_at)
@@ -131,7 +131,7 @@ def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: boo
     return np.int64(tz_offset[low])
 
 
-@kernel
+@borrowing_kernel
 def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
     """``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
     if o + 9 > len(out):
@@ -143,7 +143,7 @@ def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
     return o + 8
 
 
-@kernel
+@borrowing_kernel
 def _put_before_christ(out: Bytes, o: Int) -> Int:
     """`` BC``."""
     out[o] = 32
@@ -152,9 +152,9 @@ def _put_before_christ(out: Bytes, o: Int) -> Int:
     return o + 3
 
 
-@kernel
-def _write_local(usec: Int, east: Int, zoned: bool, out: Bytes, o: Int) -> Int:
-    """Date, time, offset if `zoned`, era; `usec` is UTC (or plain local time with `east` 0)."""
+@borrowing_kernel
+def _write_local(usec: Int, east: Int, zoned: Int, out: Bytes, o: Int) -> Int:
+    """Date, time, offset if `zoned` is not 0, era; `usec` is UTC (or plain local time with `east` 0)."""
     if o + MAX_TIMESTAMP_TEXT > len(out):
         return NEED_SPACE
     if usec // DAY < FIRST_DAY:
@@ -166,20 +166,20 @@ def _write_local(usec: Int, east: Int, zoned: bool, out: Bytes, o: Int) -> Int:
     o = abs(end)
     out[o] = 32
     o = put_time(micros - shift * DAY, out, o + 1)
-    if zoned:
+    if zoned != 0:
         o = put_offset(east, out, o)
     return o if end > 0 else _put_before_christ(out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_timestamp(usec: Int, out: Bytes, o: Int) -> Int:
     """Text of a timestamp without time zone (timestamp_out)."""
     if usec in (INT64_MIN, INT64_MAX):
         return _write_infinity(usec < 0, out, o)
-    return _write_local(usec, 0, False, out, o)
+    return _write_local(usec, np.int64(0), np.int64(0), out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_timestamptz(
     tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int, out: Bytes, o: Int
 ) -> Int:
@@ -198,10 +198,10 @@ def write_timestamptz(
     """
     if usec in (INT64_MIN, INT64_MAX):
         return _write_infinity(usec < 0, out, o)
-    return _write_local(usec, offset_at(tz_at, tz_offset, cycle, usec), True, out, o)
+    return _write_local(usec, offset_at(tz_at, tz_offset, cycle, usec), np.int64(1), out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a date (date_out)."""
     if length != 4:
@@ -217,7 +217,7 @@ def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return end if end > 0 else _put_before_christ(out, -end)
 
 
-@kernel
+@borrowing_kernel
 def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a time of day (time_out)."""
     if length != 8:
@@ -230,7 +230,7 @@ def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return put_time(micros, out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a time of day (int64) with its own offset (int32, seconds west) (timetz_out)."""
     if length != 12:
@@ -244,7 +244,7 @@ def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
     return put_offset(east, out, put_time(micros, out, o))
 
 
-@kernel
+@borrowing_kernel
 def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
     """One of years (0), mons (1), days (2) (AddPostgresIntPart); `before` < 0: the part before was negative.
 
@@ -260,7 +260,7 @@ def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
         out[o] = 45
         o += 1
     o = put_magnitude(np.uint64(abs(value)), out, o)
-    word = (0x7261_6579, 0x006E_6F6D, 0x0079_6164)[unit]  # "year", "mon", "day", little-endian
+    word = 0x7261_6579 if unit == 0 else 0x6E_6F6D if unit == 1 else 0x79_6164  # "year", "mon", "day", little-endian
     out[o] = 32
     o += 1
     while word:
@@ -273,21 +273,21 @@ def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
     return o
 
 
-@kernel
+@borrowing_kernel
 def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> Int:
     """A finite interval in style postgres (EncodeInterval). Room: 100."""
-    before = 0
+    before: Int = np.int64(0)
     years = abs(months) // 12
     rest = abs(months) - years * 12
     sign = 1 if months >= 0 else -1
     if years != 0:
-        o = _write_part(sign * years, 0, before, out, o)
+        o = _write_part(sign * years, np.int64(0), before, out, o)
         before = sign
     if rest != 0:
-        o = _write_part(sign * rest, 1, before, out, o)
+        o = _write_part(sign * rest, np.int64(1), before, out, o)
         before = sign
     if days != 0:
-        o = _write_part(days, 2, before, out, o)
+        o = _write_part(days, np.int64(2), before, out, o)
         before = 1 if days > 0 else -1
     if before != 0 and micros == 0:
         return o
@@ -315,7 +315,7 @@ def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> In
     return put_fraction(below - seconds * SECOND, out, o + 6)
 
 
-@kernel
+@borrowing_kernel
 def write_interval(src: Bytes, start: Int, length: Int, has_infinity: bool, out: Bytes, o: Int) -> Int:
     """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out, style postgres).
 
@@ -325,10 +325,9 @@ def write_interval(src: Bytes, start: Int, length: Int, has_infinity: bool, out:
         return CORRUPT
     micros, days, months = load_i64(src, start), load_i32(src, start + 8), load_i32(src, start + 12)
     if has_infinity:
-        if micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN:
-            return _write_infinity(True, out, o)
-        if micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX:
-            return _write_infinity(False, out, o)
+        lowest = micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN
+        if lowest or (micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX):
+            return _write_infinity(lowest, out, o)
     if o + 100 > len(out):
         return NEED_SPACE
     return _put_interval(months, days, micros, out, o)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_infinity, put_magnitude, put_pair
@@ -78,7 +78,7 @@ def _round_to_odd(high: Int, low: Int, factor: Int) -> Int:
     return top | _U1 if rest > _U1 else top
 
 
-@kernel
+@borrowing_kernel
 def shortest(mantissa: Int, exponent: Int, is_lowest: bool) -> tuple[Int, Int]:
     """The shortest decimal (digits: uint64, power of ten) strictly inside the rounding interval of a float.
 
@@ -115,7 +115,7 @@ def shortest(mantissa: Int, exponent: Int, is_lowest: bool) -> tuple[Int, Int]:
     return digits + (_U1 if up else _U0), k
 
 
-@kernel
+@borrowing_kernel
 def _put_fixed(digits: Int, count: Int, power: Int, out: Bytes, o: Int) -> Int:
     """Positional notation (to_chars_df): the point stands ``count + power`` digits in."""
     point = count + power
@@ -136,7 +136,7 @@ def _put_fixed(digits: Int, count: Int, power: Int, out: Bytes, o: Int) -> Int:
     return end + 1
 
 
-@kernel
+@borrowing_kernel
 def _put_scientific(digits: Int, count: Int, display: Int, out: Bytes, o: Int) -> Int:
     """``d[.ddd]e+XX``, no trailing zeros, at least two digits of exponent (to_chars)."""
     end = put_magnitude(digits, out, o + 1)
@@ -158,7 +158,7 @@ def _put_scientific(digits: Int, count: Int, display: Int, out: Bytes, o: Int) -
     return end + 2
 
 
-@kernel
+@borrowing_kernel
 def _decimal_length(value: Int) -> Int:
     """Decimal digits of a uint64."""
     digits = 1
@@ -168,7 +168,7 @@ def _decimal_length(value: Int) -> Int:
     return digits
 
 
-@kernel
+@borrowing_kernel
 def _write_finite(mantissa: Int, exponent: Int, is_lowest: bool, fixed_below: Int, out: Bytes, o: Int) -> Int:
     """A positive float; positional for 1e-4 <= x < 10**fixed_below."""
     drop = np.uint64(-exponent) if -64 < exponent <= 0 else _U0
@@ -183,65 +183,60 @@ def _write_finite(mantissa: Int, exponent: Int, is_lowest: bool, fixed_below: In
     return _put_scientific(digits, count, display, out, o)
 
 
-@kernel
-def _write_special(negative: bool, is_nan: bool, out: Bytes, o: Int) -> Int:
+@borrowing_kernel
+def _write_special(negative: Int, fraction: Int, out: Bytes, o: Int) -> Int:
     """NaN, Infinity, -Infinity (copy_special_str). Room: 9."""
-    if is_nan:
+    if fraction != _U0:
         out[o] = 78
         out[o + 1] = 97
         out[o + 2] = 78
         return o + 3
+    if negative != 0:
+        out[o] = 45
+        o += 1
     put_infinity(out, o, True)
     return o + 8
 
 
-@kernel
+@borrowing_kernel
+def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, out: Bytes, o: Int) -> Int:
+    """A float from its sign, biased exponent (int64) and fraction bits (uint64)."""
+    if o + MAX_FLOAT_TEXT > len(out):
+        return NEED_SPACE
+    if is_double != 0:
+        highest, bias, hidden, fixed_below = 0x7FF, 1075, np.uint64(0x10000000000000), 15
+    else:
+        highest, bias, hidden, fixed_below = 0xFF, 150, np.uint64(0x800000), 6
+    if biased == highest:
+        return _write_special(negative, fraction, out, o)
+    if negative != 0:
+        out[o] = 45
+        o += 1
+    if biased == 0 and fraction == _U0:
+        out[o] = 48
+        return o + 1
+    is_lowest = fraction == _U0 and biased > 1
+    if biased == 0:
+        biased = 1
+    else:
+        fraction |= hidden
+    return _write_finite(fraction, biased - bias, is_lowest, fixed_below, out, o)
+
+
+@borrowing_kernel
 def write_float8(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a double (float8out, extra_float_digits > 0)."""
     if length != 8:
         return CORRUPT
-    if o + MAX_FLOAT_TEXT > len(out):
-        return NEED_SPACE
     high = load_u32(src, start + 4)
     fraction = np.uint64(high & 0xFFFFF) << _U32 | np.uint64(load_u32(src, start))
-    biased = high >> 20 & 0x7FF
-    if biased == 0x7FF and fraction != _U0:
-        return _write_special(False, True, out, o)
-    if high >> 31:
-        out[o] = 45
-        o += 1
-    if biased == 0x7FF:
-        return _write_special(True, False, out, o)
-    if biased == 0 and fraction == _U0:
-        out[o] = 48
-        return o + 1
-    if biased == 0:
-        return _write_finite(fraction, -1074, False, 15, out, o)
-    hidden = np.uint64(0x10000000000000)
-    return _write_finite(fraction | hidden, biased - 1075, fraction == _U0 and biased > 1, 15, out, o)
+    return _write_float(np.int64(1), high >> 31, high >> 20 & 0x7FF, fraction, out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_float4(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a single (float4out, extra_float_digits > 0)."""
     if length != 4:
         return CORRUPT
-    if o + MAX_FLOAT_TEXT > len(out):
-        return NEED_SPACE
     bits = load_u32(src, start)
-    fraction = np.uint64(bits & 0x7FFFFF)
-    biased = bits >> 23 & 0xFF
-    if biased == 0xFF and fraction != _U0:
-        return _write_special(False, True, out, o)
-    if bits >> 31:
-        out[o] = 45
-        o += 1
-    if biased == 0xFF:
-        return _write_special(True, False, out, o)
-    if biased == 0 and fraction == _U0:
-        out[o] = 48
-        return o + 1
-    if biased == 0:
-        return _write_finite(fraction, -149, False, 6, out, o)
-    hidden = np.uint64(0x800000)
-    return _write_finite(fraction | hidden, biased - 150, fraction == _U0 and biased > 1, 6, out, o)
+    return _write_float(np.int64(0), bits >> 31, bits >> 23 & 0xFF, np.uint64(bits & 0x7FFFFF), out, o)

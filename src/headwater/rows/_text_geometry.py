@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headwater.kernels import kernel
+import numpy as np
+
+from headwater.kernels import borrowing_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32
 from headwater.rows._text_codes import (
     CODE_BOX,
@@ -11,20 +13,21 @@ from headwater.rows._text_codes import (
     CODE_LSEG,
     CODE_PATH,
     CODE_POINT,
+    CODE_POLYGON,
     CORRUPT,
     NEED_SPACE,
 )
 from headwater.rows._text_float import write_float8
 
 
-@kernel
+@borrowing_kernel
 def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
     """`count` doubles with commas between a left and a right bracket."""
     for i in range(count):
         if o + 2 > len(out):
             return NEED_SPACE
         out[o] = left if i == 0 else 44
-        o = write_float8(src, start + 8 * i, 8, out, o + 1)
+        o = write_float8(src, start + 8 * i, np.int64(8), out, o + 1)
         if o < 0:
             return o
     if o + 1 > len(out):
@@ -33,7 +36,7 @@ def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, ou
     return o + 1
 
 
-@kernel
+@borrowing_kernel
 def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
     """`count` points as ``(x,y)`` with commas, inside brackets unless these are 0 (path_encode)."""
     for i in range(count):
@@ -43,7 +46,7 @@ def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out
         if mark != 0:
             out[o] = mark
             o += 1
-        o = _write_numbers(src, start + 16 * i, 2, 40, 41, out, o)
+        o = _write_numbers(src, start + 16 * i, np.int64(2), np.int64(40), np.int64(41), out, o)
         if o < 0:
             return o
     if right == 0:
@@ -57,32 +60,9 @@ def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out
     return o + 1
 
 
-@kernel
-def _write_circle(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
-    """``<(x,y),r>`` (circle_out)."""
-    if o + 1 > len(out):
-        return NEED_SPACE
-    out[o] = 60
-    o = _write_numbers(src, start, 2, 40, 41, out, o + 1)
-    if o < 0:
-        return o
-    return _write_numbers(src, start + 16, 1, 44, 62, out, o)
-
-
-@kernel
-def write_geometry(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A point, lseg, box, line, circle, path or polygon."""
-    if code == CODE_POINT:
-        return _write_numbers(src, start, 2, 40, 41, out, o) if length == 16 else CORRUPT
-    if code == CODE_LSEG:
-        return _write_points(src, start, 2, 91, 93, out, o) if length == 32 else CORRUPT
-    if code == CODE_BOX:
-        return _write_points(src, start, 2, 0, 0, out, o) if length == 32 else CORRUPT
-    if code == CODE_LINE:
-        return _write_numbers(src, start, 3, 123, 125, out, o) if length == 24 else CORRUPT
-    if code == CODE_CIRCLE:
-        return _write_circle(src, start, out, o) if length == 24 else CORRUPT
-    # path: count, is closed, padding, points; polygon: count, bounding box, points.
+@borrowing_kernel
+def _write_list(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A path (count, is closed, padding, points) or polygon (count, bounding box, points)."""
     first = 12 if code == CODE_PATH else 36
     if length < first:
         return CORRUPT
@@ -91,3 +71,26 @@ def write_geometry(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o
         return CORRUPT
     is_open = code == CODE_PATH and load_i32(src, start + 4) == 0
     return _write_points(src, start + first, count, 91 if is_open else 40, 93 if is_open else 41, out, o)
+
+
+@borrowing_kernel
+def write_geometry(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A point, lseg, box, line, circle, path or polygon."""
+    if code in (CODE_PATH, CODE_POLYGON):
+        return _write_list(code, src, start, length, out, o)
+    if length != (16 if code == CODE_POINT else 24 if code in (CODE_LINE, CODE_CIRCLE) else 32):
+        return CORRUPT
+    if code in (CODE_BOX, CODE_LSEG):
+        is_box = code == CODE_BOX
+        return _write_points(src, start, np.int64(2), 0 if is_box else 91, 0 if is_box else 93, out, o)
+    if o + 1 > len(out):
+        return NEED_SPACE
+    if code == CODE_LINE:
+        return _write_numbers(src, start, np.int64(3), np.int64(123), np.int64(125), out, o)
+    if code == CODE_CIRCLE:
+        out[o] = 60
+        o += 1
+    o = _write_numbers(src, start, np.int64(2), np.int64(40), np.int64(41), out, o)
+    if o < 0 or code == CODE_POINT:
+        return o
+    return _write_numbers(src, start + 16, np.int64(1), np.int64(44), np.int64(62), out, o)

@@ -2,16 +2,15 @@
 
 A container is a uint32 header (count and flags), one uint32 JEntry per child (an object's keys, then its values), then
 the children's bytes. A JEntry holds its child's length, or for every 32nd child the offset of its end; numbers and
-containers begin at the next multiple of 4 from there. Containers are walked with an explicit stack, so that depth is
-bounded by the datum's size and not by the machine's stack.
+containers begin at the next multiple of 4 from there. Open containers
+are kept on a stack inside the output buffer, so that nothing is allocated and depth is bounded by room.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import HEX, Bytes, Int, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_numeric
@@ -20,12 +19,22 @@ COUNT_MASK, IS_SCALAR, IS_OBJECT, IS_ARRAY = 0x0FFFFFFF, 0x10000000, 0x20000000,
 LENGTH_MASK, TYPE_MASK, HAS_OFFSET = 0x0FFFFFFF, 0x70000000, 0x80000000
 STRING, NUMERIC, FALSE, TRUE, NULL, CONTAINER = 0, 0x10000000, 0x20000000, 0x30000000, 0x40000000, 0x50000000
 
-# A stack frame: header position, header, next child, offset of the next key or element, of the next value, end.
-HEADER_AT, HEADER, NEXT, OFFSET, VALUE_OFFSET, END = 0, 1, 2, 3, 4, 5
-FRAME = 6
+# A stack frame, uint32 each: where the container begins and ends in the payload, its header, the next child, the offset
+# of the next key or element, the offset of the next value of an object.
+BEGIN, END, HEADER, NEXT, OFFSET, VALUE_OFFSET = 0, 4, 8, 12, 16, 20
+FRAME = 24
 
 
-@kernel
+@inline_kernel
+def _store_u32(value: Int, out: Bytes, at: Int) -> None:
+    """The counterpart of load_u32."""
+    out[at] = value & 255
+    out[at + 1] = value >> 8 & 255
+    out[at + 2] = value >> 16 & 255
+    out[at + 3] = value >> 24 & 255
+
+
+@borrowing_kernel
 def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A quoted and escaped string (escape_json)."""
     if o + length + 2 > len(out):
@@ -70,7 +79,7 @@ def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -
     return o + 1
 
 
-@kernel
+@borrowing_kernel
 def _write_number(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
     """A numeric with its own varlena header, 4 bytes or (never written today) 1 byte."""
     if start >= end:
@@ -100,131 +109,126 @@ def _put_word(kind: Int, out: Bytes, o: Int) -> Int:
     return o + 5 if kind == FALSE else o + 4
 
 
-@inline_kernel
-def _end_of(entry: Int, offset: Int) -> Int:
-    """Where a child ends, from its JEntry and where it begins (JBE_ADVANCE_OFFSET)."""
-    return entry & LENGTH_MASK if entry & HAS_OFFSET else offset + (entry & LENGTH_MASK)
-
-
-@kernel
-def _open(src: Bytes, at: Int, end: Int, stack: NDArray[np.int64], frame: Int) -> bool:
-    """Fill the frame of the container at ``src[at:end]``; False if its header cannot be right."""
-    if at + 4 > end:
-        return False
-    header = load_u32(src, at)
+@borrowing_kernel
+def _open(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, frame: Int) -> Int:
+    """Fill the frame at ``out[frame:]`` for the container at ``src[begin:end]``; its header, or CORRUPT."""
+    if begin + 4 > end:
+        return CORRUPT
+    header = load_u32(src, begin)
     count = header & COUNT_MASK
     is_object, is_array = header & IS_OBJECT != 0, header & IS_ARRAY != 0
-    children = 2 * count if is_object else count
-    if is_object == is_array or at + 4 + 4 * children > end:
-        return False
+    if is_object == is_array or begin + 4 + (8 if is_object else 4) * count > end:
+        return CORRUPT
     if header & IS_SCALAR and (is_object or count != 1):
-        return False
-    offset = 0
+        return CORRUPT
+    offset = np.int64(0)
     if is_object:
         for i in range(count - 1, -1, -1):
-            entry = load_u32(src, at + 4 + 4 * i)
+            entry = load_u32(src, begin + 4 + 4 * i)
             offset += entry & LENGTH_MASK
             if entry & HAS_OFFSET:
                 break
-    stack[frame + HEADER_AT] = at
-    stack[frame + HEADER] = header
-    stack[frame + NEXT] = 0
-    stack[frame + OFFSET] = 0
-    stack[frame + VALUE_OFFSET] = offset
-    stack[frame + END] = end
-    return True
-
-
-@kernel
-def _write_key(src: Bytes, stack: NDArray[np.int64], frame: Int, out: Bytes, o: Int) -> Int:
-    """The next key of an object and its colon."""
-    at, next_key = stack[frame + HEADER_AT], stack[frame + NEXT]
-    base = at + 4 + 8 * (stack[frame + HEADER] & COUNT_MASK)
-    entry = load_u32(src, at + 4 + 4 * next_key)
-    start = stack[frame + OFFSET]
-    end = _end_of(entry, start)
-    if entry & TYPE_MASK != STRING or end < start or base + end > stack[frame + END]:
+    if offset > end - begin:
         return CORRUPT
-    stack[frame + OFFSET] = end
-    o = write_json_string(src, base + start, end - start, out, o)
+    _store_u32(begin - start, out, frame + BEGIN)
+    _store_u32(end - start, out, frame + END)
+    _store_u32(header, out, frame + HEADER)
+    _store_u32(0, out, frame + NEXT)
+    _store_u32(0, out, frame + OFFSET)
+    _store_u32(offset, out, frame + VALUE_OFFSET)
+    return header
+
+
+@borrowing_kernel
+def _next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame: Int) -> tuple[Int, Int, Int]:
+    """JEntry, first byte and end of a container's child number `index`, whose offset is kept in `slot`.
+
+    The slot moves on to the next child. A child that does not fit has an end below 0.
+    """
+    begin, header = start + load_u32(out, frame + BEGIN), load_u32(out, frame + HEADER)
+    base = begin + 4 + (8 if header & IS_OBJECT else 4) * (header & COUNT_MASK)
+    entry = load_u32(src, begin + 4 + 4 * index)
+    offset = load_u32(out, frame + slot)
+    after = entry & LENGTH_MASK if entry & HAS_OFFSET else offset + (entry & LENGTH_MASK)
+    if after < offset or base + after > start + load_u32(out, frame + END):
+        return entry, base, np.int64(CORRUPT)
+    _store_u32(after, out, frame + slot)
+    kind = entry & TYPE_MASK
+    if kind in (NUMERIC, CONTAINER):
+        offset = offset + 3 & -4
+    return entry, base + offset, base + after
+
+
+@borrowing_kernel
+def _write_key(src: Bytes, start: Int, index: Int, out: Bytes, room: Bytes, frame: Int, o: Int) -> Int:
+    """The next key of an object and its colon."""
+    entry, begin, end = _next_child(src, start, index, np.int64(OFFSET), out, frame)
+    if end < 0 or entry & TYPE_MASK != STRING:
+        return CORRUPT
+    o = write_json_string(src, begin, end - begin, room, o)
     if o < 0:
         return o
-    if o + 2 > len(out):
+    if o + 8 > len(room):
         return NEED_SPACE
-    out[o] = 58
-    out[o + 1] = 32
+    room[o] = 58
+    room[o + 1] = 32
     return o + 2
 
 
-@kernel
-def _grown(stack: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The stack with twice the room."""
-    wider = np.empty(2 * len(stack), dtype=np.int64)
-    wider[: len(stack)] = stack
-    return wider
-
-
-@kernel
-def _close(header: Int, out: Bytes, o: Int) -> Int:
-    """The bracket that ends a container; none for a scalar. Room: 1."""
-    if header & IS_SCALAR:
-        return o
-    out[o] = 125 if header & IS_OBJECT else 93
-    return o + 1
-
-
-@kernel
+@borrowing_kernel
 def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a jsonb value: keys in stored order, ``": "`` and ``", "`` as separators (jsonb_out)."""
-    stack = np.empty(8 * FRAME, dtype=np.int64)
-    frame = 0
-    if not _open(src, start, start + length, stack, 0):
+    """Text of a jsonb value: keys in stored order, ``": "`` and ``", "`` as separators (jsonb_out).
+
+    The stack of open containers grows downwards from the end of `out`; `room` is what it leaves for text.
+    """
+    frame = len(out) - FRAME
+    if frame < o + 8:
+        return NEED_SPACE
+    if _open(src, start, start, start + length, out, frame) < 0:
         return CORRUPT
+    room = out[:frame]
     while True:
-        if o + 8 > len(out):
+        if o + 8 > frame:
             return NEED_SPACE
-        header, child = stack[frame + HEADER], stack[frame + NEXT]
-        count = header & COUNT_MASK
-        is_object = header & IS_OBJECT != 0
-        if child == 0 and not header & IS_SCALAR:
+        header, child = load_u32(out, frame + HEADER), load_u32(out, frame + NEXT)
+        count, is_object, is_scalar = header & COUNT_MASK, header & IS_OBJECT != 0, header & IS_SCALAR != 0
+        if child == 0 and not is_scalar:
             out[o] = 123 if is_object else 91
             o += 1
         if child == count:
-            o = _close(header, out, o)
-            frame -= FRAME
-            if frame < 0:
+            if not is_scalar:
+                out[o] = 125 if is_object else 93
+                o += 1
+            frame += FRAME
+            if frame >= len(out):
                 return o
+            room = out[:frame]
             continue
         if child > 0:
             out[o] = 44
             out[o + 1] = 32
             o += 2
         if is_object:
-            o = _write_key(src, stack, frame, out, o)
+            o = _write_key(src, start, child, out, room, frame, o)
             if o < 0:
                 return o
-            if o + 8 > len(out):
-                return NEED_SPACE
-        slot = VALUE_OFFSET if is_object else OFFSET
-        offset, at = stack[frame + slot], stack[frame + HEADER_AT]
-        entry = load_u32(src, at + 4 + 4 * (count + child if is_object else child))
-        base = at + 4 + (8 if is_object else 4) * count
-        begin, end = base + offset, base + _end_of(entry, offset)
-        if end < begin or end > stack[frame + END]:
-            return CORRUPT
-        stack[frame + slot] = end - base
-        stack[frame + NEXT] = child + 1
+        _store_u32(child + 1, out, frame + NEXT)
+        index, slot = (count + child, VALUE_OFFSET) if is_object else (child, OFFSET)
+        entry, begin, end = _next_child(src, start, index, slot, out, frame)
         kind = entry & TYPE_MASK
-        aligned = base + (offset + 3 & -4)
+        if end < 0:
+            return CORRUPT
         if kind == STRING:
-            o = write_json_string(src, begin, end - begin, out, o)
+            o = write_json_string(src, begin, end - begin, room, o)
         elif kind == NUMERIC:
-            o = _write_number(src, aligned, end, out, o)
+            o = _write_number(src, begin, end, room, o)
         elif kind == CONTAINER:
-            frame += FRAME
-            if frame == len(stack):
-                stack = _grown(stack)
-            if not _open(src, aligned, end, stack, frame) or stack[frame + HEADER] & IS_SCALAR:
+            frame -= FRAME
+            if frame < o + 8:
+                return NEED_SPACE
+            room = out[:frame]
+            header = _open(src, start, begin, end, out, frame)
+            if header < 0 or header & IS_SCALAR:
                 return CORRUPT
         elif kind in (TRUE, FALSE, NULL):
             o = _put_word(kind, out, o)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import HEX, Bytes, Int, load_u16, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_magnitude
@@ -16,7 +16,7 @@ FAMILY_IPV4, FAMILY_IPV6 = 2, 3
 MAX_INET_TEXT = 56
 
 
-@kernel
+@borrowing_kernel
 def _put_quad(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
     """``a.b.c.d``. Room: 35 (each number is written as if it could be long)."""
     for i in range(4):
@@ -27,27 +27,27 @@ def _put_quad(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
     return o
 
 
-@kernel
-def _put_hex(value: Int, capital: bool, out: Bytes, o: Int) -> Int:
-    """Hexadecimal digits of a uint32 without leading zeros. Room: 8."""
+@borrowing_kernel
+def _put_hex(value: Int, capital: Int, out: Bytes, o: Int) -> Int:
+    """Hexadecimal digits of a uint32 without leading zeros; `capital` is 32 for capital letters, else 0. Room: 8."""
     shift = 28
     while shift > 0 and value >> shift == 0:
         shift -= 4
     while shift >= 0:
         digit = np.int64(HEX[value >> shift & 15])
-        out[o] = digit - 32 if capital and digit > 57 else digit
+        out[o] = digit - capital if digit > 57 else digit
         o += 1
         shift -= 4
     return o
 
 
-@kernel
+@inline_kernel
 def _word(src: Bytes, start: Int, i: Int) -> Int:
     """The i-th 16-bit group of an IPv6 address."""
     return np.int64(src[start + 2 * i]) << 8 | np.int64(src[start + 2 * i + 1])
 
 
-@kernel
+@borrowing_kernel
 def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
     """An IPv6 address, its longest run of zero groups as ``::`` (inet_net_ntop_ipv6). Room: 48."""
     best, best_length, run = -1, 1, 0
@@ -74,14 +74,14 @@ def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
             )
         ):
             return _put_quad(src, start + 12, out, o)
-        o = _put_hex(_word(src, start, i), False, out, o)
+        o = _put_hex(_word(src, start, i), np.int64(0), out, o)
     if best >= 0 and best + best_length == 8:
         out[o] = 58
         o += 1
     return o
 
 
-@kernel
+@borrowing_kernel
 def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o: Int) -> Int:
     """An address, and ``/bits`` where not all bits count, or always for cidr (network_out)."""
     if length < 2:
@@ -102,7 +102,7 @@ def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o
     return put_magnitude(np.uint64(bits), out, o + 1)
 
 
-@kernel
+@borrowing_kernel
 def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o: Int) -> Int:
     """`size` (6 or 8) bytes in lower-case hexadecimal with colons (macaddr_out, macaddr8_out)."""
     if length != size:
@@ -118,19 +118,19 @@ def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o:
     return o - 1
 
 
-@kernel
+@borrowing_kernel
 def write_pg_lsn(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``X/X`` in capital hexadecimal (pg_lsn_out)."""
     if length != 8:
         return CORRUPT
     if o + 17 > len(out):
         return NEED_SPACE
-    o = _put_hex(load_u32(src, start + 4), True, out, o)
+    o = _put_hex(load_u32(src, start + 4), np.int64(32), out, o)
     out[o] = 47
-    return _put_hex(load_u32(src, start), True, out, o + 1)
+    return _put_hex(load_u32(src, start), np.int64(32), out, o + 1)
 
 
-@kernel
+@borrowing_kernel
 def write_tid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``(block,offset)``; the block is two uint16, high first (tidout)."""
     if length != 6:

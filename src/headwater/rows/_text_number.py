@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i16, load_u16, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 
@@ -35,7 +35,7 @@ def put_four(value: Int, out: Bytes, o: Int) -> None:
     put_pair(value - high * 100, out, o + 2)
 
 
-@kernel
+@borrowing_kernel
 def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
     """Digits of a uint64; the caller has checked for 20 bytes of room."""
     digits = 1
@@ -60,7 +60,7 @@ def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
     return o + digits
 
 
-@kernel
+@borrowing_kernel
 def write_int(value: Int, out: Bytes, o: Int) -> Int:
     """Decimal text of an int64 (pg_lltoa)."""
     if o + MAX_INT_TEXT > len(out):
@@ -71,7 +71,7 @@ def write_int(value: Int, out: Bytes, o: Int) -> Int:
     return put_magnitude(np.uint64(value), out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decimal text of an unsigned 64-bit number (xid8out)."""
     if length != 8:
@@ -82,7 +82,7 @@ def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
     return put_magnitude(value, out, o)
 
 
-@kernel
+@borrowing_kernel
 def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``t`` or ``f`` (boolout)."""
     if length != 1:
@@ -93,7 +93,7 @@ def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     return o + 1
 
 
-@kernel
+@borrowing_kernel
 def _write_special(header: Int, out: Bytes, o: Int) -> Int:
     """NaN, Infinity or -Infinity (numeric_out)."""
     if o + 9 > len(out):
@@ -112,7 +112,7 @@ def _write_special(header: Int, out: Bytes, o: Int) -> Int:
     return o + 8
 
 
-@kernel
+@inline_kernel
 def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
     """``Infinity`` or ``infinity``; the caller has checked the room."""
     out[o] = 73 if capital else 105
@@ -125,7 +125,7 @@ def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
     out[o + 7] = 121
 
 
-@kernel
+@borrowing_kernel
 def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decimal text with the value's own display scale (numeric_out, get_str_from_var)."""
     if length < 2 or length & 1:
@@ -148,7 +148,7 @@ def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
     return _write_digits(src, at, start + length, negative, weight, dscale, out, o)
 
 
-@kernel
+@borrowing_kernel
 def _write_digits(src: Bytes, at: Int, end: Int, negative: bool, weight: Int, dscale: Int, out: Bytes, o: Int) -> Int:
     """Base-10000 digits ``src[at:end]`` as sign, whole part, and `dscale` decimals."""
     count = (end - at) >> 1

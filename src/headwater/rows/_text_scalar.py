@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import (
     Bytes,
     Int,
@@ -80,7 +80,7 @@ from headwater.rows._text_vector import write_vector
 from headwater.rows.text_tables import TextTables
 
 
-@kernel
+@borrowing_kernel
 def _write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -> Int:
     """An enum's label by its OID (enum_out)."""
     low, high = tables.enum_lo[column], tables.enum_hi[column]
@@ -97,8 +97,8 @@ def _write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) 
     return write_verbatim(tables.enum_text, start, tables.enum_start[low + 1] - start, out, o)
 
 
-@kernel
-def _rare_text(
+@borrowing_kernel
+def rare_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
     """The types that are seldom met, one by one."""
@@ -141,7 +141,7 @@ def _rare_text(
     return CORRUPT
 
 
-@kernel
+@inline_kernel
 def scalar_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
@@ -173,4 +173,4 @@ def scalar_text(
         return write_uuid(src, start, length, out, o)
     if code == CODE_JSONB:
         return write_jsonb(src, start, length, out, o)
-    return _rare_text(tables, column, code, src, start, length, out, o)
+    return rare_text(tables, column, code, src, start, length, out, o)

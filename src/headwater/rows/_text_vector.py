@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import kernel
+from headwater.kernels import borrowing_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_magnitude, write_int
@@ -16,7 +16,7 @@ ARRAY_HEADER = 12  # ndim, dataoffset, element type
 MAX_DIMENSIONS = 6
 
 
-@kernel
+@borrowing_kernel
 def item_count(src: Bytes, start: Int, length: Int) -> Int:
     """Elements of an array, or CORRUPT (ArrayGetNItems); fewer than 8 a byte, or the NULL bitmap would not fit."""
     if length < ARRAY_HEADER:
@@ -33,7 +33,7 @@ def item_count(src: Bytes, start: Int, length: Int) -> Int:
     return CORRUPT if items > 8 * length else items
 
 
-@kernel
+@borrowing_kernel
 def write_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """int2vector (`width` 2) or oidvector (4): numbers with blanks between (int2vectorout, oidvectorout)."""
     items = item_count(src, start, length)
