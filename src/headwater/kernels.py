@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,22 +90,3 @@ def borrowing_kernel(function: F) -> F:
 def inline_kernel(function: F) -> F:
     """Like :func:`kernel`, for small helpers that LLVM should inline into their callers."""
     return _compile(function, forceinline=True, _nrt=True)
-
-
-def stay_out_of_line() -> None:
-    """First statement of a kernel that must not be copied into its callers: they compile faster, and run as fast.
-
-    LLVM copies callees up to a size into every caller, and callers' callers; a large family of kernels behind one
-    dispatcher is then optimised again on every level.
-    """
-
-
-if not numba.config.DISABLE_JIT:
-
-    @intrinsic
-    def stay_out_of_line(typing_context: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.function.attributes.add("noinline")
-            return context.get_dummy_value()
-
-        return numba.types.void(), generate
