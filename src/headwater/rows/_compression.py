@@ -12,41 +12,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel
+from headwater.rows._copy import copy, read_u32
 from headwater.rows._text_bytes import Bytes, Int
 
 CORRUPT = -2
 PGLZ, LZ4 = 0, 1
 
-_0, _1, _2, _3 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-
 # The best either method can do: pglz makes 273 bytes of 3 and a control bit, lz4 255 of one.
 _MAX_RATIO = 256
 
 
-@inline_kernel
-def read_u32(data: Bytes, at: Int) -> Int:
-    """The little-endian uint32 at an offset that the caller has checked (data uint8[], at bytes)."""
-    i = np.uint64(at)
-    return (
-        np.int64(data[i])
-        | np.int64(data[i + _1]) << np.int64(8)
-        | np.int64(data[i + _2]) << np.int64(16)
-        | np.int64(data[i + _3]) << np.int64(24)
-    )
-
-
-@inline_kernel
-def copy(src: Bytes, at: Int, out: Bytes, o: Int, length: Int) -> Int:
-    """Copy ``src[at:at+length]`` to ``out[o:]``, ranges checked by the caller and not overlapping; the new ``o``."""
-    source = src[at : at + length]
-    target = out[o : o + length]
-    for k in range(length):
-        target[k] = source[k]
-    return o + length
-
-
-@inline_kernel
+@borrowing_kernel
 def _repeat(out: Bytes, o: Int, distance: Int, length: Int) -> Int:
     """Copy ``length`` bytes from ``distance`` back, byte by byte where the ranges overlap; the new ``o``."""
     if distance >= length:
@@ -58,7 +35,7 @@ def _repeat(out: Bytes, o: Int, distance: Int, length: Int) -> Int:
     return o + length
 
 
-@kernel
+@borrowing_kernel
 def pglz(src: Bytes, start: Int, end: Int, out: Bytes, o: Int, raw: Int) -> Int:
     """Decompress one pglz block.
 
@@ -103,7 +80,7 @@ def pglz(src: Bytes, start: Int, end: Int, out: Bytes, o: Int, raw: Int) -> Int:
     return o if o == stop and at == end else CORRUPT
 
 
-@inline_kernel
+@borrowing_kernel
 def _lz4_length(src: Bytes, at: Int, end: Int, length: Int) -> tuple[Int, Int]:
     """A length whose nibble was 15 goes on in bytes of 255 and a last one; (new at or CORRUPT, length)."""
     if length != 15:
@@ -118,7 +95,7 @@ def _lz4_length(src: Bytes, at: Int, end: Int, length: Int) -> tuple[Int, Int]:
             return at, length
 
 
-@kernel
+@borrowing_kernel
 def lz4(src: Bytes, start: Int, end: Int, out: Bytes, o: Int, raw: Int) -> Int:
     """Decompress one LZ4 block; arguments and result as of :func:`pglz`."""
     first, stop, at = o, o + raw, start
@@ -142,7 +119,7 @@ def lz4(src: Bytes, start: Int, end: Int, out: Bytes, o: Int, raw: Int) -> Int:
     return CORRUPT
 
 
-@inline_kernel
+@borrowing_kernel
 def raw_size(src: Bytes, start: Int, length: Int) -> Int:
     """The size a compressed payload promises, or CORRUPT if no block of that length could hold it.
 
@@ -157,7 +134,7 @@ def raw_size(src: Bytes, start: Int, length: Int) -> Int:
     return size if size <= (length - 4) * _MAX_RATIO else CORRUPT
 
 
-@kernel
+@borrowing_kernel
 def decompress(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decompress a payload that begins with ``va_tcinfo``; ``out`` has room for :func:`raw_size` bytes from ``o`` on.
 

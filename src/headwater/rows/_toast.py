@@ -15,14 +15,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
-from headwater.rows._compression import copy, read_u32
+from headwater.kernels import borrowing_kernel
+from headwater.rows._copy import copy, read_u32
 from headwater.rows._text_bytes import Bytes, Int
 
 CHUNK_MALFORMED, CHUNK_ORDER = -6, -5
+"""Statuses: no chunk row that a server would write; a chunk that does not follow the one before."""
 
-# Indexes into Pending.counts.
 VALUES, CHUNKS, GENERATION = 0, 1, 2
+"""Indexes into Pending.counts."""
+
+_INDEX, _STAMP = 0, 1
+_VALUE, _FIRST, _LAST, _SEQUENCE, _SIZE = 0, 1, 2, 3, 4
+_NEXT, _AT, _LENGTH = 0, 1, 2
 
 _MULTIPLIER = 0x9E3779B1
 
@@ -31,54 +36,32 @@ class Pending(NamedTuple):
     """Chunks that wait, of one transaction; t is the number of chunk rows of the slice, s a power of two >= 2t.
 
     Attributes:
-        slot: int32[s] value index.
-        stamp: int64[s] generation in which the slot was taken.
-        value: int64[t] ``chunk_id``.
-        first: int64[t] the value's first chunk.
-        last: int64[t] its last chunk so far.
-        sequence: int64[t] ``chunk_seq`` of its last chunk.
-        size: int64[t] bytes of its chunks together.
-        next: int64[t] the chunk after this one, -1 none.
-        at: int64[t] offset of the chunk's bytes in the slice's data.
-        length: int64[t] bytes.
+        slots: int64[s, 2] value index, and the generation in which the slot was taken.
+        values: int64[t, 5] ``chunk_id``, first chunk, last chunk so far, its ``chunk_seq``, bytes of all its chunks.
+        chunks: int64[t, 3] next chunk of the value or -1, offset of its bytes in the slice's data, their number.
         counts: int64[3] values, chunks, generation.
     """
 
-    slot: NDArray[np.int32]
-    stamp: NDArray[np.int64]
-    value: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    size: NDArray[np.int64]
-    next: NDArray[np.int64]
-    at: NDArray[np.int64]
-    length: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    values: NDArray[np.int64]
+    chunks: NDArray[np.int64]
     counts: NDArray[np.int64]
 
 
-def make_pending(chunks: Int) -> Pending:
+def make_pending(chunks: int) -> Pending:
     """An empty table with room for that many chunk rows."""
     slots = 2
     while slots < 2 * chunks:
         slots *= 2
-    wide = np.empty((8, chunks), dtype=np.int64)
     return Pending(
-        slot=np.zeros(slots, dtype=np.int32),
-        stamp=np.zeros(slots, dtype=np.int64),
-        value=wide[0],
-        first=wide[1],
-        last=wide[2],
-        sequence=wide[3],
-        size=wide[4],
-        next=wide[5],
-        at=wide[6],
-        length=wide[7],
+        slots=np.zeros((slots, 2), dtype=np.int64),
+        values=np.empty((chunks, 5), dtype=np.int64),
+        chunks=np.empty((chunks, 3), dtype=np.int64),
         counts=np.array([0, 0, 1], dtype=np.int64),
     )
 
 
-@inline_kernel
+@borrowing_kernel
 def reset(pending: Pending) -> None:
     """Drop all chunks."""
     if pending.counts[CHUNKS] > 0:
@@ -87,21 +70,28 @@ def reset(pending: Pending) -> None:
         pending.counts[GENERATION] += 1
 
 
-@kernel
+@borrowing_kernel
 def find(pending: Pending, value: Int) -> tuple[Int, Int]:
     """Look a value id up; (its index or -1, the slot it has or would take)."""
-    mask = len(pending.slot) - 1
+    slots, values = pending.slots, pending.values
+    mask = len(slots) - 1
     generation = pending.counts[GENERATION]
     slot = (value * _MULTIPLIER >> 7) & mask
-    while pending.stamp[slot] == generation:
-        index = np.int64(pending.slot[slot])
-        if pending.value[index] == value:
+    while slots[slot, _STAMP] == generation:
+        index = slots[slot, _INDEX]
+        if values[index, _VALUE] == value:
             return index, slot
         slot = (slot + 1) & mask
     return -1, slot
 
 
-@kernel
+@borrowing_kernel
+def value_size(pending: Pending, index: Int) -> Int:
+    """Bytes of a value's chunks so far."""
+    return pending.values[index, _SIZE]
+
+
+@borrowing_kernel
 def chunk_row(data: Bytes, at: Int, length: Int) -> tuple[Int, Int, Int, Int]:
     """Take a chunk row apart: ``(chunk_id oid, chunk_seq int4, chunk_data bytea)``, none of them null.
 
@@ -138,7 +128,7 @@ def chunk_row(data: Bytes, at: Int, length: Int) -> tuple[Int, Int, Int, Int]:
     return identity, sequence, start + 8 + skip, size - skip
 
 
-@kernel
+@borrowing_kernel
 def append_chunk(data: Bytes, at: Int, length: Int, pending: Pending, report: NDArray[np.int64]) -> Int:
     """Queue a chunk row; arguments as of :func:`chunk_row`, and report int64[>= 3] takes the details of an error.
 
@@ -146,34 +136,35 @@ def append_chunk(data: Bytes, at: Int, length: Int, pending: Pending, report: ND
         0, CHUNK_MALFORMED, or CHUNK_ORDER with (sequence found, value id, sequence expected) in report.
     """
     value, sequence, start, size = chunk_row(data, at, length)
-    if start < 0 or pending.counts[CHUNKS] >= len(pending.at):
+    slots, values, chunks, counts = pending.slots, pending.values, pending.chunks, pending.counts
+    chunk = counts[CHUNKS]
+    if start < 0 or chunk >= len(chunks):
         return CHUNK_MALFORMED
     index, slot = find(pending, value)
-    expected = 0 if index < 0 else pending.sequence[index] + 1
+    expected = 0 if index < 0 else values[index, _SEQUENCE] + 1
     if sequence != expected:
         report[0], report[1], report[2] = sequence, value, expected
         return CHUNK_ORDER
-    chunk = pending.counts[CHUNKS]
-    pending.counts[CHUNKS] = chunk + 1
-    pending.next[chunk], pending.at[chunk], pending.length[chunk] = -1, start, size
+    counts[CHUNKS] = chunk + 1
+    chunks[chunk, _NEXT], chunks[chunk, _AT], chunks[chunk, _LENGTH] = -1, start, size
     if index < 0:
-        index = pending.counts[VALUES]
-        pending.counts[VALUES] = index + 1
-        pending.slot[slot] = index
-        pending.stamp[slot] = pending.counts[GENERATION]
-        pending.value[index], pending.first[index], pending.size[index] = value, chunk, 0
+        index = counts[VALUES]
+        counts[VALUES] = index + 1
+        slots[slot, _INDEX], slots[slot, _STAMP] = index, counts[GENERATION]
+        values[index, _VALUE], values[index, _FIRST], values[index, _SIZE] = value, chunk, 0
     else:
-        pending.next[pending.last[index]] = chunk
-    pending.last[index], pending.sequence[index] = chunk, sequence
-    pending.size[index] += size
+        chunks[values[index, _LAST], _NEXT] = chunk
+    values[index, _LAST], values[index, _SEQUENCE] = chunk, sequence
+    values[index, _SIZE] += size
     return 0
 
 
-@kernel
+@borrowing_kernel
 def reassemble(data: Bytes, pending: Pending, index: Int, out: Bytes, o: Int) -> Int:
-    """Write a value's chunks one after the other; ``out`` has room for ``pending.size[index]`` bytes from ``o`` on."""
-    chunk = pending.first[index]
+    """Write a value's chunks one after the other; ``out`` has room for its :func:`value_size` from ``o`` on."""
+    chunks = pending.chunks
+    chunk = pending.values[index, _FIRST]
     while chunk >= 0:
-        o = copy(data, pending.at[chunk], out, o, pending.length[chunk])
-        chunk = pending.next[chunk]
+        o = copy(data, chunks[chunk, _AT], out, o, chunks[chunk, _LENGTH])
+        chunk = chunks[chunk, _NEXT]
     return o

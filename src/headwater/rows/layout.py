@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import CatalogError, UnsupportedTypeError
+from headwater.rows._compression import decompress, raw_size
+from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import TextTables, build_text_tables, text_code
 
@@ -27,23 +29,16 @@ class SliceLayouts(NamedTuple):
 
     Attributes:
         first_column: int64[l+1] columns of layout i are ``[first_column[i], first_column[i+1])``.
-        length: int32[c] ``attlen``, -1 varlena.
-        align_mask: int64[c] alignment in bytes, less one.
-        dropped: uint8[c].
-        missing_at: int64[c] offset of the fast default's datum in missing, -1 none (then NULL).
-        missing_end: int64[c] end of it.
-        missing: uint8[] data of fast defaults.
+        columns: int64[c, COLUMN_FIELDS] by the names in ``_deform``: ``attlen`` (-1 varlena), alignment in bytes less
+            one, whether it is dropped, and where its fast default's payload lies in missing (-1 none, then NULL).
+        missing: uint8[] payloads of fast defaults, decompressed and without varlena headers.
         texts: how each column's values become text.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
     """
 
     first_column: NDArray[np.int64]
-    length: NDArray[np.int32]
-    align_mask: NDArray[np.int64]
-    dropped: NDArray[np.uint8]
-    missing_at: NDArray[np.int64]
-    missing_end: NDArray[np.int64]
+    columns: NDArray[np.int64]
     missing: NDArray[np.uint8]
     texts: TextTables
     name_at: NDArray[np.int64]
@@ -62,20 +57,15 @@ def compile_layouts(schemas: Sequence[RelationSchema], session: SessionSettings)
             table.
         CatalogError: a column that no relation could have.
     """
-    labels = [_label(schema, column) for schema in schemas for column in schema.columns]
     for schema in schemas:
         _check(schema)
     columns = [column for schema in schemas for column in schema.columns]
-    missing = [b"" if column.is_dropped else column.missing or b"" for column in columns]
-    missing_end = _running(missing)
+    labels = [_label(schema, column) for schema in schemas for column in schema.columns]
+    payloads = [_missing_payload(column, label) for column, label in zip(columns, labels, strict=True)]
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
-        length=np.array([column.attlen for column in columns], dtype=np.int32),
-        align_mask=np.array([_ALIGN_MASK[column.attalign] for column in columns], dtype=np.int64),
-        dropped=np.array([column.is_dropped for column in columns], dtype=np.uint8),
-        missing_at=np.where(missing_end[1:] > missing_end[:-1], missing_end[:-1], -1),
-        missing_end=missing_end[1:],
-        missing=_bytes(missing),
+        columns=_columns(columns, payloads),
+        missing=_bytes([payload or b"" for payload in payloads]),
         texts=build_text_tables([None if column.is_dropped else column.type for column in columns], session),
         name_at=_running(labels),
         names=_bytes(labels),
@@ -86,6 +76,17 @@ def column_label(layouts: SliceLayouts, column: int) -> str:
     """``column "x" of table "s.t"`` of a column of the slice."""
     start, end = layouts.name_at[column], layouts.name_at[column + 1]
     return layouts.names[start:end].tobytes().decode()
+
+
+def _columns(columns: Sequence[Column], payloads: Sequence[bytes | None]) -> NDArray[np.int64]:
+    fields = np.zeros((len(columns), COLUMN_FIELDS), dtype=np.int64)
+    ends = _running([payload or b"" for payload in payloads])
+    fields[:, LENGTH] = [column.attlen for column in columns]
+    fields[:, ALIGN_MASK] = [_ALIGN_MASK[column.attalign] for column in columns]
+    fields[:, DROPPED] = [column.is_dropped for column in columns]
+    fields[:, MISSING_AT] = np.where([payload is None for payload in payloads], -1, ends[:-1])
+    fields[:, MISSING_END] = ends[1:]
+    return fields
 
 
 def _label(schema: RelationSchema, column: Column) -> bytes:
@@ -101,20 +102,45 @@ def _check(schema: RelationSchema) -> None:
         if column.attalign not in _ALIGN_MASK or (column.attlen <= 0 and column.attlen != -1):
             raise CatalogError(f"{place} has attlen {column.attlen} and attalign {column.attalign!r}")
         if not column.is_dropped:
-            _check_value(column, place)
+            _check_type(column, place)
 
 
-def _check_value(column: Column, place: str) -> None:
+def _check_type(column: Column, place: str) -> None:
     if column.type is None:
         raise CatalogError(f"{place} has no type")
-    if column.missing is not None and (
-        not column.missing or (column.attlen > 0 and len(column.missing) != column.attlen)
-    ):
-        raise CatalogError(f"{place} has a missing value of {len(column.missing)} bytes, attlen {column.attlen}")
     try:
         text_code(column.type)
     except UnsupportedTypeError as error:
         raise UnsupportedTypeError(f"{error.message}, needed for {place}", hint=error.hint) from None
+
+
+def _missing_payload(column: Column, label: bytes) -> bytes | None:
+    """The payload of a column's fast default, None if it has none."""
+    datum = column.missing
+    if datum is None or column.is_dropped:
+        return None
+    payload = _varlena_payload(datum) if column.attlen == -1 else datum
+    if payload is None or (column.attlen > 0 and len(datum) != column.attlen):
+        raise CatalogError(f"{label.decode()} has a malformed missing value of {len(datum)} bytes")
+    return payload
+
+
+def _varlena_payload(datum: bytes) -> bytes | None:
+    """A varlena's payload, decompressed; None if it is malformed or out of line (access/varatt.h)."""
+    if not datum or datum[0] == 1:
+        return None
+    if datum[0] & 1:
+        return datum[1:] if datum[0] >> 1 == len(datum) else None
+    if len(datum) < 4 or int.from_bytes(datum[:4], "little") >> 2 != len(datum):
+        return None
+    return _decompressed(datum[4:]) if datum[0] & 2 else datum[4:]
+
+
+def _decompressed(payload: bytes) -> bytes | None:
+    src = _bytes([payload])
+    size = raw_size(src, 0, len(src))
+    out = np.empty(max(size, 0), dtype=np.uint8)
+    return out.tobytes() if decompress(src, 0, len(src), out, 0) == size else None
 
 
 def _running(pieces: Sequence[bytes]) -> NDArray[np.int64]:

@@ -1,103 +1,164 @@
 """Items' tuples into text cells: the way into the kernels, with room made for them and their statuses made errors.
 
-The kernels (``_deform``, ``_toast``, ``_compression``, ``_text``) write into arrays of a fixed size and stop when one
-is full; :func:`render` enlarges it and goes on at the item that did not fit. Cells lie in item order, an item's old
-tuple before its new one, and their texts without gaps, so that an Arrow string array needs no copy.
+Two passes: ``_deform.locate`` finds where the payload of each attribute lies, ``_print`` prints one payload after the
+other. Both write into arrays of a fixed size and stop when one is full; :func:`render` enlarges it and goes on where
+they stopped. Cells lie in item order, an item's old tuple before its new one, and their texts without gaps, so that an
+Arrow string array needs no copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.errors import DecodingError, HeadwaterError, RecordError
-from headwater.rows import _deform as codes
-from headwater.rows._deform import count_cells, render_items
+from headwater.errors import DecodingError, RecordError
+from headwater.rows import _deform, _print
+from headwater.rows._text_codes import CORRUPT, NEED_SPACE, UNKNOWN_LABEL
 from headwater.rows._toast import CHUNK_MALFORMED, CHUNK_ORDER, make_pending
 from headwater.rows.items import Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
 
 _MALFORMED = {
-    codes.BAD_TUPLE: "malformed tuple: its header does not fit its length",
-    codes.BAD_VARLENA: "malformed tuple: {place} runs past its end",
-    codes.TRAILING_BYTES: "malformed tuple: bytes left after its last attribute",
-    codes.CORRUPT_VALUE: "malformed value of {place}",
-    codes.BAD_COMPRESSED: "compressed data of {place} is corrupt",
+    _deform.BAD_TUPLE: "malformed tuple: its header does not fit its length",
+    _deform.BAD_VARLENA: "malformed tuple: {place} runs past its end",
+    _deform.TRAILING_BYTES: "malformed tuple: bytes left after its last attribute",
+    _deform.BAD_COMPRESSED: "compressed data of {place} is corrupt",
     CHUNK_MALFORMED: "malformed toast chunk row",
+    CORRUPT: "malformed value of {place}",
 }
 
-# No single value's text is longer than 1 GB: arena that far behind the item that asks for more means a kernel's error.
+# No single value's text is longer than 1 GB: more room than that being too little is a kernel's error.
 _MAX_AHEAD = 1 << 32
 
 
-def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, arena: int | None = None) -> Cells:
+class _Located(NamedTuple):
+    """Cells on their way: kinds, offsets and lengths become those of :class:`Cells`; owners are columns."""
+
+    kinds: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    owners: NDArray[np.int32]
+
+    def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        return self.kinds, self.starts, self.lengths, self.owners
+
+
+def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
     """Turn the tuples of a slice's items into text cells.
 
     Args:
         data: uint8[] the slice's bytes, which the items' offsets refer to.
         items: changes in output order, TOAST chunk rows among them.
         layouts: the relation versions that the items refer to.
-        arena: bytes of text to make room for at first (for tests; it grows), None for a guess.
+        room: bytes to make room for at first (for tests; arrays grow), None for a guess.
 
     Raises:
         RecordError: a tuple, a chunk row or compressed data is malformed; with the item's LSN.
         DecodingError: TOAST chunks do not fit together, or an enum value is unknown; with the item's LSN.
     """
     data = np.require(data, dtype=np.uint8, requirements=["C", "W"])
-    counts = np.zeros(3, dtype=np.int64)
-    count_cells(items, layouts, counts)
-    size = int(2 * counts[2] + 16 * counts[0]) + 64 if arena is None else arena
-    pending = make_pending(int(counts[1]))
-    cells = _make_cells(len(items.kind), int(counts[0]), size)
-    scratch = np.empty(1 << 16 if arena is None else arena, dtype=np.uint8)
-    state = np.zeros(codes.STATE_SIZE, dtype=np.int64)
-    state[codes.TXN] = -1
-    while status := render_items(data, items, layouts, pending, cells, scratch, state):
-        if status == codes.NEED_SPACE and len(cells.text) - state[codes.TEXT_END] < _MAX_AHEAD:
-            cells = cells._replace(text=_grown(cells.text, int(state[codes.TEXT_END])))
-        elif status == codes.NEED_SCRATCH:
-            scratch = np.empty(max(2 * len(scratch), int(state[codes.DETAIL])), dtype=np.uint8)
-        else:
-            raise _error(status, state, items, layouts)
-    return cells._replace(text=cells.text[: state[codes.TEXT_END]])
+    new_first, old_first = np.empty((2, len(items.kind)), dtype=np.int64)
+    counts = np.zeros(2, dtype=np.int64)
+    _deform.count_cells(items, layouts.first_column, counts)
+    cells = _Located(*(np.empty(counts[0], dtype=type) for type in (np.uint8, np.int64, np.int32, np.int32)))
+    chunks = int(counts[1])
+    arena = _locate(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
+    text = np.empty(_guess(cells) if room is None else room, dtype=np.uint8)
+    text = _print_cells(data, arena, layouts, cells, text, items, (old_first, new_first))
+    return Cells(new_first, old_first, cells.kinds, cells.starts, cells.lengths, text)
 
 
-def _make_cells(items: int, cells: int, text: int) -> Cells:
-    return Cells(
-        new_first=np.empty(items, dtype=np.int64),
-        old_first=np.empty(items, dtype=np.int64),
-        kind=np.empty(cells, dtype=np.uint8),
-        start=np.empty(cells, dtype=np.int64),
-        length=np.empty(cells, dtype=np.int32),
-        text=np.empty(text, dtype=np.uint8),
-    )
+def _locate(
+    data: NDArray[np.uint8],
+    items: Items,
+    layouts: SliceLayouts,
+    cells: _Located,
+    new_first: NDArray[np.int64],
+    old_first: NDArray[np.int64],
+    chunks: int,
+    room: int,
+) -> NDArray[np.uint8]:
+    """Find all payloads; the arena that holds those which are not in data."""
+    pending = make_pending(chunks)
+    state = np.zeros(_deform.STATE_SIZE, dtype=np.int64)
+    state[_deform.TXN] = -1
+    state[_deform.ARENA_END] = len(layouts.missing)
+    arena = _grown(layouts.missing, len(layouts.missing), room)
+    first, columns = layouts.first_column, layouts.columns
+    while status := _deform.locate(
+        data, items, first, columns, pending, new_first, old_first, cells.arrays(), arena, state
+    ):
+        if status != _deform.NEED_ARENA:
+            _raise_item(status, state, items, layouts)
+        needed = max(2 * len(arena), int(state[_deform.DETAIL]))
+        arena = _grown(arena, int(state[_deform.ARENA_END]), needed)
+    return arena
 
 
-def _grown(text: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:
+def _print_cells(
+    data: NDArray[np.uint8],
+    arena: NDArray[np.uint8],
+    layouts: SliceLayouts,
+    cells: _Located,
+    text: NDArray[np.uint8],
+    items: Items,
+    firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> NDArray[np.uint8]:
+    """Print all cells; their text."""
+    print_cells = _print.print_common if np.isin(layouts.texts.code, _print.COMMON).all() else _print.print_any
+    state = np.zeros(_print.STATE_SIZE, dtype=np.int64)
+    while status := print_cells(data, arena, layouts.texts, cells.arrays(), text, state):
+        cell, used = int(state[_print.CELL]), int(state[_print.TEXT_END])
+        if status != NEED_SPACE or len(text) - used >= _MAX_AHEAD:
+            lsn = int(items.lsn[_item_of(cell, firsts)])
+            _raise_cell(status, lsn, column_label(layouts, int(cells.owners[cell])))
+        text = _grown(text, used, 2 * len(text) + 64)
+    return text[: state[_print.TEXT_END]]
+
+
+def _guess(cells: _Located) -> int:
+    """Text is mostly shorter than twice the payloads and 16 bytes a cell."""
+    return 2 * int(cells.lengths.sum(dtype=np.int64)) + 16 * len(cells.lengths) + 64
+
+
+def _grown(array: NDArray[np.uint8], used: int, size: int) -> NDArray[np.uint8]:
     """A longer array that begins with the used bytes."""
-    grown = np.empty(2 * len(text) + 64, dtype=np.uint8)
-    grown[:used] = text[:used]
+    grown = np.empty(max(size, used), dtype=np.uint8)
+    grown[:used] = array[:used]
     return grown
 
 
-def _error(status: int, state: NDArray[np.int64], items: Items, layouts: SliceLayouts) -> HeadwaterError:
-    """What a status means."""
-    item, column = int(state[codes.ITEM]), int(state[codes.COLUMN])
+def _item_of(cell: int, firsts: Sequence[NDArray[np.int64]]) -> int:
+    """The item whose old or new tuple has a cell: the last one that begins at or before it."""
+    return max(int(item) for first in firsts for item in np.flatnonzero((first >= 0) & (first <= cell))[-1:])
+
+
+def _raise_item(status: int, state: NDArray[np.int64], items: Items, layouts: SliceLayouts) -> NoReturn:
+    """Raise what a status of ``locate`` means."""
+    item, column = int(state[_deform.ITEM]), int(state[_deform.COLUMN])
     lsn = int(items.lsn[item])
     place = column_label(layouts, column) if column >= 0 else "a tuple"
-    found, value, expected = (int(detail) for detail in state[codes.DETAIL : codes.DETAIL + 3])
+    found, value, expected = (int(detail) for detail in state[_deform.DETAIL : _deform.DETAIL + 3])
     if status in _MALFORMED:
-        return RecordError(_MALFORMED[status].format(place=place), lsn=lsn)
+        raise RecordError(_MALFORMED[status].format(place=place), lsn=lsn)
     if status == CHUNK_ORDER:
         # The server's own words (ReorderBufferToastAppendChunk).
         wanted = f"seq {expected}"
-        return DecodingError(f"got sequence entry {found} for toast chunk {value} instead of {wanted}", lsn=lsn)
-    if status == codes.CHUNKS_MISSING:
+        raise DecodingError(f"got sequence entry {found} for toast chunk {value} instead of {wanted}", lsn=lsn)
+    if status == _deform.CHUNKS_MISSING:
         wanted = f"its pointer in {place} says {expected}"
-        return DecodingError(f"toast value {value} has {found} bytes in its chunks, {wanted}", lsn=lsn)
-    if status == codes.UNKNOWN_LABEL:
-        return DecodingError(f"value of {place} is no label of its enum type as the catalog has it", lsn=lsn)
-    if status in (codes.TOO_LONG, codes.NEED_SPACE):
-        return DecodingError(f"text of {place} is longer than 1 GB", lsn=lsn)
+        raise DecodingError(f"toast value {value} has {found} bytes in its chunks, {wanted}", lsn=lsn)
     kind, layout = int(items.kind[item]), int(items.layout[item])
-    return DecodingError(f"item {item} of kind {kind} refers to relation version {layout}", lsn=lsn)
+    raise DecodingError(f"item {item} of kind {kind} refers to relation version {layout}", lsn=lsn)
+
+
+def _raise_cell(status: int, lsn: int, place: str) -> NoReturn:
+    """Raise what a status of a printing kernel means."""
+    if status == UNKNOWN_LABEL:
+        raise DecodingError(f"value of {place} is no label of its enum type as the catalog has it", lsn=lsn)
+    if status == CORRUPT:
+        raise RecordError(_MALFORMED[CORRUPT].format(place=place), lsn=lsn)
+    raise DecodingError(f"text of {place} is longer than 1 GB", lsn=lsn)

@@ -6,10 +6,22 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from plain_tuples import INT4, INT8, TEXT_TYPE, XML_SCHEMA, make_column, make_schema
+from plain_tuples import (
+    INT4,
+    INT8,
+    TEXT_TYPE,
+    XML_SCHEMA,
+    compressed,
+    make_column,
+    make_schema,
+    plain,
+    short,
+    toast_pointer,
+)
 
 from headwater.catalog.relation import Column
 from headwater.errors import CatalogError, UnsupportedTypeError
+from headwater.rows._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
 from headwater.rows.layout import column_label, compile_layouts
 from headwater.rows.session import SessionSettings
 
@@ -21,10 +33,10 @@ def test_columns_of_all_relations_lie_one_after_the_other() -> None:
     second = make_schema(make_column(1, INT8, missing=bytes(8), name="n"), name="b")
     layouts = compile_layouts([first, make_schema(), second], SESSION)
     assert [0, 2, 2, 3] == layouts.first_column.tolist()
-    assert [4, -1, 8] == layouts.length.tolist()
-    assert [3, 3, 7] == layouts.align_mask.tolist()
-    assert [0, 1, 0] == layouts.dropped.tolist()
-    assert [-1, -1, 0] == layouts.missing_at.tolist()
+    assert [4, -1, 8] == layouts.columns[:, LENGTH].tolist()
+    assert [3, 3, 7] == layouts.columns[:, ALIGN_MASK].tolist()
+    assert [0, 1, 0] == layouts.columns[:, DROPPED].tolist()
+    assert [-1, -1, 0] == layouts.columns[:, MISSING_AT].tolist()
     assert 'column "n" of table "public.b"' == column_label(layouts, 2)
 
 
@@ -50,6 +62,10 @@ def test_an_unsupported_type_of_a_dropped_column_does_not_matter() -> None:
         make_column(2, INT4),
         make_column(1, INT4, missing=b"abc"),
         make_column(1, TEXT_TYPE, missing=b""),
+        make_column(1, TEXT_TYPE, missing=short(b"abc")[:-1]),
+        make_column(1, TEXT_TYPE, missing=plain(b"abc") + b"x"),
+        make_column(1, TEXT_TYPE, missing=compressed(b"abc" * 50)[:-1]),
+        make_column(1, TEXT_TYPE, missing=toast_pointer(7, 100, 100)),
         dataclasses.replace(make_column(1, INT4), attlen=0),
         dataclasses.replace(make_column(1, INT4), attlen=-2),
         dataclasses.replace(make_column(1, INT4), attalign="x"),

@@ -39,8 +39,8 @@ from headwater.rows.session import SessionSettings
 SESSION = SessionSettings()
 
 
-def run(made: Slice, *schemas: RelationSchema, arena: int | None = None) -> Cells:
-    return render(made.array(), made.items(), compile_layouts(schemas, SESSION), arena=arena)
+def run(made: Slice, *schemas: RelationSchema, room: int | None = None) -> Cells:
+    return render(made.array(), made.items(), compile_layouts(schemas, SESSION), room=room)
 
 
 def int4(value: int) -> bytes:
@@ -103,7 +103,7 @@ def test_tuples_become_the_twins_cells(
                 len(types),
             )
         )
-    cells = run(made, *(schema for schema, _ in relations), arena=data.draw(st.sampled_from([None, 0, 1, 30])))
+    cells = run(made, *(schema for schema, _ in relations), room=data.draw(st.sampled_from([None, 0, 1, 30])))
     end = 0
     for item, (old_cells, new_cells, natts) in enumerate(expected):
         for first, wanted in ((cells.old_first[item], old_cells), (cells.new_first[item], new_cells)):

@@ -24,7 +24,7 @@ from plain_tuples import (
 )
 
 from headwater.errors import DecodingError, RecordError
-from headwater.rows._toast import append_chunk, find, make_pending, reset
+from headwater.rows._toast import append_chunk, find, make_pending, reset, value_size
 from headwater.rows.items import CLEAR_TOAST, TEXT, UNCHANGED, Cells
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
@@ -35,8 +35,8 @@ BIG = random.Random(1).randbytes(5000).replace(b"\0", b"x")
 REPETITIVE = b"to be, or not to be, " * 400
 
 
-def run(made: Slice, *, arena: int | None = None) -> Cells:
-    return render(made.array(), made.items(), compile_layouts([SCHEMA], SessionSettings()), arena=arena)
+def run(made: Slice, *, room: int | None = None) -> Cells:
+    return render(made.array(), made.items(), compile_layouts([SCHEMA], SessionSettings()), room=room)
 
 
 def row(key: int, first: bytes | None, second: bytes | None = None) -> bytes:
@@ -47,15 +47,15 @@ def cells_of(cells: Cells, item: int) -> list[tuple[int, bytes]]:
     return cells_at(cells, int(cells.new_first[item]), 3)
 
 
-@pytest.mark.parametrize("arena", [None, 0])
+@pytest.mark.parametrize("room", [None, 0])
 @pytest.mark.parametrize("method", [None, 0, 1])
-def test_a_toasted_value_is_put_together(method: int | None, arena: int | None) -> None:
+def test_a_toasted_value_is_put_together(method: int | None, room: int | None) -> None:
     raw = BIG if method is None else REPETITIVE
     stored = raw if method is None else compressed_payload(raw, method)
     made = Slice()
     made.toast(70001, stored, chunk_size=1996 if method is None else 100)
     made.insert(row(1, toast_pointer(70001, len(raw), len(stored), method or 0), short(b"tail")))
-    cells = run(made, arena=arena)
+    cells = run(made, room=room)
     assert [(TEXT, b"1"), (TEXT, raw), (TEXT, b"tail")] == cells_of(cells, len(made.rows) - 1)
     assert [-1] * (len(made.rows) - 1) == cells.new_first[:-1].tolist()
 
@@ -65,7 +65,7 @@ def test_two_values_of_one_row_and_chunks_of_one_byte() -> None:
     made.toast(5, BIG[:50], chunk_size=1)
     made.toast(6, BIG[50:130], chunk_size=1)
     made.insert(row(1, toast_pointer(6, 80, 80), toast_pointer(5, 50, 50)))
-    assert [(TEXT, b"1"), (TEXT, BIG[50:130]), (TEXT, BIG[:50])] == cells_of(run(made, arena=1), 130)
+    assert [(TEXT, b"1"), (TEXT, BIG[50:130]), (TEXT, BIG[:50])] == cells_of(run(made, room=1), 130)
 
 
 def test_interleaved_values_do_not_mix() -> None:
@@ -226,7 +226,7 @@ def test_pending_is_a_map_of_lists(steps: list[tuple[int, bool]]) -> None:
             index, _ = find(pending, known * 2**28)
             assert (index >= 0) == (known in model)
             if index >= 0:
-                assert 5 * len(model[known]) == pending.size[index]
+                assert 5 * len(model[known]) == value_size(pending, index)
 
 
 def test_bytea_in_toast_is_printed_in_hexadecimal() -> None:
@@ -234,5 +234,5 @@ def test_bytea_in_toast_is_printed_in_hexadecimal() -> None:
     made = Slice()
     made.toast(7, BIG)
     made.insert(form_tuple(schema.columns, [toast_pointer(7, len(BIG), len(BIG))]))
-    cells = render(made.array(), made.items(), compile_layouts([schema], SessionSettings()), arena=1)
+    cells = render(made.array(), made.items(), compile_layouts([schema], SessionSettings()), room=1)
     assert [(TEXT, b"\\x" + BIG.hex().encode())] == cells_at(cells, 0, 1)

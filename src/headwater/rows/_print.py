@@ -1,0 +1,183 @@
+"""Located payloads printed one after the other: cells' payload offsets become text offsets, in place.
+
+``_deform`` has left a payload's offset, length and place (slice's data or arena) in every cell. Two kernels print them:
+one knows only the types that most tables are made of, and compiles and runs fast; the other knows all. Statuses are
+those of ``_text``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import borrowing_kernel, kernel
+from headwater.rows._copy import copy
+from headwater.rows._text import type_text
+from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_i64, write_uuid
+from headwater.rows._text_codes import (
+    CODE_BOOL,
+    CODE_DATE,
+    CODE_INT2,
+    CODE_INT4,
+    CODE_INT8,
+    CODE_NONE,
+    CODE_NUMERIC,
+    CODE_TIMESTAMP,
+    CODE_TIMESTAMPTZ,
+    CODE_UUID,
+    CODE_VERBATIM,
+    CORRUPT,
+    NEED_SPACE,
+    SET_TZ_CYCLE,
+)
+from headwater.rows._text_datetime import write_date, write_timestamp, write_timestamptz
+from headwater.rows._text_number import write_bool, write_int, write_numeric
+from headwater.rows.text_tables import TextTables
+
+DONE, TOO_LONG = 0, -14
+
+CELL, TEXT_END, STATE_SIZE = 0, 1, 2
+"""Indexes into the state: next cell, end of the text."""
+
+COMMON = (
+    CODE_NONE,
+    CODE_VERBATIM,
+    CODE_INT4,
+    CODE_INT8,
+    CODE_INT2,
+    CODE_BOOL,
+    CODE_TIMESTAMP,
+    CODE_TIMESTAMPTZ,
+    CODE_NUMERIC,
+    CODE_DATE,
+    CODE_UUID,
+)
+"""Codes that :func:`print_common` knows."""
+
+_NOT_COMMON = -1000
+_TEXT, _IN_ARENA = 1, 4
+
+# MaxAllocSize (utils/memutils.h): the server cannot make a longer text.
+_MAX_TEXT = 0x3FFFFFFF
+
+
+@borrowing_kernel
+def _common_text(
+    code: Int,
+    tz_at: NDArray[np.int64],
+    tz_offset: NDArray[np.int32],
+    cycle: bool,
+    src: Bytes,
+    start: Int,
+    length: Int,
+    out: Bytes,
+    o: Int,
+) -> Int:
+    """The text of a value of a common type, or _NOT_COMMON; contract as of ``type_text``."""
+    if code == CODE_VERBATIM:
+        return copy(src, start, out, o, length) if o + length <= len(out) else NEED_SPACE
+    if code == CODE_INT4 and length == 4:
+        return write_int(load_i32(src, start), out, o)
+    if code == CODE_INT8 and length == 8:
+        return write_int(load_i64(src, start), out, o)
+    if code == CODE_TIMESTAMPTZ and length == 8:
+        return write_timestamptz(tz_at, tz_offset, cycle, load_i64(src, start), out, o)
+    if code == CODE_TIMESTAMP and length == 8:
+        return write_timestamp(load_i64(src, start), out, o)
+    if code == CODE_BOOL:
+        return write_bool(src, start, length, out, o)
+    if code == CODE_NUMERIC:
+        return write_numeric(src, start, length, out, o)
+    if code == CODE_INT2 and length == 2:
+        return write_int(load_i16(src, start), out, o)
+    if code == CODE_DATE:
+        return write_date(src, start, length, out, o)
+    if code == CODE_UUID:
+        return write_uuid(src, start, length, out, o)
+    return _NOT_COMMON
+
+
+@borrowing_kernel
+def _done(
+    kinds: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32], cell: Int, o: Int, end: Int
+) -> Int:
+    """Enter a printed cell; the end of its text, or a status."""
+    if end == _NOT_COMMON:
+        return CORRUPT
+    if end < 0 or end - o > _MAX_TEXT:
+        return TOO_LONG if end > 0 else end
+    if kinds[cell] == _IN_ARENA:
+        kinds[cell] = _TEXT
+    starts[cell], lengths[cell] = o, end - o
+    return end
+
+
+@borrowing_kernel
+def print_common(
+    data: Bytes,
+    arena: Bytes,
+    tables: TextTables,
+    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    text: Bytes,
+    state: NDArray[np.int64],
+) -> Int:
+    """Print the cells from ``state[CELL]`` on, all of them of COMMON codes.
+
+    Args:
+        data: uint8[].
+        arena: uint8[].
+        tables: of the slice's columns.
+        cells: as ``_deform.locate`` leaves them; offsets and lengths are replaced by those of the text.
+        text: uint8[].
+        state: int64[STATE_SIZE] zeros for the first call.
+
+    Returns:
+        DONE, NEED_SPACE (make text longer and call again), or the status of an error at cell ``state[CELL]``.
+    """
+    kinds, starts, lengths, owners = cells
+    codes, o = tables.code, state[TEXT_END]
+    tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0
+    for cell in range(state[CELL], len(kinds)):
+        kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
+        if kind == _TEXT:
+            end = _common_text(codes[owners[cell]], tz_at, tz_offset, cycle, data, start, length, text, o)
+        elif kind == _IN_ARENA:
+            end = _common_text(codes[owners[cell]], tz_at, tz_offset, cycle, arena, start, length, text, o)
+        end = _done(kinds, starts, lengths, cell, o, end)
+        if end < 0:
+            state[CELL], state[TEXT_END] = cell, o
+            return end
+        o = end
+    state[CELL], state[TEXT_END] = len(kinds), o
+    return DONE
+
+
+@kernel
+def print_any(
+    data: Bytes,
+    arena: Bytes,
+    tables: TextTables,
+    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    text: Bytes,
+    state: NDArray[np.int64],
+) -> Int:
+    """Like :func:`print_common`, for cells of any code."""
+    kinds, starts, lengths, owners = cells
+    codes, o = tables.code, state[TEXT_END]
+    tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0
+    for cell in range(state[CELL], len(kinds)):
+        kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
+        column = np.int64(owners[cell])
+        if kind == _TEXT:
+            end = _common_text(codes[column], tz_at, tz_offset, cycle, data, start, length, text, o)
+            if end == _NOT_COMMON:
+                end = type_text(tables, column, data, start, length, text, o)
+        elif kind == _IN_ARENA:
+            end = type_text(tables, column, arena, start, length, text, o)
+        end = _done(kinds, starts, lengths, cell, o, end)
+        if end < 0:
+            state[CELL], state[TEXT_END] = cell, o
+            return end
+        o = end
+    state[CELL], state[TEXT_END] = len(kinds), o
+    return DONE
