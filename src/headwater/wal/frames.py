@@ -13,6 +13,7 @@ Known gap: damage in the very last record before the end cannot be told from a t
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +30,7 @@ from headwater.wal.directory import WalDirectory, next_valid_page
 from headwater.wal.pages import PageWindow
 
 _LOOKS = 4
+_PAUSE_SECONDS = 0.02
 _PROOF_BYTES = 4
 _FIRST_CAPACITY_BYTES = 96
 """Payload bytes per record that the output arrays are first made for."""
@@ -104,12 +106,19 @@ def read_frames(
         if failure is not None and failure.lsn == found.lsn:
             raise found
         failure = found
+        if reader.is_last_page:
+            # A server that writes to this page may have been between two records.
+            time.sleep(_PAUSE_SECONDS)
     assert failure is not None
     raise failure
 
 
 class _Reader:
-    """One look at a range."""
+    """One look at a range.
+
+    Attributes:
+        is_last_page: a failure was found on the last page that holds WAL.
+    """
 
     def __init__(self, wal: WalDirectory, lo: int, hi: int | None, check: bool, expect_prev: int | None) -> None:
         _check_start(wal, lo)
@@ -125,6 +134,7 @@ class _Reader:
         if lo % PAGE_SIZE:
             self._cursor[k.AT] = lsn_to_payload(lo, wal.segment_size) - self._window.base
         self._at_page = lo % PAGE_SIZE == 0
+        self.is_last_page = False
         self._outputs = [np.zeros(0, np.int64) for _ in range(3)]
 
     def read(self) -> Frames | WalError:
@@ -211,7 +221,11 @@ class _Reader:
         misfit = status in (k.UNEXPECTED_CONTRECORD, k.NO_CONTRECORD, k.BAD_REST)
         if misfit:
             return self._page_lsn(bad_page)
-        return self._later_page(bad_page + 1) or self._later_record(status, bad_page)
+        later = self._later_page(bad_page + 1)
+        if later is not None:
+            return later
+        self.is_last_page = True
+        return self._later_record(status, bad_page)
 
     def _later_page(self, page: int) -> int | None:
         """First valid page from a page number on: in the same segment, or at the start of any later one."""
@@ -227,6 +241,8 @@ class _Reader:
         """First valid record after the failure on its page, or the failed record itself if only a page is bad."""
         cursor, window = self._cursor, self._window
         at, end = int(cursor[k.AT]), window.offset(window.loaded)
+        if at >= end:
+            return None
         # What was here before a segment was recycled points to places before the segment.
         known = bool(cursor[k.PREV_KNOWN])
         floor = int(cursor[k.PREV]) if known else self._page_lsn(bad_page)

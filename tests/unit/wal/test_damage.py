@@ -317,3 +317,27 @@ def test_a_bad_first_page_of_the_last_segment_is_damage_not_recycling(tmp_path: 
     path.write_bytes(data)
     with pytest.raises(PageError, match="unexpected address"):
         read_all(directory)
+
+
+@settings(max_examples=30)
+@given(
+    page=st.integers(0, 2 * MIB // PAGE - 1), junk=st.binary(min_size=8, max_size=64), offset=st.integers(0, PAGE - 64)
+)
+def test_any_page_may_be_the_first_one_asked_for(
+    tmp_path_factory: pytest.TempPathFactory, page: int, junk: bytes, offset: int
+) -> None:
+    """Resynchronising at any page of sound or damaged WAL gives a run of its records, an end, or an error."""
+    directory = MIXED.save(tmp_path_factory.mktemp("resync"))
+    lo = MIXED.start + page * PAGE
+    path = directory / MIXED.name(lo // MIB)
+    data = bytearray(path.read_bytes())
+    at = lo % MIB + offset
+    data[at : at + len(junk)] = junk
+    path.write_bytes(data)
+    try:
+        wal = WalDirectory.scan(directory)
+        found = rows_of(read_frames(wal, lo))
+    except HeadwaterError:
+        return
+    first = next((i for i, row in enumerate(MIXED.records) if found and row[0] == found[0][0]), 0)
+    assert MIXED.records[first : first + len(found)] == found
