@@ -45,7 +45,7 @@ IN_ARENA = 4
 """Kind of a cell whose payload lies in the arena; those in data are TEXT at once."""
 
 # Kinds of items and of cells, flags (items.py); cells that still have to be unpacked.
-_DELETE, _LITERAL, _TOAST = 3, 4, 10
+_DELETE, _LITERAL, _TOAST, _SKIPPED, _PARKED = 3, 4, 10, 11, 12
 _CLEAR_TOAST = 2
 _NULL, _TEXT, _UNCHANGED, _ABSENT = 0, 1, 2, 3
 _COMPRESSED, _EXTERNAL = 5, 6
@@ -263,7 +263,7 @@ def locate(
             state[TXN] = txn
         if kind == _TOAST:
             status = append_chunk(data, new_at[item], np.int64(new_len[item]), pending, state[DETAIL:])
-        elif kind == 0 or kind > _LITERAL:
+        elif kind == 0 or (kind > _LITERAL and kind != _SKIPPED and kind != _PARKED):
             status = BAD_KIND
         elif kind <= _DELETE:
             layout = item_layout[item]
