@@ -25,7 +25,7 @@ from headwater.rows._collect import (
     fill_members,
     group_items,
 )
-from headwater.rows.items import Items, Literals, Transactions
+from headwater.rows.items import LITERAL, Items, Literals, Transactions
 from headwater.wal.frames import Frames
 
 
@@ -154,12 +154,12 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[Items, Tran
 
 
 def _compact_layouts(items: Items, relations: int) -> tuple[Items, NDArray[np.int64]]:
-    """Number only the relation versions that items use, so that unused ones are never compiled."""
-    changes = items.kind != 4
+    """Number only the relation versions whose rows are printed, so that others are never compiled."""
+    changes = items.kind < LITERAL
     used = np.full(relations, -1, np.int64)
     present = np.unique(items.layout[changes])
     used[present] = np.arange(len(present))
-    layout = items.layout.copy()
+    layout = np.where(items.kind == LITERAL, items.layout, np.int32(-1))
     layout[changes] = used[items.layout[changes]]
     return items._replace(layout=layout), used
 
