@@ -55,8 +55,9 @@ def _idle_rungs() -> list[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One local Spark session for the whole run, built as the product builds its own."""
-    from headwater.pipeline.session import build_session
+    from headwater.pipeline.spark import spark_session, warm_up
 
-    session = build_session("local[2]")
+    session = spark_session("local[2]")
+    warm_up(session)
     yield session
     session.stop()

@@ -15,13 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 from psycopg.types.string import ByteaBinaryLoader
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.cli.stream_comparison import messages_table
+from oracle.scenarios import SCENARIOS
+from oracle.script import ScriptRun
+from oracle.session import Session
 from oracle.workload import Workload, setup_statements
 
+SCENARIO_PREFIX = "oracle scenario"
+PUBLICATIONS = (
+    "CREATE PUBLICATION pub_all FOR ALL TABLES",
+    "CREATE PUBLICATION pub_list",
+    "CREATE PUBLICATION pub_some WITH (publish = 'insert, delete')",
+)
+SETTINGS = (("timezone", "America/St_Johns"), ("bytea_output", "escape"))
+
 Options = tuple[tuple[str, str], ...]
-Message = tuple[int, int, bytes]
 
 TEST_DECODING: dict[str, Options] = {
     "test_decoding": (),
@@ -30,7 +42,7 @@ TEST_DECODING: dict[str, Options] = {
 }
 PGOUTPUT: dict[str, Options] = {
     "pgoutput, all": (("proto_version", "1"), ("publication_names", "pub_all"), ("messages", "true")),
-    "pgoutput, lists": (("proto_version", "1"), ("publication_names", "pub_list,pub_some")),
+    "pgoutput, lists": (("proto_version", "1"), ("publication_names", "pub_list,pub_some"), ("messages", "on")),
     "pgoutput, some": (("proto_version", "1"), ("publication_names", "pub_some")),
 }
 
@@ -45,7 +57,8 @@ class Stream:
         options: as given to the server's function.
         start: the slot's ``confirmed_flush_lsn``.
         end: ``upto_lsn``, or None.
-        messages: (lsn, xid, data) in order; data as bytes, as a text plugin may print a message's raw bytes.
+        settings: of the session that asked, where they are not the defaults.
+        messages: lsn, xid and data in order; data as bytes, as a text plugin may print a message's raw bytes.
     """
 
     name: str
@@ -53,7 +66,8 @@ class Stream:
     options: Options
     start: int
     end: int | None
-    messages: tuple[Message, ...]
+    settings: Options
+    messages: pa.Table
 
 
 @dataclass(frozen=True)
@@ -110,41 +124,95 @@ def format_lsn(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
+@dataclass
+class _Work:
+    """What a workload leaves to look at: sessions that hold transactions open, and a position in its middle."""
+
+    sessions: Sequence[Session] = ()
+    middle: int | None = None
+    errors: dict[str, int] = field(default_factory=dict)
+
+
 def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
     """A random workload of a seed."""
 
-    def work(server: EmbeddedPostgres) -> tuple[dict[str, int], int | None]:
+    def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
         workload = Workload(seed, server.connect, major)
         workload.run(steps // 2)
         with server.connect() as connection:
             middle = parse_lsn(_one(connection, "SELECT pg_current_wal_insert_lsn()::text"))
         workload.run(steps - steps // 2)
-        sessions.append(workload)
-        return dict(workload.errors()), middle
+        workload.settle()
+        return _Work(workload.sessions, middle, dict(workload.errors()))
 
-    sessions: list[Workload] = []
     setup = setup_statements(random.Random(f"setup {seed}"))
     return _run(major, ClusterShape.of_seed(seed), setup, work, directory)
 
 
-def run_script(
-    major: int, setup: Sequence[str], script: Callable[[EmbeddedPostgres], None], directory: Path, shape: ClusterShape
-) -> OracleRun:
-    """A scripted scenario."""
+def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
+    """Scenarios one after another on one server, each behind a message that says its name."""
 
-    def work(server: EmbeddedPostgres) -> tuple[dict[str, int], int | None]:
-        script(server)
-        return {}, None
+    def work(server: EmbeddedPostgres, _: _Slots) -> None:
+        for name in names:
+            with server.connect() as connection:
+                connection.execute("SELECT pg_logical_emit_message(false, %s, %s)", [SCENARIO_PREFIX, name])
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
+            script = ScriptRun(server, name)
+            try:
+                script.run(SCENARIOS[name].script)
+            finally:
+                script.close()
 
-    return _run(major, shape, setup, work, directory)
+    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
+    return _run(major, ClusterShape(), setup, work, directory)
+
+
+def run_alone(major: int, name: str, directory: Path) -> OracleRun:
+    """A scenario that needs a server of its own."""
+    scenario = SCENARIOS[name]
+    slots_come_later = "!slot" in scenario.script
+
+    def work(server: EmbeddedPostgres, slots: _Slots) -> None:
+        with server.connect() as connection:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
+        script = ScriptRun(server, name, slots.make)
+        try:
+            script.run(scenario.script)
+        finally:
+            script.close()
+
+    shape = ClusterShape(settings=scenario.settings)
+    return _run(major, shape, [*PUBLICATIONS, *_setup(name)], work, directory, slots_come_later=slots_come_later)
+
+
+def _setup(name: str) -> list[str]:
+    statements = [part.strip() for part in SCENARIOS[name].setup.split(";\n") if part.strip()]
+    return [f"CREATE SCHEMA {name}", f"SET search_path = {name}", *statements] if statements else []
+
+
+@dataclass
+class _Slots:
+    """The slots of a run, one per plugin, and their positions."""
+
+    server: EmbeddedPostgres
+    starts: dict[str, int] = field(default_factory=dict)
+
+    def make(self) -> None:
+        for plugin in ("test_decoding", "pgoutput"):
+            with self.server.connect() as connection:
+                connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [f"oracle_{plugin}", plugin])
+                query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+                self.starts[plugin] = parse_lsn(_one(connection, query, [f"oracle_{plugin}"]))
 
 
 def _run(
     major: int,
     shape: ClusterShape,
     setup: Sequence[str],
-    work: Callable[[EmbeddedPostgres], tuple[dict[str, int], int | None]],
+    work: Callable[[EmbeddedPostgres, _Slots], _Work | None],
     directory: Path,
+    *,
+    slots_come_later: bool = False,
 ) -> OracleRun:
     with EmbeddedPostgres(
         find_programs(major, plugin="test_decoding"),
@@ -159,44 +227,54 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
+        slots = _Slots(server)
+        if not slots_come_later:
+            slots.make()
+        done = work(server, slots) or _Work()
         with server.connect() as connection:
-            starts = {plugin: _make_slot(connection, plugin) for plugin in ("test_decoding", "pgoutput")}
-        errors, middle = work(server)
-        with server.connect() as connection:
-            streams = _peek_all(connection, starts, middle)
+            # A commit with an xid is flushed, and with it all WAL before it.
+            connection.execute("SELECT txid_current()")
+            streams = _peek_all(connection, slots.starts, done.middle)
+        for session in done.sessions:
+            session.connection.close()
         server.crash() if shape.crashes else server.stop()
         wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
-    return OracleRun(major, backup, wal, "postgres", streams, errors)
-
-
-def _make_slot(connection: psycopg.Connection[Any], plugin: str) -> int:
-    connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [f"oracle_{plugin}", plugin])
-    query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-    return parse_lsn(_one(connection, query, [f"oracle_{plugin}"]))
+    return OracleRun(major, backup, wal, "postgres", streams, done.errors)
 
 
 def _peek_all(connection: psycopg.Connection[Any], starts: dict[str, int], middle: int | None) -> dict[str, Stream]:
-    wanted = [(name, "test_decoding", options, None) for name, options in TEST_DECODING.items()]
-    wanted += [(name, "pgoutput", options, None) for name, options in PGOUTPUT.items()]
-    streams = [_peek(connection, *stream, starts[stream[1]]) for stream in wanted]
+    connection.adapters.register_loader("text", ByteaBinaryLoader)
+    streams = [_peek(connection, starts, name, "test_decoding", options) for name, options in TEST_DECODING.items()]
+    streams += [_peek(connection, starts, name, "pgoutput", options) for name, options in PGOUTPUT.items()]
+    for setting, value in SETTINGS:
+        connection.execute(f"SET {setting} = '{value}'".encode())
+    name = "test_decoding, other settings"
+    streams.append(_peek(connection, starts, name, "test_decoding", (("include-timestamp", "1"),), settings=SETTINGS))
     if middle is not None:
-        streams.append(_peek(connection, "test_decoding, up to", "test_decoding", (), middle, starts["test_decoding"]))
+        connection.execute("RESET ALL")
+        streams.append(_peek(connection, starts, "test_decoding, up to", "test_decoding", (), end=middle))
     return {stream.name: stream for stream in streams}
 
 
 def _peek(
-    connection: psycopg.Connection[Any], name: str, plugin: str, options: Options, end: int | None, start: int
+    connection: psycopg.Connection[Any],
+    starts: dict[str, int],
+    name: str,
+    plugin: str,
+    options: Options,
+    *,
+    end: int | None = None,
+    settings: Options = (),
 ) -> Stream:
     function = "pg_logical_slot_peek_changes" if plugin == "test_decoding" else "pg_logical_slot_peek_binary_changes"
-    connection.adapters.register_loader("text", ByteaBinaryLoader)
     flat = [part for option in options for part in option]
     rows = connection.execute(
         f"SELECT lsn::text, xid::text, data FROM {function}(%s, %s::pg_lsn, NULL, VARIADIC %s::text[])",
         [f"oracle_{plugin}", None if end is None else format_lsn(end), flat],
         binary=True,
     ).fetchall()
-    messages = tuple((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
-    return Stream(name, plugin, options, start, end, messages)
+    messages = messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
+    return Stream(name, plugin, options, starts[plugin], end, settings, messages)
 
 
 def _one(connection: psycopg.Connection[Any], query: str, arguments: Sequence[Any] = ()) -> str:

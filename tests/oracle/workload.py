@@ -99,14 +99,15 @@ class Workload:
         self.everything_published = bool(self.sessions[0].rows(query)[0][0])
 
     def run(self, steps: int) -> None:
-        """Issue that many statements, and leave some transactions open."""
+        """Issue that many statements."""
         for _ in range(steps):
             self.step(self.rng.choice(self.sessions))
+
+    def settle(self) -> None:
+        """Commit some of the open transactions and leave the others open."""
         for session in self.sessions:
             if session.in_transaction and self.rng.random() < 0.5:
                 session.finish("COMMIT")
-        # A commit with an xid is flushed, and with it all WAL before it.
-        self.sessions[0].connect().execute("SELECT txid_current()")
 
     def step(self, session: Session) -> None:
         """One statement of one session."""
@@ -117,11 +118,6 @@ class Workload:
             self._outside(session)
         else:
             self._inside(session)
-
-    def close(self) -> None:
-        """Close all connections; open transactions abort."""
-        for session in self.sessions:
-            session.connection.close()
 
     def errors(self) -> Counter[str]:
         """Failed statements by SQLSTATE."""

@@ -1,0 +1,321 @@
+"""Scenarios about definitions: every row is shown by the definition of its moment.
+
+The form of the scripts is told in :mod:`oracle.scenarios`.
+"""
+
+from __future__ import annotations
+
+from oracle.scenario_rows import BIG
+
+DEFINITIONS: dict[str, str] = {
+    "columns_come_and_go": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text, b int)
+a| INSERT INTO t VALUES (1, 'a', 1)
+a| ALTER TABLE t ADD COLUMN c text
+a| INSERT INTO t VALUES (2, 'a', 2, 'c')
+a| ALTER TABLE t DROP COLUMN a
+a| INSERT INTO t VALUES (3, 3, 'c')
+a| UPDATE t SET b = 10
+a| ALTER TABLE t RENAME COLUMN b TO "B"
+a| ALTER TABLE t ADD COLUMN a numeric(5,1)
+a| UPDATE t SET a = 1.25
+a| DELETE FROM t
+""",
+    "fast_defaults": """
+a| CREATE TABLE t (id int PRIMARY KEY)
+a| ALTER TABLE t REPLICA IDENTITY FULL
+a| INSERT INTO t VALUES (1), (2)
+a| ALTER TABLE t ADD COLUMN a int DEFAULT 5, ADD COLUMN b text DEFAULT 'text', ADD COLUMN c text[] DEFAULT '{x,NULL}'
+a| ALTER TABLE t ADD COLUMN d timestamptz DEFAULT '2024-02-29 12:00+00', ADD COLUMN e numeric DEFAULT 1.50
+a| ALTER TABLE t ADD COLUMN f text DEFAULT repeat('long ', 100), ADD COLUMN g bool NOT NULL DEFAULT true
+a| INSERT INTO t (id) VALUES (3)
+a| DELETE FROM t WHERE id = 1
+a| UPDATE t SET id = 20 WHERE id = 2
+a| ALTER TABLE t ALTER a SET DEFAULT 6
+a| ALTER TABLE t DROP COLUMN b
+a| DELETE FROM t WHERE id = 20
+a| VACUUM FULL t
+a| DELETE FROM t
+""",
+    "definitions_and_rows_in_one_transaction": """
+a| BEGIN
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| INSERT INTO t VALUES (1, 'a')
+a| ALTER TABLE t ADD COLUMN b int
+a| INSERT INTO t VALUES (2, 'a', 2)
+a| ALTER TABLE t RENAME COLUMN a TO c
+a| SAVEPOINT s
+a| ALTER TABLE t DROP COLUMN c
+a| INSERT INTO t VALUES (3, 3)
+a| ROLLBACK TO SAVEPOINT s
+a| INSERT INTO t VALUES (4, 'c', 4)
+a| ALTER TABLE t RENAME TO u
+a| UPDATE u SET b = 5
+a| DELETE FROM u WHERE id = 1
+a| ALTER TABLE u ALTER b TYPE text
+a| INSERT INTO u VALUES (5, 'c', 'b')
+a| COMMIT
+a| INSERT INTO u VALUES (6, 'c', 'b')
+""",
+    "definition_by_another_between_rows": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| CREATE TABLE u (id int PRIMARY KEY, a text)
+a| BEGIN
+a| INSERT INTO t VALUES (1, 'before')
+b| ALTER TABLE u ADD COLUMN b int DEFAULT 7
+a| INSERT INTO u VALUES (1, 'after', 1)
+b| COMMENT ON TABLE u IS 'words'
+a| INSERT INTO t VALUES (2, 'after')
+c| INSERT INTO u VALUES (2, 'other')
+a| UPDATE u SET a = 'x' WHERE id = 1
+a| COMMIT
+a| INSERT INTO u VALUES (3, 'last')
+""",
+    "type_changes": """
+a| CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(10), c text)
+a| INSERT INTO t VALUES (1, 1, 'b', 'c')
+a| ALTER TABLE t ALTER a TYPE bigint
+a| INSERT INTO t VALUES (2, 5000000000, 'b', 'c')
+a| ALTER TABLE t ALTER b TYPE varchar(30)
+a| INSERT INTO t VALUES (3, 3, 'longer than ten', 'c')
+a| ALTER TABLE t DROP COLUMN c, ALTER a TYPE text USING 'was ' || a
+a| INSERT INTO t VALUES (4, 'four', 'b')
+a| UPDATE t SET b = 'all'
+a| BEGIN
+a| ALTER TABLE t ALTER id TYPE bigint
+a| INSERT INTO t VALUES (5, 'five', 'b')
+a| ROLLBACK
+a| INSERT INTO t VALUES (6, 'six', 'b')
+""",
+    "rewrites": f"""
+a| CREATE TABLE t (id int PRIMARY KEY, a text, b int)
+a| INSERT INTO t SELECT g, CASE WHEN g = 3 THEN {BIG} ELSE 'a' END, g FROM generate_series(1, 5) g
+a| ALTER TABLE t DROP COLUMN b
+a| VACUUM FULL t
+a| UPDATE t SET id = id + 10
+a| CLUSTER t USING t_pkey
+a| INSERT INTO t VALUES (1, 'after cluster')
+a| ALTER TABLE t ADD COLUMN c float8 DEFAULT floor(random() * 0)
+a| UPDATE t SET c = 1 WHERE id = 1
+a| ALTER TABLE t SET (fillfactor = 60)
+a| ALTER TABLE t SET ACCESS METHOD heap
+a| TRUNCATE t
+a| INSERT INTO t VALUES (2, 'after truncate', 0)
+a| CREATE MATERIALIZED VIEW m AS SELECT * FROM t
+a| REFRESH MATERIALIZED VIEW m
+a| DROP MATERIALIZED VIEW m
+""",
+    "rewritten_catalogs": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| INSERT INTO t VALUES (1, 'before')
+a| BEGIN
+a| INSERT INTO t VALUES (2, 'open while the catalogs move')
+b| VACUUM FULL pg_attribute
+b| VACUUM FULL pg_type
+b| VACUUM FULL pg_publication_rel
+a| INSERT INTO t VALUES (3, 'still open')
+b| VACUUM FULL pg_index
+b| VACUUM FULL pg_namespace
+a| COMMIT
+b| VACUUM FULL pg_class
+b| ALTER TABLE t ADD COLUMN b int DEFAULT 9
+b| INSERT INTO t VALUES (4, 'after', 4)
+b| CREATE TABLE u (id int)
+b| INSERT INTO u VALUES (1)
+b| REINDEX TABLE pg_class
+b| VACUUM pg_class
+b| CLUSTER pg_attribute USING pg_attribute_relid_attnum_index
+b| ALTER TABLE t RENAME TO v
+b| INSERT INTO v VALUES (5, 'last', 5)
+""",
+    "names_swap": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| CREATE TABLE u (id int PRIMARY KEY, b int)
+a| INSERT INTO t VALUES (1, 'a')
+a| BEGIN
+a| ALTER TABLE t RENAME TO w
+a| ALTER TABLE u RENAME TO t
+a| ALTER TABLE w RENAME TO u
+a| INSERT INTO t VALUES (1, 1)
+a| INSERT INTO u VALUES (2, 'a')
+a| COMMIT
+a| CREATE SCHEMA names_swap_two
+a| ALTER TABLE t SET SCHEMA names_swap_two
+a| INSERT INTO names_swap_two.t VALUES (2, 2)
+a| ALTER SCHEMA names_swap_two RENAME TO "Names Swap"
+a| INSERT INTO "Names Swap".t VALUES (3, 3)
+a| INSERT INTO "Names Swap".t VALUES (4, 4)
+""",
+    "tables_dropped_later": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| INSERT INTO t VALUES (1, 'a')
+a| DROP TABLE t
+a| CREATE TABLE t (id text, b int)
+a| INSERT INTO t VALUES ('b', 1)
+a| BEGIN
+a| INSERT INTO t VALUES ('c', 2)
+a| DROP TABLE t
+a| CREATE TABLE t (c int)
+a| INSERT INTO t VALUES (3)
+a| COMMIT
+a| DROP SCHEMA tables_dropped_later CASCADE
+a| CREATE SCHEMA tables_dropped_later
+a| CREATE TABLE t (d int)
+a| INSERT INTO t VALUES (4)
+""",
+    "dropped_type_of_a_dropped_column": """
+a| CREATE TYPE e AS ENUM ('a', 'b')
+a| CREATE DOMAIN d AS numeric(10,2)
+a| CREATE TABLE t (x e, y d, id int PRIMARY KEY, z int)
+a| INSERT INTO t VALUES ('a', 1, 1, 1)
+a| DROP TYPE e CASCADE
+a| INSERT INTO t VALUES (2.5, 2, 2)
+a| DROP DOMAIN d CASCADE
+a| INSERT INTO t VALUES (3, 3)
+a| UPDATE t SET z = 9
+a| DELETE FROM t
+""",
+    "enums": """
+a| CREATE TYPE mood AS ENUM ('sad', 'ok')
+a| CREATE TABLE t (id int PRIMARY KEY, m mood, ms mood[])
+a| INSERT INTO t VALUES (1, 'sad', '{ok,sad}')
+a| ALTER TYPE mood ADD VALUE 'happy' BEFORE 'ok'
+a| INSERT INTO t VALUES (2, 'happy', '{happy,NULL}')
+a| ALTER TYPE mood RENAME VALUE 'sad' TO 'it''s "bad"'
+a| UPDATE t SET ms = ms || m
+a| BEGIN
+a| CREATE TYPE colour AS ENUM ('red')
+a| ALTER TYPE colour ADD VALUE 'green'
+a| CREATE TABLE u (c colour)
+a| INSERT INTO u VALUES ('red')
+a| ALTER TYPE colour RENAME TO color
+a| INSERT INTO u VALUES ('red')
+a| COMMIT
+a| INSERT INTO u VALUES ('green')
+a| BEGIN
+a| INSERT INTO t VALUES (3, 'ok')
+b| ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'
+a| INSERT INTO t VALUES (4, 'fine')
+a| COMMIT
+""",
+    "domains": """
+a| CREATE DOMAIN positive AS int CHECK (VALUE > 0)
+a| CREATE DOMAIN more AS positive CHECK (VALUE > 10)
+a| CREATE DOMAIN list AS text[]
+a| CREATE TABLE t (id more PRIMARY KEY, a list, b positive[], c varchar(5)[])
+a| INSERT INTO t VALUES (11, '{a,"b c"}', '{1,2}', '{x}')
+a| UPDATE t SET id = 12
+a| ALTER DOMAIN list RENAME TO "List"
+a| INSERT INTO t VALUES (13)
+a| ALTER TABLE t ALTER id TYPE int
+a| DELETE FROM t
+""",
+    "unrelated_catalog_changes": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| INSERT INTO t VALUES (1, 'a')
+a| COMMENT ON TABLE t IS 'words'
+a| INSERT INTO t VALUES (2, 'a')
+a| GRANT SELECT ON t TO pg_monitor
+a| INSERT INTO t VALUES (3, 'a')
+a| ANALYZE t
+a| INSERT INTO t VALUES (4, 'a')
+a| VACUUM t
+a| INSERT INTO t VALUES (5, 'a')
+a| CREATE INDEX ON t (a)
+a| INSERT INTO t VALUES (6, 'a')
+a| CREATE ROLE scenario_role
+a| INSERT INTO t VALUES (7, 'a')
+a| CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'
+a| INSERT INTO t VALUES (8, 'a')
+a| CREATE TRIGGER tr BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()
+a| UPDATE t SET a = 'b' WHERE id = 1
+a| ALTER TABLE t ALTER a SET STATISTICS 10
+a| INSERT INTO t VALUES (9, 'a')
+a| CREATE VIEW v AS SELECT * FROM t
+a| INSERT INTO t VALUES (10, 'a')
+a| REINDEX TABLE t
+a| INSERT INTO t VALUES (11, 'a')
+a| CREATE STATISTICS st ON id, a FROM t
+a| INSERT INTO t VALUES (12, 'a')
+a| ALTER TABLE t ALTER a SET DEFAULT 'x'
+a| INSERT INTO t VALUES (13)
+a| CREATE TEMPORARY TABLE aside (id int)
+a| INSERT INTO t VALUES (14)
+""",
+    "publications": """
+CREATE TABLE listed (id int PRIMARY KEY, a text);
+CREATE TABLE inserts_only (id int PRIMARY KEY, a text);
+CREATE TABLE neither (id int PRIMARY KEY, a text);
+ALTER PUBLICATION pub_list ADD TABLE listed;
+ALTER PUBLICATION pub_some ADD TABLE inserts_only;
+---
+a| INSERT INTO listed VALUES (1, 'a')
+a| INSERT INTO inserts_only VALUES (1, 'a')
+a| INSERT INTO neither VALUES (1, 'a')
+a| UPDATE listed SET a = 'b'
+a| UPDATE inserts_only SET a = 'b'
+a| DELETE FROM inserts_only
+a| TRUNCATE listed, inserts_only, neither
+a| ALTER PUBLICATION pub_list ADD TABLE neither
+a| INSERT INTO neither VALUES (2, 'in')
+a| INSERT INTO listed VALUES (2, 'again')
+a| ALTER PUBLICATION pub_list DROP TABLE listed
+a| INSERT INTO listed VALUES (3, 'out')
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, update, delete, truncate')
+a| INSERT INTO inserts_only VALUES (3, 'x')
+a| UPDATE inserts_only SET a = 'y'
+a| BEGIN
+a| INSERT INTO inserts_only VALUES (4, 'x')
+b| ALTER PUBLICATION pub_some SET (publish = 'delete')
+a| INSERT INTO inserts_only VALUES (5, 'x')
+a| DELETE FROM inserts_only
+a| COMMIT
+a| ALTER PUBLICATION pub_list SET TABLE neither
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+a| CREATE PUBLICATION another FOR TABLE listed
+a| INSERT INTO neither VALUES (9, 'last')
+a| DROP PUBLICATION another
+a| INSERT INTO neither VALUES (10, 'last')
+""",
+    "tables_from_before_the_backup": """
+CREATE TABLE t (id int PRIMARY KEY, a text, gone int, b text DEFAULT 'b');
+ALTER TABLE t DROP COLUMN gone;
+INSERT INTO t SELECT g, repeat('long ' || g, 900) FROM generate_series(1, 5) g;
+ALTER TABLE t ADD COLUMN c int DEFAULT 42;
+CREATE TYPE old_mood AS ENUM ('x', 'y');
+CREATE TABLE u (m old_mood, n int);
+ALTER TABLE u REPLICA IDENTITY FULL;
+INSERT INTO u VALUES ('x', 1), ('y', 2);
+---
+a| UPDATE t SET b = 'changed' WHERE id < 3
+a| DELETE FROM t WHERE id = 3
+a| UPDATE u SET n = n + 1
+a| ALTER TABLE t DROP COLUMN c
+a| UPDATE t SET b = 'again' WHERE id = 4
+a| ALTER TYPE old_mood ADD VALUE 'z'
+a| INSERT INTO u VALUES ('z', 3)
+a| DELETE FROM u
+""",
+    "user_catalog_table": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text) WITH (user_catalog_table = true)
+a| CREATE TABLE u (id int PRIMARY KEY)
+a| BEGIN
+a| INSERT INTO t VALUES (1, 'a')
+a| INSERT INTO u VALUES (1)
+b| INSERT INTO t VALUES (2, 'b')
+a| UPDATE t SET a = 'c' WHERE id = 1
+a| COMMIT
+a| ALTER TABLE t RESET (user_catalog_table)
+a| INSERT INTO t VALUES (3, 'plain again')
+""",
+    "long_catalog_values": """
+a| CREATE TABLE t (id int PRIMARY KEY)
+a| ALTER TABLE t ADD COLUMN a text DEFAULT {BIG}
+a| INSERT INTO t (id) VALUES (1)
+a| ALTER TABLE t ALTER a SET DEFAULT 'short'
+a| UPDATE t SET id = 2
+a| ALTER TABLE t ADD COLUMN b text DEFAULT repeat('compressible ', 3000)
+a| ALTER TABLE t REPLICA IDENTITY FULL
+a| DELETE FROM t
+""".replace("{BIG}", "'" + "".join(f"{n * 7919 % 100003:05d}" for n in range(1200)) + "'"),
+}

@@ -1,0 +1,47 @@
+"""Named cases that have broken decoders before, as scripts of SQL over a few sessions.
+
+A script's lines begin with a session's letter and ``|``; a line without one goes on with the statement above it.
+``a&|`` starts a statement that will wait, ``a.|`` waits for its end, ``x@other|`` is a session in another database.
+Each scenario runs in a schema of its own name, on one server after another; those marked ``is_alone`` stop or break
+the server and get one to themselves, where a line ``!restart``, ``!crash``, ``!slot`` or ``!slot-ready`` says when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oracle.scenario_definitions import DEFINITIONS
+from oracle.scenario_rows import ROWS
+from oracle.scenario_transactions import ALONE, TRANSACTIONS
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One case.
+
+    Attributes:
+        script: what the sessions do after the slots exist.
+        setup: what exists before the base copy; statements separated by semicolons at the ends of lines.
+        is_alone: it needs a server of its own.
+        settings: of that server.
+    """
+
+    script: str
+    setup: str = ""
+    is_alone: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str], ...] = ()) -> Scenario:
+    setup, marker, script = text.partition("---\n")
+    return Scenario(script, setup, is_alone, settings) if marker else Scenario(text, "", is_alone, settings)
+
+
+def _named() -> dict[str, Scenario]:
+    found = {name: _split(text) for group in (ROWS, TRANSACTIONS, DEFINITIONS) for name, text in group.items()}
+    for name, (text, settings) in ALONE.items():
+        found[name] = _split(text, is_alone=True, settings=settings)
+    return found
+
+
+SCENARIOS: dict[str, Scenario] = _named()
