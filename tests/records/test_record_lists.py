@@ -6,9 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from server_records import ServerRecord
+from server_records import RecordedWal, ServerRecord
 
-from conftest import RecordedWal
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
