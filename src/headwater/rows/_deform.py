@@ -304,4 +304,4 @@ def count_cells(items: Items, first_column: NDArray[np.int64], counts: NDArray[n
             counts[1] += 1
         elif kind[item] <= _DELETE and 0 <= layout < len(first_column) - 1:
             natts = first_column[layout + 1] - first_column[layout]
-            counts[0] += natts * ((new_at[item] != -1) + (old_at[item] != -1))
+            counts[0] += natts * (np.int64(new_at[item] != -1) + np.int64(old_at[item] != -1))

@@ -29,7 +29,7 @@ _INDEX, _STAMP = 0, 1
 _VALUE, _FIRST, _LAST, _SEQUENCE, _SIZE = 0, 1, 2, 3, 4
 _NEXT, _AT, _LENGTH = 0, 1, 2
 
-_MULTIPLIER = 0x9E3779B1
+_MULTIPLIER = 0x61C88647
 
 
 class Pending(NamedTuple):
@@ -76,7 +76,7 @@ def find(pending: Pending, value: Int) -> tuple[Int, Int]:
     slots, values = pending.slots, pending.values
     mask = len(slots) - 1
     generation = pending.counts[GENERATION]
-    slot = (value * _MULTIPLIER >> 7) & mask
+    slot = (value * _MULTIPLIER >> 16) & mask
     while slots[slot, _STAMP] == generation:
         index = slots[slot, _INDEX]
         if values[index, _VALUE] == value:
