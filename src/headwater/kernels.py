@@ -88,5 +88,5 @@ def borrowing_kernel(function: F) -> F:
 
 
 def inline_kernel(function: F) -> F:
-    """Like :func:`kernel`, for small helpers that LLVM should inline into their callers."""
-    return _compile(function, forceinline=True, _nrt=True)
+    """Like :func:`borrowing_kernel`, for small helpers that LLVM should inline into their callers."""
+    return _compile(function, forceinline=True, _nrt=False)

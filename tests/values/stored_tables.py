@@ -21,7 +21,8 @@ from headwater.rows.text_tables import build_text_tables
 PAGE = 8192
 _TYPE_QUERY = """
     select t.oid, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
-           t.typbyval, t.typbasetype, case when t.typsubscript::text = 'array_subscript_handler' then t.typelem else 0 end,
+           t.typbyval, t.typbasetype,
+           case when t.typsubscript::text = 'array_subscript_handler' then t.typelem else 0 end,
            t.typdelim::text, array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
            array(select enumlabel::text from pg_enum where enumtypid = t.oid order by oid)
     from pg_type t join pg_namespace n on n.oid = t.typnamespace where t.oid = %s

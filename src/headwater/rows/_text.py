@@ -8,7 +8,7 @@ short; what lies past `o` is undefined), CORRUPT (bytes no server writes) or UNK
 
 from __future__ import annotations
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import inline_kernel
 from headwater.rows._text_array import write_array
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows._text_codes import CODE_ARRAY, CORRUPT
@@ -16,7 +16,7 @@ from headwater.rows._text_scalar import scalar_text
 from headwater.rows.text_tables import TextTables
 
 
-@borrowing_kernel
+@inline_kernel
 def type_text(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of one value of a column.
 

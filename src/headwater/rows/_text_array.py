@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u32
+from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u32, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_int
 from headwater.rows._text_scalar import scalar_text
@@ -29,7 +29,7 @@ def _write_bounds(src: Bytes, start: Int, dimensions: Int, out: Bytes, o: Int) -
         plain = plain and load_i32(src, start + ARRAY_HEADER + 4 * (dimensions + i)) == 1
     if plain:
         return o
-    if o + 24 * dimensions + 40 > len(out):
+    if no_room(out, o, 24 * dimensions + 40):
         return NEED_SPACE
     for i in range(dimensions):
         low = load_i32(src, start + ARRAY_HEADER + 4 * (dimensions + i))
@@ -48,6 +48,8 @@ def _quote(out: Bytes, o: Int, end: Int, delimiter: Int) -> Int:
     """Quote an element's text ``out[o:end]`` in place if array_in would not read it back; returns the new end."""
     size = end - o
     escapes = 0
+    if o < 0:
+        return o
     needs = size == 0
     if size == 4:
         needs = out[o] | 32 == 110 and out[o + 1] | 32 == 117 and out[o + 2] | 32 == 108 and out[o + 3] | 32 == 108
@@ -59,7 +61,7 @@ def _quote(out: Bytes, o: Int, end: Int, delimiter: Int) -> Int:
             needs = True
     if not needs and escapes == 0:
         return end
-    if end + escapes + 2 > len(out):
+    if o < 0 or end < o or end + escapes + 2 > len(out):
         return NEED_SPACE
     to = end + escapes + 1
     out[to] = 34
@@ -111,7 +113,7 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
     items = item_count(src, start, length)
     if items < 0:
         return CORRUPT
-    if o + 2 > len(out):
+    if no_room(out, o, 2):
         return NEED_SPACE
     dimensions, data_offset = load_i32(src, start), load_i32(src, start + 4)
     bitmap = ARRAY_HEADER + 8 * dimensions
@@ -122,20 +124,20 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
     align, delimiter = tables.element_align[column], np.int64(tables.delimiter[column])
     if items > 0:
         o = _write_bounds(src, start, dimensions, out, o)
-    if o < 0 or o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 123
     o += 1
     at, base, end = first, start - VARLENA, start + length
     for item in range(items):
-        if o + 8 > len(out):
+        if no_room(out, o, 8):
             return NEED_SPACE
         if item > 0:
             out[o] = delimiter
             o += 1
         o = _put_braces(src, start, dimensions, item, np.int64(123), out, o)
         if data_offset != 0 and not src[start + bitmap + (item >> 3)] >> (item & 7) & 1:
-            if o + 4 > len(out):
+            if no_room(out, o, 4):
                 return NEED_SPACE
             out[o], out[o + 1], out[o + 2], out[o + 3] = 78, 85, 76, 76
             o += 4
@@ -149,10 +151,10 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
                 return after
             o = _quote(out, o, after, delimiter)
             at = payload + payload_length - base
-        if o < 0 or o + 8 > len(out):
+        if no_room(out, o, 8):
             return NEED_SPACE
         o = _put_braces(src, start, dimensions, item + 1, np.int64(125), out, o)
-    if o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 125
     return o + 1

@@ -23,6 +23,21 @@ HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8).copy()
 
 
 @inline_kernel
+def no_room(out: Bytes, o: Int, size: Int) -> Int:
+    """Whether `size` bytes do not fit at ``out[o:]``.
+
+    That `o` is also known not to be negative lets LLVM drop the tests for indexes that count from the end.
+    """
+    return o < 0 or o + size > len(out)
+
+
+@inline_kernel
+def misfits(start: Int, length: Int, size: Int) -> Int:
+    """Whether a payload is not of the size its type has; like :func:`no_room`, it also rules out negative positions."""
+    return start < 0 or length != size
+
+
+@inline_kernel
 def load_u16(src: Bytes, at: Int) -> Int:
     """Little-endian uint16 as int64; the caller has checked the bounds."""
     return np.int64(src[at]) | np.int64(src[at + 1]) << 8
@@ -55,7 +70,7 @@ def load_i64(src: Bytes, at: Int) -> Int:
 @borrowing_kernel
 def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Copy `length` bytes (textout, json_out)."""
-    if o + length > len(out):
+    if start < 0 or no_room(out, o, length):
         return NEED_SPACE
     for i in range(length):
         out[o + i] = src[start + i]
@@ -65,7 +80,9 @@ def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
 @borrowing_kernel
 def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """The bytes up to the first NUL (nameout)."""
-    n = 0
+    n = np.int64(0)
+    if start < 0:
+        return CORRUPT
     while n < length and src[start + n] != 0:
         n += 1
     return write_verbatim(src, start, n, out, o)
@@ -74,9 +91,9 @@ def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     r"""One byte of type "char": itself, nothing for 0, \ooo with the high bit set (charout)."""
-    if length != 1:
+    if misfits(start, length, 1):
         return CORRUPT
-    if o + 4 > len(out):
+    if no_room(out, o, 4):
         return NEED_SPACE
     value = np.int64(src[start])
     if value == 0:
@@ -94,7 +111,7 @@ def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_bytea(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     r"""``\x`` and two lower-case digits a byte (byteaout, bytea_output = hex)."""
-    if o + 2 + 2 * length > len(out):
+    if start < 0 or no_room(out, o, 2 + 2 * length):
         return NEED_SPACE
     out[o] = 92
     out[o + 1] = 120
@@ -111,7 +128,7 @@ def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) 
     r"""Printable ASCII as it is, ``\\`` doubled, the rest ``\ooo`` (byteaout, bytea_output = escape)."""
     for i in range(length):
         value = np.int64(src[start + i])
-        if o + 4 > len(out):
+        if no_room(out, o, 4):
             return NEED_SPACE
         out[o] = 92
         if value == 92:
@@ -131,9 +148,9 @@ def write_bytea_escape(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) 
 @borrowing_kernel
 def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """8-4-4-4-12 lower-case hexadecimal digits (uuid_out)."""
-    if length != 16:
+    if misfits(start, length, 16):
         return CORRUPT
-    if o + 36 > len(out):
+    if no_room(out, o, 36):
         return NEED_SPACE
     for i in range(16):
         if i == 4 or i == 6 or i == 8 or i == 10:
@@ -149,12 +166,12 @@ def write_uuid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_bit(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A bit count (int32) and the bits, most significant first, as 0 and 1 (varbit_out)."""
-    if length < 4:
+    if start < 0 or length < 4:
         return CORRUPT
     bits = load_i32(src, start)
     if bits < 0 or (bits + 7) // 8 > length - 4:
         return CORRUPT
-    if o + bits > len(out):
+    if no_room(out, o, bits):
         return NEED_SPACE
     for i in range(bits):
         out[o + i] = 48 + (np.int64(src[start + 4 + i // 8]) >> (7 - i % 8) & 1)

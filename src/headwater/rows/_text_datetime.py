@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64
+from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64, misfits, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
 
@@ -42,6 +42,8 @@ def put_date(days: Int, out: Bytes, o: Int) -> Int:
 
     The civil date is computed in years that begin in March, eras of 400 years (the same calendar as j2date).
     """
+    if o < 0:
+        return o
     shifted = days + 730_425  # days since 0000-03-01
     era = shifted // 146_097
     of_era = shifted - era * 146_097
@@ -62,7 +64,7 @@ def put_date(days: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
     """Nothing for 0, else a point and six digits without trailing zeros (AppendSeconds). Room: 7."""
-    if micros == 0:
+    if o < 0 or micros == 0:
         return o
     out[o] = 46
     high = micros // 100
@@ -77,6 +79,8 @@ def put_fraction(micros: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def put_time(micros: Int, out: Bytes, o: Int) -> Int:
     """``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
+    if o < 0:
+        return o
     seconds = micros // SECOND
     minutes = seconds // 60
     hours = minutes // 60
@@ -91,6 +95,8 @@ def put_time(micros: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def put_offset(east: Int, out: Bytes, o: Int) -> Int:
     """``+HH[:MM[:SS]]`` (EncodeTimezone); a zone may be up to 167 hours off. Room: 10."""
+    if o < 0:
+        return o
     out[o] = 43 if east >= 0 else 45
     seconds = abs(east)
     minutes = seconds // 60
@@ -134,7 +140,7 @@ def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: boo
 @borrowing_kernel
 def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
     """``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
-    if o + 9 > len(out):
+    if no_room(out, o, 9):
         return NEED_SPACE
     if negative:
         out[o] = 45
@@ -155,7 +161,7 @@ def _put_before_christ(out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def _write_local(usec: Int, east: Int, zoned: Int, out: Bytes, o: Int) -> Int:
     """Date, time, offset if `zoned` is not 0, era; `usec` is UTC (or plain local time with `east` 0)."""
-    if o + MAX_TIMESTAMP_TEXT > len(out):
+    if no_room(out, o, MAX_TIMESTAMP_TEXT):
         return NEED_SPACE
     if usec // DAY < FIRST_DAY:
         return CORRUPT
@@ -204,14 +210,14 @@ def write_timestamptz(
 @borrowing_kernel
 def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a date (date_out)."""
-    if length != 4:
+    if misfits(start, length, 4):
         return CORRUPT
     days = load_i32(src, start)
     if days in (INT32_MIN, INT32_MAX):
         return _write_infinity(days < 0, out, o)
     if days < FIRST_DAY:
         return CORRUPT
-    if o + MAX_DATE_TEXT + 3 > len(out):
+    if no_room(out, o, MAX_DATE_TEXT + 3):
         return NEED_SPACE
     end = put_date(days, out, o)
     return end if end > 0 else _put_before_christ(out, -end)
@@ -220,12 +226,12 @@ def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a time of day (time_out)."""
-    if length != 8:
+    if misfits(start, length, 8):
         return CORRUPT
     micros = load_i64(src, start)
     if micros < 0 or micros > DAY:
         return CORRUPT
-    if o + 15 > len(out):
+    if no_room(out, o, 15):
         return NEED_SPACE
     return put_time(micros, out, o)
 
@@ -233,13 +239,13 @@ def write_time(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a time of day (int64) with its own offset (int32, seconds west) (timetz_out)."""
-    if length != 12:
+    if misfits(start, length, 12):
         return CORRUPT
     micros = load_i64(src, start)
     east = -load_i32(src, start + 8)
     if micros < 0 or micros > DAY or abs(east) >= 16 * 3600:
         return CORRUPT
-    if o + 24 > len(out):
+    if no_room(out, o, 24):
         return NEED_SPACE
     return put_offset(east, out, put_time(micros, out, o))
 
@@ -321,13 +327,13 @@ def write_interval(src: Bytes, start: Int, length: Int, has_infinity: bool, out:
 
     `has_infinity`: the server is 17 or newer, where the extremes of all three fields mean infinity.
     """
-    if length != 16:
+    if misfits(start, length, 16):
         return CORRUPT
     micros, days, months = load_i64(src, start), load_i32(src, start + 8), load_i32(src, start + 12)
     if has_infinity:
         lowest = micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN
         if lowest or (micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX):
             return _write_infinity(lowest, out, o)
-    if o + 100 > len(out):
+    if no_room(out, o, 100):
         return NEED_SPACE
     return _put_interval(months, days, micros, out, o)

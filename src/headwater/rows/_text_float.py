@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_u32
+from headwater.rows._text_bytes import Bytes, Int, load_u32, misfits, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_infinity, put_magnitude, put_pair
 
@@ -201,7 +201,7 @@ def _write_special(negative: Int, fraction: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, out: Bytes, o: Int) -> Int:
     """A float from its sign, biased exponent (int64) and fraction bits (uint64)."""
-    if o + MAX_FLOAT_TEXT > len(out):
+    if no_room(out, o, MAX_FLOAT_TEXT):
         return NEED_SPACE
     if is_double != 0:
         highest, bias, hidden, fixed_below = 0x7FF, 1075, np.uint64(0x10000000000000), 15
@@ -226,7 +226,7 @@ def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, out:
 @borrowing_kernel
 def write_float8(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a double (float8out, extra_float_digits > 0)."""
-    if length != 8:
+    if misfits(start, length, 8):
         return CORRUPT
     high = load_u32(src, start + 4)
     fraction = np.uint64(high & 0xFFFFF) << _U32 | np.uint64(load_u32(src, start))
@@ -236,7 +236,7 @@ def write_float8(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 @borrowing_kernel
 def write_float4(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Text of a single (float4out, extra_float_digits > 0)."""
-    if length != 4:
+    if misfits(start, length, 4):
         return CORRUPT
     bits = load_u32(src, start)
     return _write_float(np.int64(0), bits >> 31, bits >> 23 & 0xFF, np.uint64(bits & 0x7FFFFF), out, o)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i32
+from headwater.rows._text_bytes import Bytes, Int, load_i32, no_room
 from headwater.rows._text_codes import (
     CODE_BOX,
     CODE_CIRCLE,
@@ -24,13 +24,13 @@ from headwater.rows._text_float import write_float8
 def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
     """`count` doubles with commas between a left and a right bracket."""
     for i in range(count):
-        if o + 2 > len(out):
+        if no_room(out, o, 2):
             return NEED_SPACE
         out[o] = left if i == 0 else 44
         o = write_float8(src, start + 8 * i, np.int64(8), out, o + 1)
         if o < 0:
             return o
-    if o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = right
     return o + 1
@@ -40,7 +40,7 @@ def _write_numbers(src: Bytes, start: Int, count: Int, left: Int, right: Int, ou
 def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out: Bytes, o: Int) -> Int:
     """`count` points as ``(x,y)`` with commas, inside brackets unless these are 0 (path_encode)."""
     for i in range(count):
-        if o + 2 > len(out):
+        if no_room(out, o, 2):
             return NEED_SPACE
         mark = 44 if i > 0 else left
         if mark != 0:
@@ -51,7 +51,7 @@ def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out
             return o
     if right == 0:
         return o
-    if o + 2 > len(out):
+    if no_room(out, o, 2):
         return NEED_SPACE
     if count == 0:
         out[o] = left
@@ -64,7 +64,7 @@ def _write_points(src: Bytes, start: Int, count: Int, left: Int, right: Int, out
 def _write_list(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A path (count, is closed, padding, points) or polygon (count, bounding box, points)."""
     first = 12 if code == CODE_PATH else 36
-    if length < first:
+    if start < 0 or length < first:
         return CORRUPT
     count = load_i32(src, start)
     if count < 0 or length != first + 16 * count:
@@ -83,7 +83,7 @@ def write_geometry(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o
     if code in (CODE_BOX, CODE_LSEG):
         is_box = code == CODE_BOX
         return _write_points(src, start, np.int64(2), 0 if is_box else 91, 0 if is_box else 93, out, o)
-    if o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     if code == CODE_LINE:
         return _write_numbers(src, start, np.int64(3), np.int64(123), np.int64(125), out, o)

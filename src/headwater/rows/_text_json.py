@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import HEX, Bytes, Int, load_u32
+from headwater.rows._text_bytes import HEX, Bytes, Int, load_u32, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_numeric
 
@@ -37,13 +37,13 @@ def _store_u32(value: Int, out: Bytes, at: Int) -> None:
 @borrowing_kernel
 def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A quoted and escaped string (escape_json)."""
-    if o + length + 2 > len(out):
+    if start < 0 or no_room(out, o, length + 2):
         return NEED_SPACE
     out[o] = 34
     o += 1
     for i in range(length):
         byte = np.int64(src[start + i])
-        if o + 7 > len(out):
+        if no_room(out, o, 7):
             return NEED_SPACE
         if byte >= 32 and byte != 34 and byte != 92:
             out[o] = byte
@@ -73,7 +73,7 @@ def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -
             out[o + 4] = HEX[byte >> 4]
             out[o + 5] = HEX[byte & 15]
             o += 6
-    if o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 34
     return o + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import HEX, Bytes, Int, load_u16, load_u32
+from headwater.rows._text_bytes import HEX, Bytes, Int, load_u16, load_u32, misfits, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_magnitude
 
@@ -84,13 +84,13 @@ def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o: Int) -> Int:
     """An address, and ``/bits`` where not all bits count, or always for cidr (network_out)."""
-    if length < 2:
+    if start < 0 or length < 2:
         return CORRUPT
     family, bits = np.int64(src[start]), np.int64(src[start + 1])
     width = 32 if family == FAMILY_IPV4 else 128
     if family not in (FAMILY_IPV4, FAMILY_IPV6) or bits > width or length < 2 + width // 8:
         return CORRUPT
-    if o + MAX_INET_TEXT > len(out):
+    if no_room(out, o, MAX_INET_TEXT):
         return NEED_SPACE
     if family == FAMILY_IPV4:
         o = _put_quad(src, start + 2, out, o)
@@ -105,9 +105,9 @@ def write_inet(src: Bytes, start: Int, length: Int, is_cidr: bool, out: Bytes, o
 @borrowing_kernel
 def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o: Int) -> Int:
     """`size` (6 or 8) bytes in lower-case hexadecimal with colons (macaddr_out, macaddr8_out)."""
-    if length != size:
+    if misfits(start, length, size):
         return CORRUPT
-    if o + 3 * size > len(out):
+    if no_room(out, o, 3 * size):
         return NEED_SPACE
     for i in range(size):
         value = np.int64(src[start + i])
@@ -121,9 +121,9 @@ def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o:
 @borrowing_kernel
 def write_pg_lsn(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``X/X`` in capital hexadecimal (pg_lsn_out)."""
-    if length != 8:
+    if misfits(start, length, 8):
         return CORRUPT
-    if o + 17 > len(out):
+    if no_room(out, o, 17):
         return NEED_SPACE
     o = _put_hex(load_u32(src, start + 4), np.int64(32), out, o)
     out[o] = 47
@@ -133,9 +133,9 @@ def write_pg_lsn(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 @borrowing_kernel
 def write_tid(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``(block,offset)``; the block is two uint16, high first (tidout)."""
-    if length != 6:
+    if misfits(start, length, 6):
         return CORRUPT
-    if o + 40 > len(out):
+    if no_room(out, o, 40):
         return NEED_SPACE
     out[o] = 40
     block = load_u16(src, start) << 16 | load_u16(src, start + 2)

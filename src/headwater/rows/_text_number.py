@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i16, load_u16, load_u32
+from headwater.rows._text_bytes import Bytes, Int, load_i16, load_u16, load_u32, misfits, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 
 PAIRS = np.frombuffer("".join(f"{i:02d}" for i in range(100)).encode(), dtype=np.uint8).copy()
@@ -37,7 +37,9 @@ def put_four(value: Int, out: Bytes, o: Int) -> None:
 
 @borrowing_kernel
 def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
-    """Digits of a uint64; the caller has checked for 20 bytes of room."""
+    """Digits of a uint64; the caller has checked for 20 bytes of room. A status instead of a place is handed back."""
+    if o < 0:
+        return o
     digits = 1
     rest = value
     while rest >= _U10000:
@@ -63,7 +65,7 @@ def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_int(value: Int, out: Bytes, o: Int) -> Int:
     """Decimal text of an int64 (pg_lltoa)."""
-    if o + MAX_INT_TEXT > len(out):
+    if no_room(out, o, MAX_INT_TEXT):
         return NEED_SPACE
     if value < 0:
         out[o] = 45
@@ -74,9 +76,9 @@ def write_int(value: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decimal text of an unsigned 64-bit number (xid8out)."""
-    if length != 8:
+    if misfits(start, length, 8):
         return CORRUPT
-    if o + MAX_INT_TEXT > len(out):
+    if no_room(out, o, MAX_INT_TEXT):
         return NEED_SPACE
     value = np.uint64(load_u32(src, start)) | np.uint64(load_u32(src, start + 4)) << np.uint64(32)
     return put_magnitude(value, out, o)
@@ -85,9 +87,9 @@ def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 @borrowing_kernel
 def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``t`` or ``f`` (boolout)."""
-    if length != 1:
+    if misfits(start, length, 1):
         return CORRUPT
-    if o + 1 > len(out):
+    if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 116 if src[start] != 0 else 102
     return o + 1
@@ -96,7 +98,7 @@ def write_bool(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def _write_special(header: Int, out: Bytes, o: Int) -> Int:
     """NaN, Infinity or -Infinity (numeric_out)."""
-    if o + 9 > len(out):
+    if no_room(out, o, 9):
         return NEED_SPACE
     if header == 0xC000:
         out[o] = 78
@@ -128,7 +130,7 @@ def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
 @borrowing_kernel
 def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decimal text with the value's own display scale (numeric_out, get_str_from_var)."""
-    if length < 2 or length & 1:
+    if start < 0 or length < 2 or length & 1:
         return CORRUPT
     header = load_u16(src, start)
     if header & 0xC000 == 0xC000:
@@ -139,7 +141,7 @@ def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
         weight = (header & 0x3F) - (header & 0x40)
         at = start + 2
     else:
-        if length < 4:
+        if start < 0 or length < 4:
             return CORRUPT
         negative = header & 0x4000 != 0
         dscale = header & 0x3FFF
@@ -152,7 +154,7 @@ def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
 def _write_digits(src: Bytes, at: Int, end: Int, negative: bool, weight: Int, dscale: Int, out: Bytes, o: Int) -> Int:
     """Base-10000 digits ``src[at:end]`` as sign, whole part, and `dscale` decimals."""
     count = (end - at) >> 1
-    if o + 8 + max(4 * weight, 0) + dscale + 4 > len(out):
+    if at < 0 or no_room(out, o, 12 + max(4 * weight, 0) + dscale):
         return NEED_SPACE
     if negative:
         out[o] = 45

@@ -15,6 +15,7 @@ from headwater.rows._text_bytes import (
     load_i32,
     load_i64,
     load_u32,
+    misfits,
     write_bit,
     write_bytea,
     write_bytea_escape,
@@ -155,7 +156,7 @@ def scalar_text(
     if code == CODE_NUMERIC:
         return write_numeric(src, start, length, out, o)
     if code == CODE_TIMESTAMPTZ:
-        if length != 8:
+        if misfits(start, length, 8):
             return CORRUPT
         cycle = tables.settings[SET_TZ_CYCLE] != 0
         return write_timestamptz(tables.tz_at, tables.tz_offset, cycle, load_i64(src, start), out, o)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_u32
+from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_u32, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_magnitude, write_int
 
@@ -19,7 +19,7 @@ MAX_DIMENSIONS = 6
 @borrowing_kernel
 def item_count(src: Bytes, start: Int, length: Int) -> Int:
     """Elements of an array, or CORRUPT (ArrayGetNItems); fewer than 8 a byte, or the NULL bitmap would not fit."""
-    if length < ARRAY_HEADER:
+    if start < 0 or length < ARRAY_HEADER:
         return CORRUPT
     dimensions = load_i32(src, start)
     if dimensions < 0 or dimensions > MAX_DIMENSIONS or ARRAY_HEADER + 8 * dimensions > length:
@@ -41,7 +41,7 @@ def write_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o:
     if items < 0 or (items > 0 and load_i32(src, start) != 1) or first + width * items > length:
         return CORRUPT
     for item in range(items):
-        if o + 24 > len(out):
+        if no_room(out, o, 24):
             return NEED_SPACE
         if item > 0:
             out[o] = 32
