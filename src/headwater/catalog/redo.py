@@ -6,8 +6,9 @@ throws away: removed versions stay known, and NEW_CID tells which command made a
 A page image with the apply flag already includes its record's change; the record then only says who did what. A record
 that an online backup's page already includes (``pd_lsn``) changes nothing and says the same.
 
-Known gap: an online backup made with ``full_page_writes`` forced off by a crash copy loses versions that were made and
-pruned between its start and its copy of their page.
+Known gap: a mapped catalog that VACUUM FULL rewrites while an online backup is taken loses the row versions that were
+made and removed between the backup's start and the rewrite. A copy of a crashed server that ran with full_page_writes
+off is refused where its pages run ahead of the WAL.
 """
 
 from __future__ import annotations
@@ -240,10 +241,18 @@ class HeapRedo:
     def _advance(record: Record, heap: CatalogHeap, block: Block, loaded: set[int]) -> bool:
         """Whether the page still lacks the record's change (XLogReadBufferForRedo: BLK_NEEDS_REDO)."""
         page = heap.page(block.block)
-        if block.id in loaded or page.lsn >= record.end_lsn:
+        if block.id in loaded:
             return False
-        page.lsn = record.end_lsn
-        return True
+        if page.lsn < record.end_lsn:
+            page.lsn = record.end_lsn
+            return True
+        if page.is_provisional:
+            raise CatalogError(
+                f"page {block.block} of catalog file {_name(heap)} is younger than the WAL's first change of it",
+                lsn=record.lsn,
+                hint="copy a server that was shut down, use pg_basebackup, or run with full_page_writes = on",
+            )
+        return False
 
     def touch(self, xid: int, heap: CatalogHeap, version: Version) -> None:
         """Note that a transaction made or removed a version."""

@@ -56,6 +56,9 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By which fixed columns each catalog is looked up; two OIDs make one key, the second one in the high half."""
 
+UPDATED_IN_PLACE = frozenset({"pg_class", "pg_database"})
+"""Catalogs with rows that change with no new version (heap_inplace_update)."""
+
 
 class Page:
     """A page of a heap: which version lies at which offset number.
@@ -182,8 +185,8 @@ class CatalogTable:
         known = [v for v in self._primary.find(self._primary.key_of(version.data)) if v.xmin == version.xmin]
         known = [v for v in known if id(v) not in taken]
         same = [v for v in known if v.data.body == version.data.body]
-        if not same:
-            # In-place updates change bytes of the fixed part only; names and OIDs stay.
+        if not same and self.layout.name in UPDATED_IN_PLACE:
+            # Bytes of the fixed part may have changed since the copy; its OID and file have not.
             keys = self.keys_of(version)
             same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(version.data.body)]
         return max(same, key=lambda v: v.deleters.keys() == version.deleters.keys(), default=None)
@@ -253,6 +256,7 @@ class CatalogHeap:
         known = catalog.match(version, taken)
         if known is None:
             catalog.add(version)
+            taken.add(id(version))
             return version
         taken.add(id(known))
         for xid, cmax in version.deleters.items():
@@ -291,10 +295,11 @@ class CatalogHeap:
     def _version(self, found: PageTuple, is_provisional: bool) -> Version:
         version = Version(found.xmin, found.xmin, found.data)
         mask = found.data.infomask
+        # Hints of a provisional page, or of an image, may come from the future: there the fate of the xid decides.
         if found.is_frozen and not is_provisional:
             version.inserter = FROZEN_XID
         elif found.is_xmin_invalid:
-            version.inserter = INVALID_XID
+            version.inserter = found.xmin if is_provisional else INVALID_XID
         elif mask & HEAP_XMIN_COMMITTED:
             self._fates.hint(found.xmin)
         if found.is_deleted:
