@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HEX_UPPER = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -13,7 +17,7 @@ LSN_AND_XID = 17 + 1 + 20 + 1
 
 
 @inline_kernel
-def _put_hex(out, o, value):  # type: ignore[no-untyped-def]
+def _put_hex(out: Bytes, o: int, value: int) -> int:
     shift = 28
     while shift > 0 and value >> shift == 0:
         shift -= 4
@@ -25,7 +29,7 @@ def _put_hex(out, o, value):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _put_decimal(out, o, value):  # type: ignore[no-untyped-def]
+def _put_decimal(out: Bytes, o: int, value: int) -> int:
     digits = 1
     rest = value // 10
     while rest > 0:
@@ -37,8 +41,8 @@ def _put_decimal(out, o, value):  # type: ignore[no-untyped-def]
     return o + digits
 
 
-@kernel
-def join_lines(lsn, xid, offsets, data, with_lsn, as_hex, out):  # type: ignore[no-untyped-def]
+@borrowing_kernel
+def join_lines(lsn: Int64s, xid: Int64s, offsets: Int64s, data: Bytes, with_lsn: bool, as_hex: bool, out: Bytes) -> int:
     r"""Write one line per message.
 
     Args:

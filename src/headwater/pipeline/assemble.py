@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
-from headwater.catalog.store import CatalogStore, HistoricCatalog
+from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.api import OutputPlugin
@@ -145,7 +146,8 @@ class _Assembler:
         """Records the server still reads: those whose predecessor ended before ``upto_lsn``."""
         offset = lsn % PAGE
         at_page = (offset == SHORT_HEADER) | (offset == LONG_HEADER)
-        return np.where(at_page, lsn - offset, lsn) < self.end
+        before: NDArray[np.bool_] = np.where(at_page, lsn - offset, lsn) < self.end
+        return before
 
     # -- row changes
 
@@ -356,7 +358,7 @@ class _Assembler:
         return sends[len(which) :]
 
     def _forgets(self, units: Units, unit_of: Int64s) -> Iterator[Forget]:
-        places = ForgetPlaces(self.rows, self.txns, self._unit_txn, unit_of, units.commit_lsn)
+        places = ForgetPlaces(self.rows, self.txns, self.output, unit_of, units.commit_lsn)
         return places.forgets(self._forgotten)
 
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:

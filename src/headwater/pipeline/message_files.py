@@ -89,4 +89,4 @@ def lines(messages: Messages, with_lsn: bool, as_hex: bool) -> memoryview:
     out = np.empty(len(messages.lsn) * (LSN_AND_XID + 3) + size * (2 if as_hex else 1), np.uint8)
     data = messages.data if len(messages.data) else np.zeros(1, np.uint8)
     used = join_lines(messages.lsn, messages.xid, messages.offsets, data, with_lsn, as_hex, out)
-    return memoryview(out[:used])
+    return memoryview(out[:used].data)

@@ -100,11 +100,14 @@ def run_tasks(
             return Failure(error)
 
     with _Watch(context, name, len(tasks), progress):
-        results = context.parallelize(tasks, len(tasks)).map(attempt).collect()
-    for result in results:
-        if isinstance(result, Failure):
-            raise result.error
-    return results
+        results: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
+    return [_succeeded(result) for result in results]
+
+
+def _succeeded(result: R | Failure) -> R:
+    if isinstance(result, Failure):
+        raise result.error
+    return result
 
 
 class _Watch:

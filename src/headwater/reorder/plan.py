@@ -199,7 +199,7 @@ class Plan:
 
     def _pieces(self, target: int) -> Iterator[_Piece]:
         units = len(self.units.xid)
-        weight = np.bincount(self.rows.unit, self.rows.size, units) + 64
+        weight = np.bincount(self.rows.unit, self.rows.size, units).astype(np.float64) + 64
         start = 0
         for huge in [*np.flatnonzero(weight > 2 * target), units]:
             yield from self._even(start, int(huge), weight, target)

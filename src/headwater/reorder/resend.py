@@ -88,14 +88,14 @@ class ForgetPlaces:
     Attributes:
         rows: the index.
         txns: its committed transactions.
-        unit_txn: int64[u] the transaction of each unit, -1 for bare messages.
+        decoded: bool[t] transactions that the server decodes, even if nothing is output of them.
         unit_of: int64[t] the unit of each transaction, -1 if it is not output.
         unit_lsn: int64[u] ascending: where each unit was triggered (its commit record).
     """
 
     rows: Rows
     txns: CommittedTransactions
-    unit_txn: Int64s
+    decoded: NDArray[np.bool_]
     unit_of: Int64s
     unit_lsn: Int64s
 
@@ -131,22 +131,28 @@ class ForgetPlaces:
 
     def _after_own_commit(self, received: dict[int, set[int]]) -> Iterator[Forget]:
         for txn, relations in received.items():
-            if self.unit_of[txn] >= 0:
-                yield from _all(int(self.unit_of[txn]), AT_END, relations)
-            else:
-                yield from _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, relations)
+            yield from self._after_commit(txn, relations)
+
+    def _after_commit(self, txn: int, relations: set[int]) -> Iterator[Forget]:
+        """After a transaction, which may be one of which nothing is output."""
+        if self.unit_of[txn] >= 0:
+            return _all(int(self.unit_of[txn]), AT_END, relations)
+        return _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, relations)
 
     def _distributed(self, received: dict[int, set[int]]) -> Iterator[Forget]:
         """What transactions receive from those that commit while they run (SnapBuildDistributeSnapshotAndInval)."""
         givers = sorted(txn for txn, relations in received.items() if relations)
         commits = self.txns.commit_lsn[np.array(givers, np.int64)]
-        units = np.flatnonzero(self.unit_txn >= 0)
-        first = np.searchsorted(commits, self.txns.base_lsn[self.unit_txn[units]], "right")
-        last = np.searchsorted(commits, self.unit_lsn[units], "left")
+        running = np.flatnonzero(self.decoded)
+        first = np.searchsorted(commits, self.txns.base_lsn[running], "right")
+        last = np.searchsorted(commits, self.txns.commit_lsn[running], "left")
         for at in np.flatnonzero(first < last):
+            txn = int(running[at])
             for giver in givers[first[at] : last[at]]:
-                yield from _all(int(units[at]), int(self.txns.commit_lsn[giver]), received[giver])
-                yield from _all(int(units[at]), AT_END, received[giver])
+                if self.unit_of[txn] >= 0:
+                    lsn = int(self.txns.commit_lsn[giver])
+                    yield from _all(int(self.unit_of[txn]), lsn, received[giver])
+                yield from self._after_commit(txn, received[giver])
 
 
 def _all(unit: int, lsn: int, relations: Iterable[int]) -> Iterator[Forget]:

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
-from headwater.catalog.store import CatalogStore, HistoricCatalog, OwnCommands
+from headwater.catalog.store import CatalogStore
+from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.reorder.history import Command, History
 from headwater.reorder.transactions import CommittedTransactions
@@ -165,9 +167,10 @@ def _running_maximum(history: History, xids: frozenset[int]) -> tuple[list[int],
 
 def wanted_kinds(wants: Int64s) -> Int64s:
     """The ``kinds`` bits of change rows for which a relation's WANT_* bits give a message."""
-    return (
+    kinds: Int64s = (
         np.where(wants & WANT_INSERT, INSERTS | CONFIRMS, 0)
         | np.where(wants & WANT_UPDATE, UPDATES, 0)
         | np.where(wants & WANT_DELETE_OLD, DELETES_OLD, 0)
         | np.where(wants & WANT_DELETE_BARE, DELETES_BARE, 0)
-    )
+    ).astype(np.int64)
+    return kinds

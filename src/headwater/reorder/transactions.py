@@ -88,6 +88,8 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     xid = rows.end_xid[ends]
     member_xid, member_txn = _members(rows, ends, xid)
     first, base, catalog = _first_seen(rows, xid)
+    # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
+    base = np.where(catalog, np.minimum(base, rows.end_lsn[ends]), base)
     origin = rows.end_origin[ends]
     time = np.where(origin != 0, rows.end_origin_time[ends], rows.end_time[ends])
     return CommittedTransactions(

@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import (
     BLOCKS,
     DB,
     FORK,
-    HEADERS_LENGTH,
     MAIN_AT,
     MAIN_LENGTH,
     ORIGIN,
@@ -90,6 +89,7 @@ class Tables(NamedTuple):
         seen: int64[2, CACHE] xid and its row, direct-mapped.
         open: int64[3, CACHE] key, row and epoch of change rows that may still grow, direct-mapped.
         counts: int64[10] see above.
+        headers: int64[HEADERS_LENGTH] scratch of :func:`parse_headers`; parsed: int64[10] of :func:`parse_xact`.
     """
 
     locators: Int64s
@@ -103,6 +103,8 @@ class Tables(NamedTuple):
     seen: Int64s
     open: Int64s
     counts: Int64s
+    headers: Int64s
+    parsed: Int64s
 
 
 @inline_kernel
@@ -110,7 +112,7 @@ def _slot(xid: int, locator: int) -> int:
     return ((xid * 2654435761) ^ (locator * 40503)) & (CACHE - 1)
 
 
-@kernel
+@borrowing_kernel
 def find_locator(spc: int, db: int, rel: int, table: NDArray[np.int64], slots: NDArray[np.int32]) -> int:
     """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
 
@@ -130,7 +132,7 @@ def find_locator(spc: int, db: int, rel: int, table: NDArray[np.int64], slots: N
         slot = (slot + 1) & mask
 
 
-@kernel
+@borrowing_kernel
 def fill_locators(table: Int64s, count: int, slots: NDArray[np.int32]) -> None:
     """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
     for i in range(count):
@@ -139,7 +141,7 @@ def fill_locators(table: Int64s, count: int, slots: NDArray[np.int32]) -> None:
             slots[-1 - found] = i
 
 
-@inline_kernel
+@borrowing_kernel
 def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int:
     """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
     op = info & 0x70
@@ -161,7 +163,7 @@ def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int
     return 0
 
 
-@inline_kernel
+@borrowing_kernel
 def parse_xact(data: NDArray[np.uint8], info: int, at: int, length: int, major: int, row: NDArray[np.int64]) -> int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
@@ -231,7 +233,7 @@ def _keep(kept: Int64s, counts: Int64s) -> None:
     counts[N_KEPT] += 1
 
 
-@inline_kernel
+@borrowing_kernel
 def _names_catalog(headers: Int64s, blocks: int, catalogs: int, locators: Int64s, slots: Slots) -> bool:
     """Whether any block of the record lies in the main fork of a catalog's heap."""
     for block in range(blocks):
@@ -259,7 +261,7 @@ def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) ->
     return number
 
 
-@inline_kernel
+@borrowing_kernel
 def _add_change(
     xid: int,
     locator: int,
@@ -297,7 +299,7 @@ def _add_change(
     changes[7, row] = lsn
 
 
-@inline_kernel
+@borrowing_kernel
 def _index_heap(
     data: Bytes,
     at: int,
@@ -348,7 +350,7 @@ def _index_heap(
     return bits
 
 
-@inline_kernel
+@borrowing_kernel
 def _index_heap2(
     data: Bytes,
     at: int,
@@ -376,7 +378,7 @@ def _index_heap2(
     return 0
 
 
-@inline_kernel
+@borrowing_kernel
 def _index_end(
     data: Bytes, at: int, headers: Int64s, lsn: int, major: int, parsed: Int64s, xacts: Int64s, counts: Int64s
 ) -> int:
@@ -398,7 +400,7 @@ def _index_end(
     return 0
 
 
-@inline_kernel
+@borrowing_kernel
 def _index_invalidations(data: Bytes, at: int, headers: Int64s, lsn: int, invals: Int64s, counts: Int64s) -> int:
     """An XACT INVALIDATIONS record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
@@ -414,7 +416,7 @@ def _index_invalidations(data: Bytes, at: int, headers: Int64s, lsn: int, invals
     return CATALOG_CHANGE
 
 
-@inline_kernel
+@borrowing_kernel
 def _index_other(
     data: Bytes,
     at: int,
@@ -475,7 +477,7 @@ def _assign(xid: int, toplevel: int, lsn: int, assigns: Int64s, counts: Int64s) 
     counts[N_ASSIGNS] = row + 1
 
 
-@kernel
+@borrowing_kernel
 def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, tables: Tables) -> int:
     """Index framed records, from record ``counts[RECORD]`` on.
 
@@ -489,10 +491,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     Returns:
         OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
-    headers = np.zeros(HEADERS_LENGTH, np.int64)
-    parsed = np.zeros(10, np.int64)
-    # Taken out of their tuple once: every access through it would count references.
-    locators, slots, xids, changes, xacts, assigns, invals, kept, seen, open_rows, counts = tables
+    locators, slots, xids, changes, xacts, assigns, invals, kept, seen, open_rows, counts, headers, parsed = tables
     known, catalogs = wanted.known, wanted.catalogs
     while counts[RECORD] < len(positions):
         at = positions[counts[RECORD]]

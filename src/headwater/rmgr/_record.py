@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import inline_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 
 HEADERS_LENGTH = 4 + 33 * 8
 """Length of the scratch array that :func:`parse_headers` fills."""
@@ -46,7 +46,7 @@ def u64(data: NDArray[np.uint8], at: int) -> int:
     return u32(data, at) | u32(data, at + 4) << 32
 
 
-@kernel
+@borrowing_kernel
 def parse_headers(data: NDArray[np.uint8], at: int, end: int, headers: NDArray[np.int64]) -> int:
     """Read the block references of the record ``data[at:end]`` into ``headers``.
 

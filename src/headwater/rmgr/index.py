@@ -148,6 +148,8 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         seen=np.zeros((2, k.CACHE), np.int64),
         open=np.zeros((3, k.CACHE), np.int64),
         counts=counts,
+        headers=np.zeros(HEADERS_LENGTH, np.int64),
+        parsed=np.zeros(10, np.int64),
     )
 
 

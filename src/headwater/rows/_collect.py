@@ -6,16 +6,18 @@ speculative inserts of reorderbuffer.c.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from headwater.kernels import inline_kernel, kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._index import find_locator
 from headwater.rmgr._record import (
     BLOCKS,
     DATA_AT,
     DATA_LENGTH,
     DB,
-    HEADERS_LENGTH,
     MAIN_AT,
     MAIN_LENGTH,
     ORIGIN,
@@ -33,17 +35,76 @@ INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
 """Kinds of items; SKIPPED only drops pending chunks, PARKED is a speculative insert not yet confirmed."""
 
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
-KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE = 1, 2, 4, 8
+
+# Rows of the raw table int64[COLUMNS, capacity]: one column of it is an item, in WAL order.
+KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = range(11)
 COLUMNS = 11
-"""Rows of the raw table int64[COLUMNS, capacity]: one column an item, in WAL order."""
+
+# Indexes into Work.state: the next record, items so far, the next event.
+RECORD, ITEMS, EVENT = range(3)
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
 
 
-@kernel
-def fill_members(member_xid, slots, xids):  # type: ignore[no-untyped-def]
+class Wanted(NamedTuple):
+    """What a slice is made of.
+
+    Attributes:
+        slots: int32[], slot_xids: int64[] hash from xids to members (:func:`fill_members`).
+        member_unit: int64[m].
+        unit_lo, unit_hi: int64[u] bounds of LSNs; unit_own: bool[u].
+        files: int64[3, f]; file_slots: int32[] its hash.
+        spans: int64[4, s] (:func:`find_relation`).
+        wants: int64[r] WANT_* bits per relation; toasts: bool[r].
+        event_unit, event_place, event_lsn: int64[e] sorted by place.
+        local_only: leave out records with a replication origin.
+    """
+
+    slots: Int32s
+    slot_xids: Int64s
+    member_unit: Int64s
+    unit_lo: Int64s
+    unit_hi: Int64s
+    unit_own: Bools
+    files: Int64s
+    file_slots: Int32s
+    spans: Int64s
+    wants: Int64s
+    toasts: Bools
+    event_unit: Int64s
+    event_place: Int64s
+    event_lsn: Int64s
+    local_only: bool
+
+
+class Work(NamedTuple):
+    """What the pass remembers.
+
+    Attributes:
+        headers: int64[HEADERS_LENGTH] scratch.
+        parked: int64[u] raw item of a speculative insert, -1 none.
+        pending: bool[u] TOAST chunks wait.
+        state: int64[3] see above.
+    """
+
+    headers: Int64s
+    parked: Int64s
+    pending: Bools
+    state: Int64s
+
+
+@borrowing_kernel
+def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s) -> None:
     """Fill an open-addressing hash from xid to member number.
 
     Args:
-        member_xid: int64[m]; slots: int32[power of two] all -1; xids: int64[power of two] the keys, written here.
+        member_xid: int64[m].
+        slots: int32[power of two] all -1.
+        xids: int64[power of two] the keys, written here.
     """
     mask = len(slots) - 1
     for i in range(len(member_xid)):
@@ -55,23 +116,26 @@ def fill_members(member_xid, slots, xids):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _member(xid, slots, xids):  # type: ignore[no-untyped-def]
+def _member(xid: int, slots: Int32s, xids: Int64s) -> int:
     """The member number of an xid, -1 if it is not of this slice."""
     mask = len(slots) - 1
     slot = (xid * 2654435761) & mask
     while slots[slot] >= 0:
         if xids[slot] == xid:
-            return slots[slot]
+            return np.int64(slots[slot])
         slot = (slot + 1) & mask
-    return -1
+    return np.int64(-1)
 
 
-@kernel
-def find_relation(spans, unit, file, lsn):  # type: ignore[no-untyped-def]
+@borrowing_kernel
+def find_relation(spans: Int64s, unit: int, file: int, lsn: int) -> int:
     """The relation of the last span of (unit, file) that starts at or before ``lsn``, -1 if there is none.
 
     Args:
         spans: int64[4, s] (unit, file, from LSN, relation), sorted.
+        unit: unit, or -1 for those without catalog changes of their own.
+        file: index of the file.
+        lsn: of the change.
     """
     low = 0
     high = spans.shape[1]
@@ -91,7 +155,10 @@ def find_relation(spans, unit, file, lsn):  # type: ignore[no-untyped-def]
 
 
 @inline_kernel
-def _push(raw, n, kind, unit, xid, lsn, layout, flags, place):  # type: ignore[no-untyped-def]
+def _push(raw: Int64s, state: Int64s, kind: int, unit: int, xid: int, lsn: int, layout: int, flags: int) -> int:
+    """Add an item without tuples whose place is its LSN; returns its number."""
+    n = state[ITEMS]
+    state[ITEMS] = n + 1
     raw[KIND, n] = kind
     raw[UNIT, n] = unit
     raw[XID, n] = xid
@@ -102,240 +169,237 @@ def _push(raw, n, kind, unit, xid, lsn, layout, flags, place):  # type: ignore[n
     raw[OLD_AT, n] = -1
     raw[OLD_LEN, n] = 0
     raw[FLAGS, n] = flags
-    raw[PLACE, n] = place
-
-
-@kernel
-def _push_multi(data, raw, n, unit, xid, lsn, layout, headers, toast):  # type: ignore[no-untyped-def]
-    """Push every tuple of a MULTI_INSERT record; the new count, or MALFORMED negated minus one."""
-    main = headers[MAIN_AT]
-    last = data[main] & 0x02
-    count = u16(data, main + 2)
-    base = headers[BLOCKS + DATA_AT]
-    length = headers[BLOCKS + DATA_LENGTH]
-    p = np.int64(0)
-    for k in range(count):
-        p = (p + 1) & ~1
-        if p + 7 > length:
-            return -2
-        size = u16(data, base + p)
-        if p + 7 + size > length:
-            return -2
-        flags = CLEAR_TOAST if last and k == count - 1 else 0
-        _push(raw, n, TOAST if toast else INSERT, unit, xid, lsn, layout, flags, lsn)
-        raw[NEW_AT, n] = base + p + 2
-        raw[NEW_LEN, n] = size + 5
-        n += 1
-        p += 7 + size
+    raw[PLACE, n] = lsn
     return n
 
 
-@kernel
-def collect_items(
-    data,
-    positions,
-    lsns,
-    slots,
-    slot_xids,
-    member_unit,
-    unit_lo,
-    unit_hi,
-    unit_own,
-    files,
-    file_slots,
-    spans,
-    wants,
-    toasts,
-    local_only,
-    event_unit,
-    event_place,
-    event_lsn,
-    parked,
-    pending,
-    raw,
-    state,
-):  # type: ignore[no-untyped-def]
-    """Pick the slice's changes out of framed records, from record ``state[0]`` on.
+@borrowing_kernel
+def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: int) -> bool:
+    """Add the events that come before an LSN; whether there was room."""
+    while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
+        if state[ITEMS] >= raw.shape[1]:
+            return False
+        event = state[EVENT]
+        n = _push(raw, state, LITERAL, wanted.event_unit[event], 0, wanted.event_lsn[event], event, 0)
+        raw[PLACE, n] = wanted.event_place[event]
+        state[EVENT] = event + 1
+    return True
 
-    Args:
-        data: uint8[]; positions, lsns: int64[n] the records.
-        slots, slot_xids: hash of xids (:func:`fill_members`); member_unit: int64[m].
-        unit_lo, unit_hi: int64[u] bounds of LSNs; unit_own: bool[u].
-        files: int64[3, f]; file_slots: int32[] its hash; spans: int64[4, s] (:func:`find_relation`).
-        wants: int64[r] WANT_* bits per relation; toasts: bool[r].
-        local_only: leave out records with a replication origin.
-        event_unit, event_place, event_lsn: int64[e] sorted by place.
-        parked: int64[u] raw item of a speculative insert, -1 none; pending: bool[u] chunks wait.
-        raw: int64[COLUMNS, capacity]; state: int64[3] next record, items, next event.
 
-    Returns:
-        OK; NEED_SPACE; MALFORMED or UNCONFIRMED with ``state[0]`` at the record.
-    """
-    headers = np.zeros(HEADERS_LENGTH, np.int64)
-    n = state[1]
-    event = state[2]
-    status = OK
-    i = state[0]
-    while i < len(positions):
-        at = positions[i]
-        rmid = data[at + 17]
-        lsn = lsns[i]
-        if rmid != 10 and rmid != 9:
-            i += 1
-            continue
-        info = data[at + 16]
-        op = info & 0x70
-        if (rmid == 9 and op != 0x50) or (rmid == 10 and op in (0x30, 0x60, 0x70)):
-            i += 1
-            continue
-        xid = u32(data, at + 4)
-        member = _member(xid, slots, slot_xids)
-        if member < 0:
-            i += 1
-            continue
-        unit = member_unit[member]
-        if lsn <= unit_lo[unit] or lsn > unit_hi[unit]:
-            i += 1
-            continue
-        blocks = parse_headers(data, at, at + u32(data, at), headers)
-        if blocks < 0:
-            status = MALFORMED
-            break
-        if blocks == 0 or (local_only and headers[ORIGIN] != 0):
-            i += 1
-            continue
-        file = find_locator(headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL], files, file_slots)
-        if file < 0:
-            i += 1
-            continue
-        relation = find_relation(spans, unit if unit_own[unit] else -1, file, lsn)
-        if relation < 0:
-            i += 1
-            continue
-        main = headers[MAIN_AT]
-        length = headers[MAIN_LENGTH]
-        room = 2
-        if rmid == 9:
-            if length < 4:
-                status = MALFORMED
-                break
-            room += u16(data, main + 2)
-        while event < len(event_place) and event_place[event] < lsn and n < raw.shape[1]:
-            _push(raw, n, LITERAL, event_unit[event], 0, event_lsn[event], event, 0, event_place[event])
-            n += 1
-            event += 1
-        if n + room > raw.shape[1]:
-            status = NEED_SPACE
-            break
-        toast = toasts[relation]
-        want = wants[relation]
-        before = n
-        if rmid == 9:
-            if data[main] & 0x08:
-                if toast or want & 1:
-                    n = _push_multi(data, raw, n, unit, xid, lsn, relation, headers, toast)
-                    if n < 0:
-                        n = before
-                        status = MALFORMED
-                        break
-                elif pending[unit] and data[main] & 0x02:
-                    _push(raw, n, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-                    n += 1
-        elif op == 0x00:
-            if length < 3:
-                status = MALFORMED
-                break
-            flags = data[main + 2]
-            if flags & 0x08:
-                kind = PARKED if flags & 0x04 else (TOAST if toast else INSERT)
-                clear = CLEAR_TOAST if kind == INSERT else 0
-                if kind != INSERT or want & 1:
-                    _push(raw, n, kind, unit, xid, lsn, relation, clear, lsn)
-                    raw[NEW_AT, n] = headers[BLOCKS + DATA_AT]
-                    raw[NEW_LEN, n] = headers[BLOCKS + DATA_LENGTH]
-                    if kind == PARKED:
-                        parked[unit] = n
-                    n += 1
-                elif pending[unit]:
-                    _push(raw, n, SKIPPED, unit, xid, lsn, relation, clear, lsn)
-                    n += 1
-        elif op == 0x50:
-            if parked[unit] < 0:
-                status = UNCONFIRMED
-                break
-            source = parked[unit]
-            parked[unit] = -1
-            kind = INSERT if want & 1 else SKIPPED
-            _push(raw, n, kind, unit, raw[XID, source], raw[LSN, source], relation, CLEAR_TOAST, lsn)
-            raw[NEW_AT, n] = raw[NEW_AT, source]
-            raw[NEW_LEN, n] = raw[NEW_LEN, source]
-            n += 1
-        elif toast:
-            pass
-        elif op == 0x10:
-            if length < 8:
-                status = MALFORMED
-                break
-            flags = data[main + 7]
-            if flags & 0x08:
-                if parked[unit] >= 0:
-                    parked[unit] = -1
-                    _push(raw, n, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-                    n += 1
-            elif want & (4 if flags & 0x06 else 8):
-                _push(raw, n, DELETE, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-                if flags & 0x06:
-                    raw[OLD_AT, n] = main + 8
-                    raw[OLD_LEN, n] = length - 8
-                if flags & 0x04:
-                    raw[FLAGS, n] |= OLD_IS_KEY
-                n += 1
-            elif pending[unit]:
-                _push(raw, n, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-                n += 1
-        elif want & 2:
-            if length < 14 or data[main + 7] & 0x60:
-                status = MALFORMED
-                break
-            flags = data[main + 7]
-            _push(raw, n, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-            if flags & 0x10:
-                raw[NEW_AT, n] = headers[BLOCKS + DATA_AT]
-                raw[NEW_LEN, n] = headers[BLOCKS + DATA_LENGTH]
-            if flags & 0x0C:
-                raw[OLD_AT, n] = main + 14
-                raw[OLD_LEN, n] = length - 14
-            if flags & 0x08:
-                raw[FLAGS, n] |= OLD_IS_KEY
-            n += 1
-        elif pending[unit]:
-            _push(raw, n, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST, lsn)
-            n += 1
-        if n > before:
-            pending[unit] = raw[KIND, n - 1] == TOAST or (pending[unit] and not raw[FLAGS, n - 1] & CLEAR_TOAST)
-        i += 1
-    if status == OK:
-        while event < len(event_place):
-            if n >= raw.shape[1]:
-                status = NEED_SPACE
-                break
-            _push(raw, n, LITERAL, event_unit[event], 0, event_lsn[event], event, 0, event_place[event])
-            n += 1
-            event += 1
-    state[0] = i
-    state[1] = n
-    state[2] = event
+@inline_kernel
+def _refer(raw: Int64s, n: int, at_row: int, at: int, length: int) -> None:
+    raw[at_row, n] = at
+    raw[at_row + 1, n] = length
+
+
+@borrowing_kernel
+def _insert(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
+    headers, state = work.headers, work.state
+    if headers[MAIN_LENGTH] < 3:
+        return MALFORMED
+    flags = data[headers[MAIN_AT] + 2]
+    if not flags & 0x08:
+        return OK
+    kind = PARKED if flags & 0x04 else TOAST if wanted.toasts[relation] else INSERT
+    clear = CLEAR_TOAST if kind == INSERT else 0
+    if kind == INSERT and not wanted.wants[relation] & WANT_INSERT:
+        if work.pending[unit]:
+            _push(raw, state, SKIPPED, unit, xid, lsn, relation, clear)
+        return OK
+    n = _push(raw, state, kind, unit, xid, lsn, relation, clear)
+    _refer(raw, n, NEW_AT, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH])
+    if kind == PARKED:
+        work.parked[unit] = n
+    return OK
+
+
+@borrowing_kernel
+def _multi_insert(
+    data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s
+) -> int:
+    """A MULTI_INSERT record: every tuple of it; only the last one of the last record drops pending chunks."""
+    headers, state = work.headers, work.state
+    main = headers[MAIN_AT]
+    is_last = data[main] & 0x02
+    if not data[main] & 0x08:
+        return OK
+    is_toast = wanted.toasts[relation]
+    if not is_toast and not wanted.wants[relation] & WANT_INSERT:
+        if work.pending[unit] and is_last:
+            _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
+        return OK
+    count = u16(data, main + 2)
+    base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
+    p = np.int64(0)
+    for k in range(count):
+        p = (p + 1) & ~1
+        if p + 7 > length or p + 7 + u16(data, base + p) > length:
+            return MALFORMED
+        size = u16(data, base + p)
+        flags = CLEAR_TOAST if is_last and k == count - 1 else 0
+        n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
+        _refer(raw, n, NEW_AT, base + p + 2, size + 5)
+        p += 7 + size
+    return OK
+
+
+@borrowing_kernel
+def _confirm(unit: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """A CONFIRM record: the parked row comes here, under the LSN and xid of its insert."""
+    source = work.parked[unit]
+    if source < 0:
+        return UNCONFIRMED
+    work.parked[unit] = -1
+    kind = INSERT if wanted.wants[relation] & WANT_INSERT else SKIPPED
+    n = _push(raw, work.state, kind, unit, raw[XID, source], raw[LSN, source], relation, CLEAR_TOAST)
+    raw[PLACE, n] = lsn
+    _refer(raw, n, NEW_AT, raw[NEW_AT, source], raw[NEW_LEN, source])
+    return OK
+
+
+@borrowing_kernel
+def _delete(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """A DELETE record: of a row, or of a parked one that lost its race."""
+    headers, state = work.headers, work.state
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if length < 8:
+        return MALFORMED
+    flags = data[main + 7]
+    if flags & 0x08:
+        if work.parked[unit] >= 0:
+            work.parked[unit] = -1
+            _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
+    elif wanted.wants[relation] & (WANT_DELETE_OLD if flags & 0x06 else WANT_DELETE_BARE):
+        n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x04 else 0))
+        if flags & 0x06:
+            _refer(raw, n, OLD_AT, main + 8, length - 8)
+    elif work.pending[unit]:
+        _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
+    return OK
+
+
+@borrowing_kernel
+def _update(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """An UPDATE record; prefix and suffix compression occur in catalogs only."""
+    headers, state = work.headers, work.state
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if length < 14 or data[main + 7] & 0x60:
+        return MALFORMED
+    if not wanted.wants[relation] & WANT_UPDATE:
+        if work.pending[unit]:
+            _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
+        return OK
+    flags = data[main + 7]
+    n = _push(raw, state, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x08 else 0))
+    if flags & 0x10:
+        _refer(raw, n, NEW_AT, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH])
+    if flags & 0x0C:
+        _refer(raw, n, OLD_AT, main + 14, length - 14)
+    return OK
+
+
+@borrowing_kernel
+def _change(data: Bytes, at: int, unit: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """One change of a planned relation."""
+    xid = u32(data, at + 4)
+    op = data[at + 16] & 0x70
+    before = work.state[ITEMS]
+    if data[at + 17] == 9:
+        status = _multi_insert(data, unit, xid, lsn, relation, wanted, work, raw)
+    elif op == 0x00:
+        status = _insert(data, unit, xid, lsn, relation, wanted, work, raw)
+    elif op == 0x50:
+        status = _confirm(unit, lsn, relation, wanted, work, raw)
+    elif wanted.toasts[relation]:
+        status = OK
+    elif op == 0x10:
+        status = _delete(data, unit, xid, lsn, relation, wanted, work, raw)
+    else:
+        status = _update(data, unit, xid, lsn, relation, wanted, work, raw)
+    last = work.state[ITEMS] - 1
+    if last >= before:
+        kept = work.pending[unit] and not raw[FLAGS, last] & CLEAR_TOAST
+        work.pending[unit] = raw[KIND, last] == TOAST or kept
     return status
 
 
-@kernel
-def group_items(raw, count, item_start, item_end, kind, txn, xid, lsn, layout, refs, flags, place):  # type: ignore[no-untyped-def]
+@borrowing_kernel
+def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> int:
+    """Pick the slice's changes out of framed records, from record ``state[RECORD]`` on.
+
+    Args:
+        data: uint8[] record bytes.
+        positions: int64[n] offsets of the records.
+        lsns: int64[n] their starts.
+        wanted: the slice.
+        work: what the pass remembers.
+        raw: int64[COLUMNS, capacity].
+
+    Returns:
+        OK; NEED_SPACE; MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
+    """
+    headers, state = work.headers, work.state
+    while state[RECORD] < len(positions):
+        at, lsn = positions[state[RECORD]], lsns[state[RECORD]]
+        rmid, op = data[at + 17], data[at + 16] & 0x70
+        state[RECORD] += 1
+        if (rmid != 10 and (rmid != 9 or op != 0x50)) or (rmid == 10 and op in (0x30, 0x60, 0x70)):
+            continue
+        member = _member(u32(data, at + 4), wanted.slots, wanted.slot_xids)
+        if member < 0:
+            continue
+        unit = wanted.member_unit[member]
+        if lsn <= wanted.unit_lo[unit] or lsn > wanted.unit_hi[unit]:
+            continue
+        status = OK
+        blocks = parse_headers(data, at, at + u32(data, at), headers)
+        if blocks < 0 or (rmid == 9 and headers[MAIN_LENGTH] < 4):
+            status = MALFORMED
+        elif blocks > 0 and not (wanted.local_only and headers[ORIGIN] != 0):
+            spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
+            file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
+            relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
+            if relation >= 0:
+                room = 1 + (u16(data, headers[MAIN_AT] + 2) if rmid == 9 else 0)
+                if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[1]:
+                    status = NEED_SPACE
+                else:
+                    status = _change(data, at, unit, lsn, relation, wanted, work, raw)
+        if status != OK:
+            state[RECORD] -= 1
+            return status
+    return OK if _push_events(wanted, raw, state, np.int64(0x7FFFFFFFFFFFFFFF)) else NEED_SPACE
+
+
+class Grouped(NamedTuple):
+    """Items sorted by unit, n of them; see :class:`headwater.rows.items.Items`.
+
+    Attributes:
+        kind: uint8[n]; txn: int32[n]; xid: uint32[n]; lsn: int64[n]; layout: int32[n].
+        refs: int64[4, n] new offset and length, old offset and length; flags: uint8[n]; place: int64[n].
+    """
+
+    kind: Bytes
+    txn: Int32s
+    xid: NDArray[np.uint32]
+    lsn: Int64s
+    layout: Int32s
+    refs: Int64s
+    flags: Bytes
+    place: Int64s
+
+
+@borrowing_kernel
+def group_items(raw: Int64s, count: int, item_start: Int64s, item_end: Int64s, to: Grouped) -> None:
     """Sort raw items by unit, keeping the order of the log inside each.
 
     Args:
-        raw: int64[COLUMNS, >= count]; item_start, item_end: int64[u] written here.
-        kind: uint8[count]; txn: int32[count]; xid: uint32[count]; lsn: int64[count]; layout: int32[count].
-        refs: int64[4, count] new offset and length, old offset and length; flags: uint8[count]; place: int64[count].
+        raw: int64[COLUMNS, >= count].
+        count: items in it.
+        item_start: int64[u] written here: where the items of each unit begin.
+        item_end: int64[u] written here: where they end.
+        to: written here.
     """
     item_end[:] = 0
     for i in range(count):
@@ -347,44 +411,44 @@ def group_items(raw, count, item_start, item_end, kind, txn, xid, lsn, layout, r
         item_end[unit] = item_start[unit]
     for i in range(count):
         unit = raw[UNIT, i]
-        to = item_end[unit]
-        item_end[unit] = to + 1
-        kind[to] = raw[KIND, i]
-        txn[to] = unit
-        xid[to] = raw[XID, i]
-        lsn[to] = raw[LSN, i]
-        layout[to] = raw[LAYOUT, i]
-        refs[0, to] = raw[NEW_AT, i]
-        refs[1, to] = raw[NEW_LEN, i]
-        refs[2, to] = raw[OLD_AT, i]
-        refs[3, to] = raw[OLD_LEN, i]
-        flags[to] = raw[FLAGS, i]
-        place[to] = raw[PLACE, i]
+        at = item_end[unit]
+        item_end[unit] = at + 1
+        to.kind[at] = raw[KIND, i]
+        to.txn[at] = unit
+        to.xid[at] = raw[XID, i]
+        to.lsn[at] = raw[LSN, i]
+        to.layout[at] = raw[LAYOUT, i]
+        for k in range(4):
+            to.refs[k, at] = raw[NEW_AT + k, i]
+        to.flags[at] = raw[FLAGS, i]
+        to.place[at] = raw[PLACE, i]
 
 
-@kernel
-def announce(announcements, item_start, item_end, kind, layout, place, flags):  # type: ignore[no-untyped-def]
-    """Flag the first change of the relation at or after each announcement (unit, LSN, relation).
+@borrowing_kernel
+def announce(announcements: Int64s, item_start: Int64s, item_end: Int64s, items: Grouped) -> int:
+    """Flag the first change of the relation at or after each announcement.
+
+    Args:
+        announcements: int64[3, a] (unit, LSN, relation).
+        item_start: int64[u] where the items of each unit begin.
+        item_end: int64[u] where they end.
+        items: their flags are written.
 
     Returns:
         -1, or the number of an announcement that found no change.
     """
     for a in range(announcements.shape[1]):
         unit = announcements[0, a]
-        found = False
-        low = item_start[unit]
-        high = item_end[unit]
+        low, high = item_start[unit], item_end[unit]
         while low < high:
             middle = (low + high) >> 1
-            if place[middle] < announcements[1, a]:
+            if items.place[middle] < announcements[1, a]:
                 low = middle + 1
             else:
                 high = middle
-        for i in range(low, item_end[unit]):
-            if kind[i] <= DELETE and layout[i] == announcements[2, a]:
-                flags[i] |= SEND_SCHEMA
-                found = True
-                break
-        if not found:
+        while low < item_end[unit] and (items.kind[low] > DELETE or items.layout[low] != announcements[2, a]):
+            low += 1
+        if low == item_end[unit]:
             return a
+        items.flags[low] |= SEND_SCHEMA
     return -1

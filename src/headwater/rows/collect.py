@@ -14,17 +14,8 @@ from numpy.typing import NDArray
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
 from headwater.rmgr._index import fill_locators
-from headwater.rows._collect import (
-    COLUMNS,
-    MALFORMED,
-    NEED_SPACE,
-    OK,
-    UNCONFIRMED,
-    announce,
-    collect_items,
-    fill_members,
-    group_items,
-)
+from headwater.rmgr._record import HEADERS_LENGTH
+from headwater.rows import _collect as k
 from headwater.rows.items import LITERAL, Items, Literals, Transactions
 from headwater.wal.frames import Frames
 
@@ -55,70 +46,67 @@ def collect(plan: Slice, frames: Frames, local_only: bool) -> SliceChanges:
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    raw, count = _scan(plan, frames, local_only, order)
-    items, transactions, place = _group(plan, raw, count)
-    items, used = _compact_layouts(items, len(plan.relations))
-    literals = _literals(plan, order)
-    _announce(plan, items, transactions, place, used)
+    raw, count = _scan(frames, _wanted(plan, local_only, order), len(plan.unit_xid))
+    grouped, transactions = _group(plan, raw, count)
+    missing = k.announce(
+        np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
+    )
+    if missing >= 0:
+        raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
+    items, used = _items(grouped, len(plan.relations))
     relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    return SliceChanges(items, transactions, literals, relations)
+    return SliceChanges(items, transactions, _literals(plan, order), relations)
 
 
-def _scan(plan: Slice, frames: Frames, local_only: bool, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted:
     slots, slot_xids = _member_hash(plan.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
-    units = len(plan.unit_xid)
-    parked, pending = np.full(units, -1, np.int64), np.zeros(units, np.bool_)
-    wants = np.array([use.wants for use in plan.relations], np.int64)
-    toasts = np.array([use.is_toast for use in plan.relations], np.bool_)
-    state = np.zeros(3, np.int64)
-    raw = np.empty((COLUMNS, len(frames.positions) + len(order) + 1024), np.int64)
-    while True:
-        status = collect_items(
-            frames.data,
-            frames.positions,
-            frames.lsns,
-            slots,
-            slot_xids,
-            plan.member_unit,
-            plan.unit_lo,
-            plan.unit_hi,
-            plan.unit_own,
-            files,
-            _file_hash(files),
-            plan.spans,
-            wants,
-            toasts,
-            local_only,
-            plan.event_unit[order],
-            plan.event_place[order],
-            plan.event_lsn[order],
-            parked,
-            pending,
-            raw,
-            state,
-        )
-        if status != NEED_SPACE:
-            break
-        wider = np.empty((COLUMNS, 2 * raw.shape[1] + 65536), np.int64)
+    return k.Wanted(
+        slots=slots,
+        slot_xids=slot_xids,
+        member_unit=plan.member_unit,
+        unit_lo=plan.unit_lo,
+        unit_hi=plan.unit_hi,
+        unit_own=plan.unit_own,
+        files=files,
+        file_slots=_file_hash(files),
+        spans=plan.spans,
+        wants=np.array([use.wants for use in plan.relations], np.int64),
+        toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
+        event_unit=plan.event_unit[order],
+        event_place=plan.event_place[order],
+        event_lsn=plan.event_lsn[order],
+        local_only=local_only,
+    )
+
+
+def _scan(frames: Frames, wanted: k.Wanted, units: int) -> tuple[NDArray[np.int64], int]:
+    work = k.Work(
+        headers=np.zeros(HEADERS_LENGTH, np.int64),
+        parked=np.full(units, -1, np.int64),
+        pending=np.zeros(units, np.bool_),
+        state=np.zeros(3, np.int64),
+    )
+    raw = np.empty((k.COLUMNS, len(frames.positions) + len(wanted.event_lsn) + 1024), np.int64)
+    while status := k.collect_items(frames.data, frames.positions, frames.lsns, wanted, work, raw):
+        if status != k.NEED_SPACE:
+            raise _scan_error(status, int(frames.lsns[work.state[k.RECORD]]))
+        wider = np.empty((k.COLUMNS, 2 * raw.shape[1] + 65536), np.int64)
         wider[:, : raw.shape[1]] = raw
         raw = wider
-    if status != OK:
-        raise _scan_error(status, int(frames.lsns[state[0]]))
-    return raw, int(state[1])
+    return raw, int(work.state[k.ITEMS])
 
 
 def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
-    if status == UNCONFIRMED:
+    if status == k.UNCONFIRMED:
         return DecodingError("invalid ordering of speculative insertion changes", lsn=lsn)
-    assert status == MALFORMED
     return RecordError("malformed heap record: its lengths disagree", lsn=lsn)
 
 
 def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     size = 1 << int(2 * len(xids) + 1).bit_length()
     slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
-    fill_members(xids, slots, keys)
+    k.fill_members(xids, slots, keys)
     return slots, keys
 
 
@@ -128,40 +116,55 @@ def _file_hash(files: NDArray[np.int64]) -> NDArray[np.int32]:
     return slots
 
 
-def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[Items, Transactions, NDArray[np.int64]]:
+def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, Transactions]:
     units = len(plan.unit_xid)
     start, end = np.empty(units, np.int64), np.empty(units, np.int64)
-    kind, flags = np.empty(count, np.uint8), np.empty(count, np.uint8)
-    txn, layout = np.empty(count, np.int32), np.empty(count, np.int32)
-    xid, lsn, place = np.empty(count, np.uint32), np.empty(count, np.int64), np.empty(count, np.int64)
-    refs = np.empty((4, count), np.int64)
-    group_items(raw, count, start, end, kind, txn, xid, lsn, layout, refs, flags, place)
-    items = Items(
-        kind, txn, xid, lsn, layout, refs[0], refs[1].astype(np.int32), refs[2], refs[3].astype(np.int32), flags
+    grouped = k.Grouped(
+        kind=np.empty(count, np.uint8),
+        txn=np.empty(count, np.int32),
+        xid=np.empty(count, np.uint32),
+        lsn=np.empty(count, np.int64),
+        layout=np.empty(count, np.int32),
+        refs=np.empty((4, count), np.int64),
+        flags=np.empty(count, np.uint8),
+        place=np.empty(count, np.int64),
     )
+    k.group_items(raw, count, start, end, grouped)
     transactions = Transactions(
-        plan.unit_xid.astype(np.uint32),
-        plan.unit_first,
-        plan.unit_commit,
-        plan.unit_end,
-        plan.unit_time,
-        start,
-        end,
-        plan.unit_flags.astype(np.uint8),
-        np.where(plan.unit_origin > 0, plan.unit_origin + len(plan.event_unit), 0).astype(np.int32),
+        xid=plan.unit_xid.astype(np.uint32),
+        first_lsn=plan.unit_first,
+        commit_lsn=plan.unit_commit,
+        end_lsn=plan.unit_end,
+        commit_time=plan.unit_time,
+        item_start=start,
+        item_end=end,
+        flags=plan.unit_flags.astype(np.uint8),
+        origin=np.where(plan.unit_origin > 0, plan.unit_origin + len(plan.event_unit), 0).astype(np.int32),
     )
-    return items, transactions, place
+    return grouped, transactions
 
 
-def _compact_layouts(items: Items, relations: int) -> tuple[Items, NDArray[np.int64]]:
-    """Number only the relation versions whose rows are printed, so that others are never compiled."""
-    changes = items.kind < LITERAL
+def _items(grouped: k.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
+    """The items, and the new number of each relation version: only those whose rows are printed have one."""
+    changes = grouped.kind < LITERAL
     used = np.full(relations, -1, np.int64)
-    present = np.unique(items.layout[changes])
+    present = np.unique(grouped.layout[changes])
     used[present] = np.arange(len(present))
-    layout = np.where(items.kind == LITERAL, items.layout, np.int32(-1))
-    layout[changes] = used[items.layout[changes]]
-    return items._replace(layout=layout), used
+    layout = np.where(grouped.kind == LITERAL, grouped.layout, np.int32(-1))
+    layout[changes] = used[grouped.layout[changes]]
+    items = Items(
+        kind=grouped.kind,
+        txn=grouped.txn,
+        xid=grouped.xid,
+        lsn=grouped.lsn,
+        layout=layout,
+        new_at=grouped.refs[0],
+        new_len=grouped.refs[1].astype(np.int32),
+        old_at=grouped.refs[2],
+        old_len=grouped.refs[3].astype(np.int32),
+        flags=grouped.flags,
+    )
+    return items, used
 
 
 def _literals(plan: Slice, order: NDArray[np.int64]) -> Literals:
@@ -172,25 +175,3 @@ def _literals(plan: Slice, order: NDArray[np.int64]) -> Literals:
     offsets = np.cumsum([0] + [len(message) for message in messages])
     data = np.frombuffer(b"".join(messages) or b"\0", np.uint8)
     return Literals(first.astype(np.int64), offsets.astype(np.int64), data)
-
-
-def _announce(
-    plan: Slice,
-    items: Items,
-    transactions: Transactions,
-    place: NDArray[np.int64],
-    used: NDArray[np.int64],
-) -> None:
-    wanted = plan.announcements.copy()
-    wanted[2] = used[wanted[2]]
-    missing = announce(
-        np.ascontiguousarray(wanted),
-        transactions.item_start,
-        transactions.item_end,
-        items.kind,
-        items.layout,
-        place,
-        items.flags,
-    )
-    if missing >= 0:
-        raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
