@@ -104,7 +104,7 @@ def load_timezone(value: str) -> TimeZone:
     if data is not None:
         return _from_tzif(value, data)
     match = _POSIX.fullmatch(value.upper())
-    if match is None or value.startswith(":"):
+    if match is None or value.startswith(":") or value.upper().startswith("INTERVAL"):
         raise UsageError(f'invalid value for parameter "TimeZone": "{value}"', hint=_HINT)
     return _from_posix(value, match)
 

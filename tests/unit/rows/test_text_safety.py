@@ -1,0 +1,147 @@
+# ruff: noqa: SIM300 - asserts read "expected == actual"
+"""What every text kernel promises: nothing is written past the buffer, nothing read outside the payload, no crash."""
+
+from __future__ import annotations
+
+import random
+import struct
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_text import ArrayValue, array, array_type, built_in, enum_type, jsonb, numeric, run, text_of, varlena
+
+from headwater.catalog.relation import TypeInfo
+from headwater.errors import UnsupportedTypeError
+from headwater.rows._text_codes import CORRUPT, NEED_SPACE
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import build_text_tables, text_code
+
+_WORDS = ArrayValue(
+    (2, 2), (0, 1), (varlena(b'a"b'), None, varlena(b"null"), varlena(b"x")), ('a"b', None, "null", "x")
+)
+_NUMBERS = ArrayValue((3,), (1,), tuple(struct.pack("<i", i) for i in (1, -22, 333)), ("1", "-22", "333"))
+_POINTS = struct.pack("<iii4d", 2, 1, 0, 1.5, -2.5, 1e300, 0.1)
+
+SAMPLES: list[tuple[TypeInfo, bytes]] = [
+    (built_in("bool"), b"\1"),
+    (built_in("int2"), struct.pack("<h", -123)),
+    (built_in("int4"), struct.pack("<i", -123456)),
+    (built_in("int8"), struct.pack("<q", -(1 << 63))),
+    (built_in("oid"), struct.pack("<I", 4_000_000_000)),
+    (built_in("xid8"), struct.pack("<Q", (1 << 64) - 1)),
+    (built_in("numeric"), numeric(Decimal("-123456789.123456789"))),
+    (built_in("numeric"), numeric(Decimal("0.000012"))),
+    (built_in("numeric"), struct.pack("<H", 0xF000)),
+    (built_in("float4"), struct.pack("<f", 1.5e-30)),
+    (built_in("float8"), struct.pack("<d", -1.7976931348623157e308)),
+    (built_in("float8"), struct.pack("<d", 123.456)),
+    (built_in("text"), "héllo".encode()),
+    (built_in("char"), b"\xe9"),
+    (built_in("name"), b"name".ljust(64, b"\0")),
+    (built_in("bytea"), b"\0\xff\\a"),
+    (built_in("uuid"), bytes(range(16))),
+    (built_in("date"), struct.pack("<i", -800_000)),
+    (built_in("time"), struct.pack("<q", 86_399_999_999)),
+    (built_in("timetz"), struct.pack("<qi", 86_399_999_999, 12_345)),
+    (built_in("timestamp"), struct.pack("<q", -63_113_904_000_000_001)),
+    (built_in("timestamptz"), struct.pack("<q", 9_000_000_000_000_000_001)),
+    (built_in("timestamptz"), struct.pack("<q", -(1 << 63))),
+    (built_in("interval"), struct.pack("<qii", -3_600_000_001, 4, -14)),
+    (built_in("jsonb"), jsonb({"a": [1 and Decimal("1.5"), None, True, "x\n\1"], "b": {"c": {}}})),
+    (built_in("jsonb"), jsonb("scalar")),
+    (built_in("varbit"), struct.pack("<i", 13) + b"\xa5\x80"),
+    (built_in("inet"), b"\2\x18\x0a\0\0\1"),
+    (built_in("inet"), b"\3\x40" + bytes(15) + b"\1"),
+    (built_in("macaddr"), b"\1\2\3\4\5\6"),
+    (built_in("pg_lsn"), struct.pack("<Q", 0x16_0ABCDEF0)),
+    (built_in("tid"), struct.pack("<HHH", 1, 2, 3)),
+    (built_in("point"), struct.pack("<dd", 1.5, -2.25)),
+    (built_in("circle"), struct.pack("<ddd", 1.5, -2.25, 3)),
+    (built_in("path"), _POINTS),
+    (built_in("int2vector"), struct.pack("<iiIii2h", 1, 0, 21, 2, 0, 7, -8)),
+    (built_in("oidvector"), struct.pack("<iiIii2I", 1, 0, 26, 2, 0, 7, 8)),
+    (enum_type(1, [(7, "seven"), (8, "eight")]), struct.pack("<I", 8)),
+    (array_type(built_in("text")), array(_WORDS, built_in("text"))),
+    (array_type(built_in("int4")), array(_NUMBERS, built_in("int4"))),
+]
+IDS = [f"{type.name}-{number}" for number, (type, _) in enumerate(SAMPLES)]
+pytestmark = pytest.mark.interpreted
+ESCAPED = SessionSettings(bytea_output="escape", timezone="Asia/Kolkata")
+
+
+@pytest.mark.parametrize(("type", "payload"), SAMPLES, ids=IDS)
+@pytest.mark.parametrize("session", [SessionSettings(), ESCAPED], ids=["plain", "escape"])
+def test_a_short_buffer_is_never_overrun(type: TypeInfo, payload: bytes, session: SessionSettings) -> None:
+    tables = build_text_tables([type], session)
+    whole = text_of(type, payload, session)
+    assert isinstance(whole, str)
+    fits = False
+    for size in range(600):
+        memory = np.full(size + 64, 0xEE, dtype=np.uint8)
+        at = size % 7
+        end = run(tables, 0, payload, memory[:size], at=at)
+        assert np.all(memory[size:] == 0xEE)
+        assert np.all(memory[: min(at, size)] == 0xEE)
+        if end != NEED_SPACE:
+            fits = True
+            assert whole.encode() == memory[at:end].tobytes()
+    assert fits
+
+
+@pytest.mark.parametrize(("type", "payload"), SAMPLES, ids=IDS)
+def test_broken_payloads_never_escape(type: TypeInfo, payload: bytes) -> None:
+    """Cut or mutated bytes give a text or a status, which does not depend on what lies around the payload."""
+    r = random.Random(str(type.oid))
+    tables = build_text_tables([type], SessionSettings(timezone="Europe/Berlin"))
+    variants = [payload[:n] for n in range(len(payload))]
+    for _ in range(400):
+        mutated = bytearray(payload)
+        for _ in range(r.choice([1, 1, 2, 4])):
+            mutated[r.randrange(len(mutated))] = r.choice([0, 1, 0x7F, 0x80, 0xFF, r.randrange(256)])
+        variants.append(bytes(mutated)[: r.choice([len(mutated), r.randrange(len(mutated) + 1)])])
+    for variant in variants:
+        out = np.zeros((2, 20_000), dtype=np.uint8)
+        zeros = run(tables, 0, variant, out[0], pad=bytes(64))
+        ones = run(tables, 0, variant, out[1], pad=b"\xff" * 64)
+        assert zeros == ones
+        assert zeros < 0 or out[0, :zeros].tobytes() == out[1, :ones].tobytes()
+
+
+@given(st.binary(max_size=80), st.sampled_from(range(len(SAMPLES))))
+def test_noise(noise: bytes, number: int) -> None:
+    tables = build_text_tables([SAMPLES[number][0]], SessionSettings())
+    assert run(tables, 0, noise, np.zeros(200_000, dtype=np.uint8)) >= -3
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 4), (0, -1), (0, 5), (1 << 40, 4), (3, 2)])
+def test_a_payload_outside_the_data_is_corrupt(start: int, length: int) -> None:
+    from headwater.rows._text import type_text
+
+    tables = build_text_tables([built_in("text")], SessionSettings())
+    assert CORRUPT == type_text(tables, 0, np.zeros(4, np.uint8), start, length, np.zeros(99, np.uint8), 0)
+
+
+@pytest.mark.parametrize("oid", [790, 142, 3904, 2205, 16_500])
+def test_unsupported_type_is_named(oid: int) -> None:
+    type = TypeInfo(oid, "strange", "shop", "shop.strange", "b", -1, "i", False)
+    for wrong in (type, array_type(type)):
+        with pytest.raises(UnsupportedTypeError, match=r"shop\.strange"):
+            text_code(wrong)
+    with pytest.raises(UnsupportedTypeError):
+        build_text_tables([built_in("int4"), type], SessionSettings())
+
+
+def test_dropped_columns_have_no_code() -> None:
+    tables = build_text_tables([None, built_in("int4")], SessionSettings())
+    assert CORRUPT == run(tables, 0, b"\1\0\0\0", np.zeros(99, np.uint8))
+    assert 1 == run(tables, 1, b"\1\0\0\0", np.zeros(99, np.uint8))
+
+
+def test_columns_share_the_labels_of_one_enum() -> None:
+    labels = [(9, "nine"), (8, "eight")]
+    tables = build_text_tables([enum_type(1, labels), built_in("int4"), enum_type(1, labels)], SessionSettings())
+    assert [8, 9] == list(tables.enum_oid)
+    assert [(0, 2), (0, 0), (0, 2)] == list(zip(tables.enum_lo, tables.enum_hi, strict=True))
