@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.catalog.bootstrap import open_catalog
@@ -58,22 +59,31 @@ class OpenRequest:
     session: SessionSettings
 
 
-def open_request(request: DecodeRequest, extra_locators: frozenset[Locator] = frozenset()) -> OpenRequest:
+def open_request(
+    request: DecodeRequest,
+    extra_locators: frozenset[Locator] = frozenset(),
+    make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
+) -> OpenRequest:
     """Open a request's files and check that they belong together.
 
     Args:
         request: the request.
         extra_locators: more files to follow as catalogs (a catalog was rewritten inside the window).
+        make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
 
     Raises:
         PluginError: unknown plugin, or an option it refuses.
         CatalogError: not a data directory, an unknown database, or a catalog from after the WAL.
         SegmentError: segments are missing, damaged or of another server.
     """
-    plugin_class = load_plugin(request.plugin)
+    plugin_class = load_plugin(request.plugin) if make_plugin is None else None
     store = open_catalog(request.catalog, request.database, extra_locators)
     session = SessionSettings.from_settings(dict(request.settings), store.major)
-    plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
+    if make_plugin is not None:
+        plugin = make_plugin(store)
+    else:
+        assert plugin_class is not None
+        plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)
     return OpenRequest(request, directory, store, plugin, session)
