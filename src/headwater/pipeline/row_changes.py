@@ -194,7 +194,7 @@ def _sequence(decoded: DecodedSlice) -> NDArray[np.int64]:
     """int64[n] the number of each item among the output of its transaction, from 0; chunk rows do not count."""
     items, transactions = decoded.changes.items, decoded.changes.transactions
     counts = items.kind <= LITERAL
-    before = np.cumsum(counts) - counts
+    before: NDArray[np.int64] = np.cumsum(counts) - counts
     padded = np.append(before, before[-1] + counts[-1] if len(before) else 0)
     numbers: NDArray[np.int64] = before - padded[transactions.item_start[items.txn]]
     return numbers
