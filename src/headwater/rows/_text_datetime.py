@@ -23,6 +23,11 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 CYCLE = 146_097 * DAY  # 400 Gregorian years
 FIRST_DAY = -2_451_545  # Julian day 0, 4714-11-24 BC: nothing earlier is valid
 
+_U3, _U4, _U32, _U60 = (np.uint64(i) for i in (3, 4, 32, 60))
+_LOW32 = np.uint64(0xFFFFFFFF)
+_CENTURY, _YEAR_FACTOR, _MONTH_FACTOR = np.uint64(146_097), np.uint64(2_939_745), np.uint64(2141)
+_SECOND = np.uint64(SECOND)
+
 MAX_DATE_TEXT = 16
 MAX_TIMESTAMP_TEXT = 44  # 294276-12-31 23:59:59.999999+15:59:59 BC, the year with up to 10 digits
 
@@ -40,19 +45,21 @@ def _put_year(year: Int, out: Bytes, o: Int) -> Int:
 def put_date(days: Int, out: Bytes, o: Int) -> Int:
     """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT.
 
-    The civil date is computed in years that begin in March, eras of 400 years (the same calendar as j2date).
+    The same calendar as j2date, by the method of Neri and Schneider: years begin in March, 4800 BC and later, and
+    each division by the length of a cycle gives the remainder as well.
     """
     if o < 0:
         return o
-    shifted = days + 730_425  # days since 0000-03-01
-    era = shifted // 146_097
-    of_era = shifted - era * 146_097
-    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    day_of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    march_month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * march_month + 2) // 5 + 1
-    month = march_month + 3 if march_month < 10 else march_month - 9
-    year = year_of_era + 400 * era + (1 if month <= 2 else 0)
+    quarters = _U4 * np.uint64(days + 2_483_589) + _U3
+    century = quarters // _CENTURY
+    product = _YEAR_FACTOR * ((quarters - century * _CENTURY) | _U3)
+    year = np.int64(century * np.uint64(100) + (product >> _U32)) - 4800
+    day_of_year = np.int64((product & _LOW32) // _YEAR_FACTOR) >> 2
+    scaled = 2141 * day_of_year + 197_913
+    month, day = scaled >> 16, np.int64(np.uint64(scaled & 0xFFFF) // _MONTH_FACTOR) + 1
+    if day_of_year >= 306:
+        month -= 12
+        year += 1
     o = _put_year(year if year > 0 else 1 - year, out, o)
     out[o] = 45
     put_pair(month, out, o + 1)
@@ -81,15 +88,15 @@ def put_time(micros: Int, out: Bytes, o: Int) -> Int:
     """``HH:MM:SS[.ffffff]`` of the microseconds of a day, 24:00:00 included. Room: 15."""
     if o < 0:
         return o
-    seconds = micros // SECOND
-    minutes = seconds // 60
-    hours = minutes // 60
-    put_pair(hours, out, o)
+    seconds = np.uint64(micros) // _SECOND
+    minutes = seconds // _U60
+    hours = minutes // _U60
+    put_pair(np.int64(hours), out, o)
     out[o + 2] = 58
-    put_pair(minutes - hours * 60, out, o + 3)
+    put_pair(np.int64(minutes - hours * _U60), out, o + 3)
     out[o + 5] = 58
-    put_pair(seconds - minutes * 60, out, o + 6)
-    return put_fraction(micros - seconds * SECOND, out, o + 8)
+    put_pair(np.int64(seconds - minutes * _U60), out, o + 6)
+    return put_fraction(micros - np.int64(seconds) * SECOND, out, o + 8)
 
 
 @borrowing_kernel
