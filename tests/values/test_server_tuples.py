@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 from psycopg.types.json import Jsonb
 from stored_tuples import rows_of, schema_of, server_rows, stored_items
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
@@ -58,8 +59,24 @@ def compression_methods(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def test_every_storage_and_compression(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    compare_storages(server, connection, ["pglz"])
+
+
+def test_lz4_values_of_a_server_that_has_it() -> None:
+    """Distributions' builds have lz4, the small ones that the other tests run have not."""
+    found = [ServerPrograms(Path(f"/usr/lib/postgresql/{major}"), major) for major in (18, 17, 16, 15)]
+    programs = next((each for each in found if (each.root / "bin" / "postgres").exists()), None)
+    if programs is None:
+        pytest.skip("no PostgreSQL of a Debian package is installed")
+    with EmbeddedPostgres(programs, autovacuum=False) as server, server.connect() as connection:
+        if "lz4" not in compression_methods(connection):
+            pytest.skip(f"PostgreSQL {programs.major} is built without lz4")
+        compare_storages(server, connection, ["pglz", "lz4"])
+
+
+def compare_storages(server: EmbeddedPostgres, connection: psycopg.Connection[Any], methods: list[str]) -> None:
+    """Values of every length, compressible or not, in columns of every storage."""
     source = random.Random(5)
-    methods = compression_methods(connection)
     columns = [(storage, method) for storage in STORAGES[1:] for method in methods]
     definitions = ", ".join(f"c{i} text compression {method}" for i, (_, method) in enumerate(columns))
     connection.execute(f"create table tuples (id int, {definitions}, b bytea, j jsonb)")
