@@ -1,0 +1,160 @@
+"""The ``headwater`` data source against a real server's own word on the same WAL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SETUP = """
+CREATE TABLE orders (id int PRIMARY KEY, total numeric(10,2), day date, note text, ok bool, data bytea);
+CREATE TABLE other (id int PRIMARY KEY, label text);
+CREATE PUBLICATION only_other FOR TABLE other WITH (publish = 'insert');
+"""
+WORK = """
+INSERT INTO orders VALUES (1, 10.50, '2024-02-29', 'first', true, '\\x0001'), (2, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO other SELECT g, 'label ' || g FROM generate_series(1, 300) g;
+UPDATE orders SET total = 11 WHERE id = 1;
+ALTER TABLE orders ADD COLUMN added int DEFAULT 7;
+UPDATE orders SET id = 3 WHERE id = 2;
+DELETE FROM other WHERE id > 290;
+TRUNCATE other;
+DELETE FROM orders WHERE id = 1;
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stopped server's files and its own streams."""
+
+    wal: Path
+    backup: Path
+    start: str
+    text: list[tuple[str, str, str]]
+    binary: list[tuple[str, str, bytes]]
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    directory = tmp_path_factory.mktemp("source")
+    with EmbeddedPostgres(find_programs(16, plugin="test_decoding"), autovacuum=False) as server:
+        with server.connect() as connection:
+            connection.execute(SETUP)
+        server.stop()
+        backup = server.copy_data_directory(directory / "backup")
+        server.start()
+        with server.connect() as connection:
+            made = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)"
+            start = [connection.execute(made, [f"s_{p}", p]).fetchone()[0] for p in ("test_decoding", "pgoutput")]
+            for statement in filter(str.strip, WORK.split(";\n")):
+                connection.execute(statement)
+            text = connection.execute(
+                "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_changes('s_test_decoding', NULL, NULL)"
+            ).fetchall()
+            binary = connection.execute(
+                "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_binary_changes('s_pgoutput', NULL, NULL, "
+                "'proto_version', '1', 'publication_names', 'only_other')"
+            ).fetchall()
+        server.stop()
+        yield Window(server.wal_directory, backup, start[0], text, binary)
+
+
+def read(spark: Any, window: Window, **options: str) -> DataFrame:
+    every = {"path": str(window.wal), "catalog": str(window.backup), "startingLsn": window.start, **options}
+    return spark.read.format("headwater").options(**every).load()
+
+
+def messages(frame: DataFrame) -> list[tuple[str, str, Any]]:
+    return [(f"{r.lsn >> 32:X}/{r.lsn & 0xFFFFFFFF:X}", str(r.xid), r.data) for r in frame.collect()]
+
+
+def test_messages_of_a_text_plugin(spark: Any, window: Window) -> None:
+    assert window.text == messages(read(spark, window, plugin="test_decoding"))
+
+
+def test_messages_of_pgoutput(spark: Any, window: Window) -> None:
+    found = messages(read(spark, window, plugin="pgoutput", publication="only_other"))
+    assert window.binary == [(lsn, xid, bytes(data)) for lsn, xid, data in found]
+
+
+def test_plugin_options_go_through(spark: Any, window: Window) -> None:
+    found = read(spark, window, plugin="test_decoding", **{"plugin.include-xids": "0", "plugin.skip-empty-xacts": "1"})
+    assert found.first().data == "BEGIN"
+
+
+def test_rows_of_changes(spark: Any, window: Window) -> None:
+    frame = read(spark, window)
+    counts = {(r._table, r._op): r["count"] for r in frame.groupBy("_table", "_op").count().collect()}
+    expected = {("orders", "insert"): 2, ("orders", "update"): 2, ("orders", "delete"): 1}
+    expected |= {("other", "insert"): 300, ("other", "delete"): 10, ("other", "truncate"): 1}
+    assert expected == counts
+    moved = frame.where("_table = 'orders' AND _op = 'update'").orderBy("_commit_lsn").collect()[1]
+    assert moved._before == {"id": "2"}
+    assert moved._after == {"id": "3", "total": None, "day": None, "note": None, "ok": None, "data": None, "added": "7"}
+
+
+def test_changes_are_numbered_inside_their_transaction(spark: Any, window: Window) -> None:
+    rows = read(spark, window).where("_table = 'other' AND _op = 'insert'").orderBy("_seq").collect()
+    assert list(range(300)) == [row._seq for row in rows]
+    assert len({row._commit_lsn for row in rows}) == 1
+
+
+def test_a_single_table_has_its_own_columns(spark: Any, window: Window) -> None:
+    frame = read(spark, window, tables="public.orders")
+    types = dict(frame.dtypes)
+    assert {name: types[name] for name in ("id", "total", "day", "ok", "data", "added")} == {
+        "id": "int",
+        "total": "decimal(10,2)",
+        "day": "date",
+        "ok": "boolean",
+        "data": "binary",
+        "added": "int",
+    }
+    first = frame.where("_op = 'insert'").orderBy("id").first()
+    assert (1, Decimal("10.50"), date(2024, 2, 29), "first", True, b"\x00\x01", None) == tuple(first)[9:]
+
+
+def test_patterns_and_publications_choose_tables(spark: Any, window: Window) -> None:
+    assert {"orders"} == {r._table for r in read(spark, window, tables="public.ord*").select("_table").collect()}
+    published = read(spark, window, publication="only_other").groupBy("_table", "_op").count().collect()
+    assert [tuple(row) for row in published] == [("other", "insert", 300)]
+
+
+def test_small_partitions_give_the_same_rows(spark: Any, window: Window) -> None:
+    order = ["_commit_lsn", "_seq"]
+    whole = read(spark, window).drop("_before", "_after").orderBy(order).collect()
+    assert whole == read(spark, window, partitionBytes="1").drop("_before", "_after").orderBy(order).collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pluggin": "x"}, "unknown option"),
+        ({"startingLsn": "zero"}, "invalid LSN"),
+        ({"plugin": "no_such"}, "unknown output plugin"),
+        ({"tables": "public.nowhere"}, "no changes of a table"),
+        ({"catalog": "/nowhere"}, "/nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said(spark: Any, window: Window, options: dict[str, str], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        read(spark, window, **options).count()
+
+
+def test_rows_can_be_landed(spark: Any, window: Window, tmp_path: Path) -> None:
+    read(spark, window, tables="public.orders").write.parquet(str(tmp_path / "orders"))
+    landed = spark.read.parquet(str(tmp_path / "orders"))
+    assert 5 == landed.count()
+    assert 7 == landed.agg(f.max("added")).first()[0]
+    assert [(1,)] == [tuple(row) for row in landed.where("_op = 'delete'").select("id").collect()]
