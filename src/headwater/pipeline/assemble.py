@@ -107,6 +107,7 @@ class _Assembler:
         window: Window,
     ) -> None:
         self.rows = index.rows
+        self.grid = index.grid
         self.txns = txns
         self.history = history
         self.store = history.store
@@ -125,7 +126,7 @@ class _Assembler:
         rows = _renumber(rows, unit_of[txn])
         events = self._events(units, unit_of, truncates, messages, rows)
         changes = int(self.rows.change_count[self._wanted_index].sum())
-        plan = Plan(units, rows, events, self._relations(), self.rows.locators)
+        plan = Plan(units, rows, events, self._relations(), self.rows.locators, self.grid)
         return Assembly(plan, self.history, len(units.xid), changes, consistent_at)
 
     def _describe(self, schema: RelationSchema, catalog: HistoricCatalog) -> tuple[int, tuple[bytes, ...]]:

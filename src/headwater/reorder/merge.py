@@ -42,6 +42,7 @@ def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
         rows=_merge_rows([i.rows for i in used]),
         kept=tuple(record for i in used for record in i.kept),
         end=used[-1].end,
+        grid=used[0].grid,
     )
 
 

@@ -178,6 +178,7 @@ class Plan:
         units, rows, events: in output order.
         relations: by resolution number.
         files: int64[f, 3].
+        grid: bytes between the LSN lines that no row crosses: the index's.
     """
 
     units: Units
@@ -185,6 +186,7 @@ class Plan:
     events: Events
     relations: Sequence[RelationUse]
     files: Int64s
+    grid: int = GRID
 
     def slices(self, target: int) -> list[Slice]:
         """Cut the plan.
@@ -222,7 +224,7 @@ class Plan:
         """Cut one transaction at grid lines after which nothing is pending."""
         low, high = np.searchsorted(self.rows.unit, [unit, unit + 1])
         rows = self.rows.take(np.arange(low, high))
-        cells = rows.first // GRID
+        cells = rows.first // self.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
         lo, held = -1, 0
         for start, stop in pairwise(bounds[:-1]):
@@ -240,7 +242,7 @@ class Plan:
         """Place of the unit's last event up to the end of a grid cell, -1 if it has none."""
         low, high = np.searchsorted(self.events.unit, [unit, unit + 1])
         places = self.events.place[low:high]
-        at = int(np.searchsorted(places, (cell + 1) * GRID))
+        at = int(np.searchsorted(places, (cell + 1) * self.grid))
         return int(places[at - 1]) if at else -1
 
     def _slice(self, number: int, piece: _Piece) -> Slice:

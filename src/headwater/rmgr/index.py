@@ -37,11 +37,13 @@ class Request:
         database: OID of the database to decode.
         catalogs: files of the catalogs, whose records are kept whole.
         major: PostgreSQL's.
+        grid: bytes between the LSN lines that no change row crosses.
     """
 
     database: int
     catalogs: tuple[Locator, ...]
     major: int
+    grid: int = GRID
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class WalIndex:
         rows: the flat arrays.
         kept: the records kept whole, in LSN order.
         end: set when the log ended inside.
+        grid: as it was asked for (:class:`Request`).
     """
 
     lo: int
@@ -126,6 +129,7 @@ class WalIndex:
     rows: Rows
     kept: tuple[KeptRecord, ...] = field(repr=False)
     end: EndOfWal | None = None
+    grid: int = GRID
 
 
 def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
@@ -181,13 +185,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
-    wanted = k.Wanted(known_table(request.major), request.database, len(request.catalogs), request.major, GRID)
+    wanted = k.Wanted(known_table(request.major), request.database, len(request.catalogs), request.major, request.grid)
     tables = _make_tables(len(frames.positions), request.catalogs)
     while status := k.index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
         if status != k.NEED_LOCATORS:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)
         tables = _with_more_locators(tables)
-    return _collect(frames, lo, hi, tables)
+    return _collect(frames, lo, hi, tables, request.grid)
 
 
 def _record_error(frames: Frames, number: int, status: int) -> RecordError:
@@ -199,7 +203,7 @@ def _record_error(frames: Frames, number: int, status: int) -> RecordError:
     return RecordError(f"malformed record of resource manager {rmid}, info {info:#04x}", lsn=lsn)
 
 
-def _collect(frames: Frames, lo: int, hi: int, t: Tables) -> WalIndex:
+def _collect(frames: Frames, lo: int, hi: int, t: Tables, grid: int) -> WalIndex:
     n = len(frames.positions)
     next_lsn = frames.end.lsn if frames.end is not None else hi
     return WalIndex(
@@ -211,6 +215,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables) -> WalIndex:
         rows=_rows(frames, t),
         kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
         end=frames.end,
+        grid=grid,
     )
 
 
