@@ -21,10 +21,11 @@ def lz4_compress(raw: bytes) -> bytes:
 
 
 def run(method: str, block: bytes, raw_size: int) -> bytes | None:
-    """Call a kernel with guard bytes on both sides of block and result; None for CORRUPT."""
-    src = np.frombuffer(bytearray(b"\xa5" * 7 + block + b"\xa5" * 9), dtype=np.uint8)
+    """Decompress a payload with guard bytes on both sides of it and of the result; None for CORRUPT."""
+    payload = (("pglz", "lz4").index(method) << 30 | raw_size).to_bytes(4, "little") + block
+    src = np.frombuffer(bytearray(b"\xa5" * 7 + payload + b"\xa5" * 9), dtype=np.uint8)
     out = np.full(3 + raw_size + 40, 0xEE, dtype=np.uint8)
-    end = getattr(_compression, method)(src, 7, 7 + len(block), out, 3, raw_size)
+    end = _compression.decompress(src, 7, len(payload), out, 3)
     assert (out[:3] == 0xEE).all()
     assert (out[3 + raw_size :] == 0xEE).all()
     if end == _compression.CORRUPT:
