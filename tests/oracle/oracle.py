@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,7 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
                 script.run(SCENARIOS[name].script)
             finally:
                 script.close()
+        _wait_for_backends(server)
 
     setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
     return _run(major, ClusterShape(), setup, work, directory)
@@ -180,9 +181,18 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
             script.run(scenario.script)
         finally:
             script.close()
+        _wait_for_backends(server)
 
     shape = ClusterShape(settings=scenario.settings)
     return _run(major, shape, [*PUBLICATIONS, *_setup(name)], work, directory, slots_come_later=slots_come_later)
+
+
+def _wait_for_backends(server: EmbeddedPostgres) -> None:
+    """Wait until no session is left: those that had temporary tables drop them on their way out."""
+    query = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    with server.connect() as connection:
+        while connection.execute(query).fetchone():
+            connection.execute("SELECT pg_sleep(0.005)")
 
 
 def _setup(name: str) -> list[str]:
@@ -232,12 +242,16 @@ def _run(
             slots.make()
         done = work(server, slots) or _Work()
         with server.connect() as connection:
-            # A commit with an xid is flushed, and with it all WAL before it.
-            connection.execute("SELECT txid_current()")
+            # A commit of something written is flushed, and with it all WAL before it.
+            connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
+            end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
             streams = _peek_all(connection, slots.starts, done.middle)
+        if done.sessions and not shape.crashes:
+            # Sessions that end in good order still commit something: they drop their temporary tables.
+            streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
+        server.crash() if shape.crashes else server.stop()
         for session in done.sessions:
             session.connection.close()
-        server.crash() if shape.crashes else server.stop()
         wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
     return OracleRun(major, backup, wal, "postgres", streams, done.errors)
 
