@@ -11,7 +11,8 @@
     ├── CatalogError           the catalog cannot be read, or does not fit the WAL
     ├── UnsupportedTypeError   a column's type has no text form here yet
     ├── DecodingError          a transaction cannot be decoded as the server would
-    └── PluginError            the output plugin refuses: unknown plugin, option, publication
+    ├── PluginError            the output plugin refuses: unknown plugin, option, publication
+    └── SparkError             Spark does not start, or loses a task
 
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
 place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. Every error
@@ -103,3 +104,7 @@ class DecodingError(HeadwaterError):
 
 class PluginError(HeadwaterError):
     """The output plugin refuses: an unknown plugin, option or publication, or a value out of range."""
+
+
+class SparkError(HeadwaterError):
+    """Spark does not start, or a task ends without saying what is wrong with the input."""

@@ -1,7 +1,8 @@
 """The Spark session Headwater runs in, and how it runs tasks.
 
 Workers run the driver's interpreter and are forked from a daemon that has loaded the kernels already
-(:mod:`headwater.pipeline.worker_daemon`), so that a task starts in milliseconds.
+(:mod:`headwater.pipeline.worker_daemon`), so that a task starts in milliseconds. A session made here is quiet: Spark
+logs errors only (:mod:`headwater.pipeline.java_process`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, SparkError
 from headwater.pipeline.decode_job import Failure
+from headwater.pipeline.java_process import quiet_gateway
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,24 +36,38 @@ def spark_session(master: str | None = None) -> SparkSession:
 
     Args:
         master: as for spark-submit; None for ``local[*]``, or what spark-submit says.
+
+    Raises:
+        SparkError: there is no Java, or Spark refuses the master or its configuration.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    builder = SparkSession.builder.appName("headwater")
+    if SparkContext._active_spark_context is None:
+        _start(master)
+    builder = SparkSession.builder
     for name, value in _CONFIG.items():
         builder = builder.config(name, value)
-    if master is not None or "MASTER" not in os.environ:
-        builder = builder.master(master or "local[*]")
     return builder.getOrCreate()
+
+
+def _start(master: str | None) -> None:
+    """Make the Spark context of this process."""
+    conf = SparkConf().setAppName("headwater").setAll(list(_CONFIG.items()))
+    if master is not None or "MASTER" not in os.environ:
+        conf.setMaster(master or "local[*]")
+    with quiet_gateway(conf) as gateway:
+        try:
+            SparkContext(conf=conf, gateway=gateway)
+        except (Py4JError, PySparkException) as error:
+            raise SparkError(f"could not start Spark: {_reason(error)}") from error
 
 
 _CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -89,6 +107,7 @@ def run_tasks(
 
     Raises:
         HeadwaterError: what a task raised.
+        SparkError: a task failed in another way, or Spark did.
     """
     if not tasks:
         return []
@@ -98,10 +117,26 @@ def run_tasks(
             return function(task)
         except HeadwaterError as error:
             return Failure(error)
+        except OSError as error:
+            return Failure(HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error)))
 
-    with _Watch(context, name, len(tasks), progress):
-        results: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
+    try:
+        with _Watch(context, name, len(tasks), progress):
+            results: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
+    except (Py4JError, PySparkException) as error:
+        raise SparkError(f"Spark could not run the tasks of step {name}: {_reason(error)}") from error
     return [_succeeded(result) for result in results]
+
+
+def _file_of(error: OSError) -> str | None:
+    return None if error.filename is None else os.fsdecode(error.filename)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what Java, or PySpark, has to say."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() or java) if java is not None else str(error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def _succeeded(result: R | Failure) -> R:

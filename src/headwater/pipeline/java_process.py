@@ -1,0 +1,130 @@
+"""Start Spark's Java process so that standard error belongs to the command.
+
+Java and Spark greet with warnings of their own. Here Spark logs errors only (``log4j2.properties`` beside this file,
+unless the user has a Spark configuration), and what the process writes is held back until the session stands: if it
+does not, one error says why; if it does, everything but the greeting is passed on, as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+
+from headwater.errors import SparkError
+
+_GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use")
+_BEFORE_THE_REASON = re.compile(r'^(Exception in thread "main" (\S+Exception: )?|\S+: line \d+: )')
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+_LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_STANDARD_ERROR = 2
+_LAST_WORDS_SECONDS = 5.0
+
+
+@contextmanager
+def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
+    """A gateway to a new Java process; inside the ``with`` block a session is made of it.
+
+    Args:
+        conf: what spark-submit is told.
+
+    Yields:
+        the gateway; None if this process has one, which is used then.
+
+    Raises:
+        SparkError: the process ended before it could be talked to.
+    """
+    if SparkContext._gateway is not None:
+        yield None
+        return
+    errors = _JavaErrors()
+    with _log_options():
+        try:
+            gateway = launch_gateway(conf, {"stderr": errors.descriptor})
+        except PySparkException as error:
+            raise SparkError(
+                f"could not start Spark: {errors.reason()}",
+                hint="Spark needs Java 17 (JAVA_HOME says which) and a --master it knows",
+            ) from error
+        finally:
+            errors.close()
+    yield gateway
+    errors.pass_on()
+
+
+class _JavaErrors:
+    """The standard error of the Java process, read by a thread.
+
+    Attributes:
+        descriptor: what the process writes to.
+    """
+
+    def __init__(self) -> None:
+        source, self.descriptor = os.pipe()
+        self._held: list[bytes] | None = []
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._read, args=(source,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave the writing to the process."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def reason(self) -> str:
+        """The first thing that a process said that has ended."""
+        self.close()
+        self._thread.join(_LAST_WORDS_SECONDS)
+        lines = [line.decode(errors="replace") for line in self._held or ()]
+        first = next((line.strip() for line in lines if line.strip()), "Java ended without a word")
+        return _BEFORE_THE_REASON.sub("", first)
+
+    def pass_on(self) -> None:
+        """From now on write what comes, after what came so far, to our own standard error."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            for line in held:
+                _write(line)
+
+    def _read(self, source: int) -> None:
+        with os.fdopen(source, "rb") as lines:
+            for line in lines:
+                with self._lock:
+                    if line.startswith(_GREETINGS):
+                        continue
+                    if self._held is None:
+                        _write(line)
+                    else:
+                        self._held.append(line)
+
+
+def _write(line: bytes) -> None:
+    try:
+        os.write(_STANDARD_ERROR, line)
+    except OSError:
+        return
+
+
+@contextmanager
+def _log_options() -> Iterator[None]:
+    """Java's options with our log configuration, as long as the process starts."""
+    before = os.environ.get(_OPTIONS)
+    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in (before or ""):
+        ours = f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"'
+        os.environ[_OPTIONS] = f"{before} {ours}" if before else ours
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_OPTIONS, None)
+        else:
+            os.environ[_OPTIONS] = before
