@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.server_settings import read_server_settings
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, SegmentError
+from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.rmgr.index import Locator
@@ -27,7 +28,8 @@ class DecodeRequest:
         options: its options, (name, value).
         start: transactions whose commit record starts before this LSN are left out.
         end: stop as the server does with ``upto_lsn``.
-        settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ...
+        settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ... They override
+            those of the catalog's configuration files.
     """
 
     wal: str
@@ -89,6 +91,30 @@ def open_request(
     return OpenRequest(request, directory, store, plugin, session)
 
 
+def session_settings(request: DecodeRequest, major: int) -> SessionSettings:
+    """What the server's own sessions would print values under, overridden by the request's settings.
+
+    Raises:
+        CatalogError: the server's configuration has a value that is not supported here.
+        UsageError: the request has one.
+    """
+    asked = {name.strip().lower(): value for name, value in request.settings}
+    settings = {}
+    for name, setting in read_server_settings(request.catalog).items():
+        if name in asked:
+            continue
+        try:
+            SessionSettings.from_settings({name: setting.value}, major)
+        except UsageError as error:
+            raise CatalogError(
+                f"{error.message}, set in line {setting.line} of the server's configuration",
+                file=setting.file,
+                hint=f"override it with --set {name}=VALUE" + (f" ({error.hint})" if error.hint else ""),
+            ) from None
+        settings[name] = setting.value
+    return SessionSettings.from_settings({**settings, **asked}, major)
+
+
 def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
     """Whether WAL and catalog are of one server, and the WAL covers the catalog's LSN.
 
@@ -113,4 +139,4 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             file=request.catalog,
             hint="give a base backup from before the WAL, or later WAL",
         )
-    directory.covering(store.start_lsn, store.start_lsn + 1)
+    directory.covering(store.start_lsn, None if request.end is None else max(request.end, store.start_lsn + 1))
