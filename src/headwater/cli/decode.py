@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.cli.progress import step_progress
-from headwater.errors import UsageError
+from headwater.errors import HeadwaterError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult, decode
 from headwater.pipeline.message_files import MessageForm
@@ -80,7 +80,10 @@ def decode_command(
     is_parquet = out.endswith(".parquet")
     if is_parquet and with_lsn:
         raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
-    _check_output(out)
+    _check_output("--out", out, is_parquet)
+    if stats_json is not None:
+        _check_output("--stats-json", stats_json, False)
+    _check_scratch(scratch)
     open_request(request)
     form = MessageForm.ARROW if is_parquet else MessageForm.LINES_WITH_LSN if with_lsn else MessageForm.LINES
     with step_progress() as progress:
@@ -101,34 +104,63 @@ def decode_command(
         Path(stats_json).write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def _check_output(out: str) -> None:
-    if out != "-" and not Path(out).absolute().parent.is_dir():
-        raise UsageError(f'cannot write "{out}": no such directory', hint="make it, or choose another --out")
+def _check_output(flag: str, out: str, is_parquet: bool) -> None:
+    """Refuse a file that could not be written, before anything is read.
+
+    Raises:
+        UsageError: it is a directory, or lies in none, or may not be made or written there.
+    """
+    if out == "-":
+        return
+    path = Path(out)
+    parent = _target(path).parent
+    hint = f"choose another {flag}"
+    if not parent.is_dir():
+        raise UsageError(f'cannot write "{out}": no such directory', hint=f"make it, or choose another {flag}")
+    if path.is_dir():
+        raise UsageError(f'cannot write "{out}": it is a directory', hint=hint)
+    if _is_special(path) and is_parquet:
+        raise UsageError(f'cannot write "{out}": it is no regular file, which Parquet needs', hint=hint)
+    if not os.access(path if _is_special(path) else parent, os.W_OK):
+        raise UsageError(f'cannot write "{out}": permission denied', hint=hint)
+
+
+def _check_scratch(scratch: str | None) -> None:
+    if scratch is not None and not (os.path.isdir(scratch) and os.access(scratch, os.W_OK | os.X_OK)):
+        raise UsageError(f'invalid value for --scratch: "{scratch}", expected a directory that may be written to')
+
+
+def _is_special(path: Path) -> bool:
+    """A device or pipe: there is no file to be made beside it."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _target(path: Path) -> Path:
+    """The file that is written when a path is, symbolic links followed."""
+    return Path(os.path.realpath(path))
 
 
 def _scratch(out: str) -> str | None:
     """Unfinished output waits beside the file it becomes, or where temporary files go."""
-    return None if out == "-" else str(Path(out).absolute().parent)
+    return None if out == "-" or _is_special(Path(out)) else str(_target(Path(out)).parent)
 
 
 def _write(result: DecodeResult, out: str, is_parquet: bool) -> None:
     if out == "-":
-        _copy_lines(result, sys.stdout.buffer.fileno())
-        return
-    with _whole_file(Path(out)) as part:
-        if is_parquet:
-            _write_parquet(result, part)
-        else:
-            descriptor = os.open(part, os.O_WRONLY | os.O_TRUNC)
-            try:
-                _copy_lines(result, descriptor)
-            finally:
-                os.close(descriptor)
+        _copy_lines(result, sys.stdout.fileno(), "standard output")
+    elif _is_special(Path(out)):
+        _append_lines(result, Path(out), out)
+    else:
+        with _whole_file(_target(Path(out)), out) as part:
+            if is_parquet:
+                _write_parquet(result, part)
+            else:
+                _append_lines(result, part, out)
 
 
 @contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
-    """A file that takes its name only when it is complete."""
+def _whole_file(path: Path, out: str) -> Iterator[Path]:
+    """A file that takes its name only when it is complete; `out` is what errors call it."""
     descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
     os.close(descriptor)
     try:
@@ -137,18 +169,44 @@ def _whole_file(path: Path) -> Iterator[Path]:
         os.umask(umask)
         os.chmod(part, 0o666 & ~umask)
         os.replace(part, path)
+    except OSError as error:
+        Path(part).unlink(missing_ok=True)
+        raise _write_error(error, out) from None
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
 
 
-def _copy_lines(result: DecodeResult, descriptor: int) -> None:
+def _append_lines(result: DecodeResult, path: Path, out: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError as error:
+        raise _write_error(error, out) from None
+    try:
+        _copy_lines(result, descriptor, out)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_lines(result: DecodeResult, descriptor: int, out: str) -> None:
     for file in result.files:
         with open(file.path, "rb") as source:
             while chunk := source.read(1 << 20):
-                view = memoryview(chunk)
-                while view:
-                    view = view[os.write(descriptor, view) :]
+                try:
+                    _write_all(descriptor, memoryview(chunk))
+                except BrokenPipeError:
+                    raise
+                except OSError as error:
+                    raise _write_error(error, out) from None
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _write_error(error: OSError, out: str) -> HeadwaterError:
+    return HeadwaterError(f"could not write output: {error.strerror or error}", file=out)
 
 
 def _write_parquet(result: DecodeResult, path: Path) -> None:
