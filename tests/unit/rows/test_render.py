@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from plain_tuples import (
     INT2,
     INT4,
     INT8,
+    NUMERIC,
     SIMPLE_TYPES,
     TEXT_TYPE,
     Slice,
@@ -227,6 +229,33 @@ def test_offsets_outside_the_slice_are_an_error() -> None:
         items.new_at[0], items.new_len[0] = at, length
         with pytest.raises(RecordError, match="malformed tuple"):
             render(made.array(), items, compile_layouts([schema], SESSION))
+
+
+def test_a_malformed_value_is_an_error_at_its_item() -> None:
+    schema = make_schema(INT4, make_column(2, NUMERIC, name="total"), name="orders")
+    made = Slice()
+    for _ in range(3):
+        made.update(form_tuple(schema.columns, [int4(1), None]), form_tuple(schema.columns, [int4(1), None]))
+        made.literal()
+        made.delete(None)
+    lsn = made.update(form_tuple(schema.columns, [int4(1), None]), form_tuple(schema.columns, [int4(1), short(b"odd")]))
+    made.literal()
+    made.insert(form_tuple(schema.columns, [int4(1), None]))
+    with pytest.raises(RecordError, match=r'malformed value of column "total" of table "public\.orders"') as caught:
+        run(made, schema)
+    assert lsn == caught.value.lsn
+
+
+def test_an_enum_value_without_a_label_is_an_error() -> None:
+    mood = dataclasses.replace(INT4, oid=16500, name="mood", typtype="e", labels=((16501, "sad"), (16502, "ok")))
+    schema = make_schema(make_column(1, mood, name="feels"))
+    made = Slice()
+    made.insert(form_tuple(schema.columns, [int4(16502)]))
+    assert [(TEXT, b"ok")] == cells_at(run(made, schema), 0, 1)
+    lsn = made.insert(form_tuple(schema.columns, [int4(16503)]))
+    with pytest.raises(DecodingError, match=r'value of column "feels" of table "public\.t" is no label') as caught:
+        run(made, schema)
+    assert lsn == caught.value.lsn
 
 
 @pytest.mark.parametrize("hoff", [0, 16, 22, 23, 25, 32, 255])
