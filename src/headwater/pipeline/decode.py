@@ -1,12 +1,11 @@
 """The whole flow in one file: index, assemble, plan, decode, deliver.
 
 The only module that joins all rooms. Steps 1 and 4 are Spark tasks, 2 and 3 run here on the driver. Tasks leave their
-messages in files of a scratch directory that driver and workers share; only file names travel through Spark.
+results in files of a scratch directory that driver and workers share; only file names travel through Spark.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -20,9 +19,10 @@ from pyspark.sql import SparkSession
 
 from headwater.pipeline.assemble import Assembly, Window, assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_tasks
+from headwater.pipeline.index_job import IndexTask, index_tasks
 from headwater.pipeline.message_files import MessageFile, MessageForm, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.scratch import Stored, store
 from headwater.pipeline.spark import Progress, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
@@ -101,85 +101,92 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    seconds: dict[str, float] = {}
-    parallel = spark.sparkContext.defaultParallelism
-    with _timed(seconds, "open"):
-        opened = open_request(request)
-    with _timed(seconds, "index"):
-        opened, index = _index(spark, opened, progress)
-    with _timed(seconds, "assemble"):
-        assembly = assemble(index, opened.store, opened.plugin, Window(request.start or 0, request.end))
-        opened, index, assembly = _follow_rewrites(spark, opened, index, assembly, progress)
-        opened.plugin.validate(opened.store.view(index.hi))
-    with _timed(seconds, "plan"):
-        slices = assembly.plan.slices(_slice_bytes(assembly, parallel))
-    directory = Path(tempfile.mkdtemp(prefix="headwater-", dir=scratch))
+    run = _Run(spark, progress, Path(tempfile.mkdtemp(prefix="headwater-", dir=scratch)))
     try:
-        with _timed(seconds, "decode"):
-            files = _decode(spark, opened, slices, directory, form, progress)
+        return run.decode(request, form)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(run.scratch, ignore_errors=True)
         raise
-    return DecodeResult(
-        files=files,
-        is_text=opened.plugin.is_text,
-        transactions=assembly.transactions,
-        changes=assembly.changes,
-        messages=sum(file.messages for file in files),
-        wal_bytes=index.hi - index.lo,
-        consistent_at=assembly.consistent_at,
-        end_lsn=index.hi,
-        seconds=seconds,
-        scratch=directory,
-    )
 
 
-def _index(spark: SparkSession, opened: OpenRequest, progress: Progress | None) -> tuple[OpenRequest, WalIndex]:
-    store = opened.store
-    wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major)
-    parallel = spark.sparkContext.defaultParallelism
-    tasks = index_tasks(opened.directory, store.start_lsn, opened.request.end, wanted, parallel)
-    return opened, merge_indexes(run_tasks(spark.sparkContext, "index", _run_index, tasks, progress))
+@dataclass
+class _Run:
+    """One call of :func:`decode`."""
+
+    spark: SparkSession
+    progress: Progress | None
+    scratch: Path
+    seconds: dict[str, float] = field(default_factory=dict)
+    passes: int = 0
+
+    def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
+        """The five steps."""
+        opened, index, assembly = self._assemble(request, frozenset())
+        while missing := opened.store.missing_locators():
+            # The window rewrites catalogs into files the index did not keep.
+            opened, index, assembly = self._assemble(request, opened.extra_locators | missing)
+        opened.plugin.validate(opened.store.view(index.hi))
+        with _timed(self.seconds, "plan"):
+            slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
+            stored = [store(one, self._path("slice", one.number)) for one in slices]
+        with _timed(self.seconds, "decode"):
+            files = self._decode(opened, stored, form)
+        return DecodeResult(
+            files=files,
+            is_text=opened.plugin.is_text,
+            transactions=assembly.transactions,
+            changes=assembly.changes,
+            messages=sum(file.messages for file in files),
+            wal_bytes=index.hi - index.lo,
+            consistent_at=assembly.consistent_at,
+            end_lsn=index.hi,
+            seconds=self.seconds,
+            scratch=self.scratch,
+        )
+
+    @property
+    def _parallel(self) -> int:
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def _path(self, kind: str, number: int) -> str:
+        return str(self.scratch / f"{kind}-{self.passes}-{number:08d}")
+
+    def _assemble(self, request: DecodeRequest, extra: frozenset[Locator]) -> tuple[OpenRequest, WalIndex, Assembly]:
+        self.passes += 1
+        with _timed(self.seconds, "open"):
+            opened = open_request(request, extra)
+        with _timed(self.seconds, "index"):
+            index = self._index(opened)
+        with _timed(self.seconds, "assemble"):
+            window = Window(request.start or 0, request.end)
+            return opened, index, assemble(index, opened.store, opened.plugin, window)
+
+    def _index(self, opened: OpenRequest) -> WalIndex:
+        catalog = opened.store
+        wanted = Request(catalog.database_oid, tuple(sorted(catalog.locators())), catalog.major)
+        tasks = index_tasks(opened.directory, catalog.start_lsn, opened.request.end, wanted, self._parallel)
+        numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
+        stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
+        return merge_indexes([one.load() for one in stored])
+
+    def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
+        decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+        is_text = opened.plugin.is_text
+
+        def run(stored: Stored[Slice]) -> MessageFile:
+            return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)
+
+        return run_tasks(self.spark.sparkContext, "decode", run, slices, self.progress)
 
 
-def _run_index(task):  # type: ignore[no-untyped-def]
-    return task.run()
-
-
-def _follow_rewrites(
-    spark: SparkSession, opened: OpenRequest, index: WalIndex, assembly: Assembly, progress: Progress | None
-) -> tuple[OpenRequest, WalIndex, Assembly]:
-    """Index again while the window turns out to rewrite catalogs into files the index did not keep."""
-    extra: frozenset[Locator] = frozenset()
-    while missing := opened.store.missing_locators():
-        extra |= missing
-        opened, index = _index(spark, open_request(opened.request, extra), progress)
-        window = Window(opened.request.start or 0, opened.request.end)
-        assembly = assemble(index, opened.store, opened.plugin, window)
-    return opened, index, assembly
+def _run_index(numbered: tuple[IndexTask, str]) -> Stored[WalIndex]:
+    task, path = numbered
+    return store(task.run(), path)
 
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
     total = int(assembly.plan.rows.size.sum())
     return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (2 * parallel))))
-
-
-def _decode(
-    spark: SparkSession,
-    opened: OpenRequest,
-    slices: list[Slice],
-    directory: Path,
-    form: MessageForm,
-    progress: Progress | None,
-) -> list[MessageFile]:
-    decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-    is_text = opened.plugin.is_text
-
-    def run(plan: Slice) -> MessageFile:
-        path = os.path.join(directory, f"{plan.number:08d}")
-        return write_messages(decoder.messages(plan), path, form, is_text)
-
-    return run_tasks(spark.sparkContext, "decode", run, slices, progress)
 
 
 class _timed:

@@ -52,6 +52,7 @@ class OpenRequest:
         store: the catalog at its own LSN.
         plugin: the plugin, its options checked.
         session: the settings.
+        extra_locators: files that were followed as catalogs because the window makes them that.
     """
 
     request: DecodeRequest
@@ -59,6 +60,7 @@ class OpenRequest:
     store: CatalogStore
     plugin: OutputPlugin
     session: SessionSettings
+    extra_locators: frozenset[Locator] = frozenset()
 
 
 def open_request(
@@ -80,7 +82,7 @@ def open_request(
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
     store = open_catalog(request.catalog, request.database, extra_locators)
-    session = SessionSettings.from_settings(dict(request.settings), store.major)
+    session = session_settings(request, store.major)
     if make_plugin is not None:
         plugin = make_plugin(store)
     else:
@@ -88,7 +90,7 @@ def open_request(
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)
-    return OpenRequest(request, directory, store, plugin, session)
+    return OpenRequest(request, directory, store, plugin, session, extra_locators)
 
 
 def session_settings(request: DecodeRequest, major: int) -> SessionSettings:
