@@ -44,6 +44,10 @@ class RandomDdl:
         """Make what the statements need."""
         for statement in SETUP:
             self._recorder.quietly("a", statement)
+        self.sessions_lost()
+
+    def sessions_lost(self) -> None:
+        """Set new sessions up; they must not wait for each other, as one program runs both."""
         for name in "ab":
             self._recorder.quietly(name, "SET lock_timeout = 50; SET client_min_messages = error")
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.heaps import Locator
 from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.store import CatalogOrigin, CatalogStore
-from headwater.catalog.tables import Locator
 from headwater.catalog.versions import Fates
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (

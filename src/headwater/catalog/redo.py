@@ -6,16 +6,16 @@ throws away: removed versions stay known, and NEW_CID tells which command made a
 A page image with the apply flag already includes its record's change; the record then only says who did what. A record
 that an online backup's page already includes (``pd_lsn``) changes nothing and says the same.
 
-Known gap: a mapped catalog that VACUUM FULL rewrites while an online backup is taken loses the row versions that were
-made and removed between the backup's start and the rewrite. A copy of a crashed server that ran with full_page_writes
-off is refused where its pages run ahead of the WAL.
+Known gap: a copy of a crashed server that ran with full_page_writes off is refused where its pages run ahead of the
+WAL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headwater.catalog.tables import CatalogHeap, Key, Locator, Page, Tid
+from headwater.catalog.heaps import CatalogHeap, Locator, Page, Tid
+from headwater.catalog.tables import Key
 from headwater.catalog.versions import INVALID_COMMAND_ID, Version
 from headwater.errors import CatalogError
 from headwater.rmgr import heap as heap_rmgr
@@ -24,7 +24,8 @@ from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 from headwater.wal.record import Block, Record
 
 MAIN_FORK = 0
-RM_HEAP2, RM_HEAP = 9, 10
+RM_XLOG, RM_HEAP2, RM_HEAP = 0, 9, 10
+XLOG_FPI = 0xB0
 
 
 class HeapRedo:
@@ -33,19 +34,21 @@ class HeapRedo:
     Args:
         heaps: by locator; the caller may add to it.
         major: PostgreSQL's.
-        on_insert: called with every version a record brings, once it is in its place.
+        on_insert: called with every version a record brings, once it is in its place, and the record's LSN.
 
     Attributes:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
+        strays: files of catalogs or user catalog tables that are none of the heaps: NEW_CID named them.
     """
 
     def __init__(
-        self, heaps: dict[Locator, CatalogHeap], major: int, on_insert: Callable[[CatalogHeap, Version], None]
+        self, heaps: dict[Locator, CatalogHeap], major: int, on_insert: Callable[[CatalogHeap, Version, int], None]
     ) -> None:
         self._heaps = heaps
         self._major = major
         self._on_insert = on_insert
         self.touched: dict[int, set[tuple[str, str, Key]]] = {}
+        self.strays: set[Locator] = set()
 
     def apply(self, record: Record) -> None:
         """Apply a record of any resource manager: its page images, then what heap records say.
@@ -67,8 +70,11 @@ class HeapRedo:
             heap = self._heaps.get(block.locator)
             if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
                 continue
-            for version in heap.load(block.block, block.image.page(), record.end_lsn):
-                self._on_insert(heap, version)
+            fresh = heap.load(block.block, block.image.page(), record.end_lsn)
+            for version in fresh:
+                self._on_insert(heap, version, record.lsn)
+            if record.rmid == RM_XLOG and record.info & 0xF0 == XLOG_FPI and heap.page(block.block).slots:
+                heap.is_rewritten = True
             loaded.add(block.id)
         return loaded
 
@@ -125,7 +131,9 @@ class HeapRedo:
         """Remember the commands until the record that they belong to arrives (log_heap_new_cid comes right before)."""
         change = heap2_rmgr.parse_new_cid(record.main_data, record.lsn)
         heap = self._heaps.get(change.locator)
-        if heap is not None:
+        if heap is None:
+            self.strays.add(change.locator)
+        else:
             heap.command_ids[change.tid] = (change.cmin, change.cmax)
 
     def _insert(
@@ -151,9 +159,7 @@ class HeapRedo:
     def _place(self, record: Record, heap: CatalogHeap, page: Page, offnum: int, data: TupleBytes) -> None:
         version = Version(record.xid, record.xid, data)
         page.slots[offnum] = version
-        if heap.catalog is not None:
-            heap.catalog.add(version)
-        self._on_insert(heap, version)
+        heap.add(version)
 
     def _learn_insert(self, record: Record, heap: CatalogHeap, tid: Tid, page: Page) -> None:
         cmin, _ = heap.command_ids.pop(tid, (INVALID_COMMAND_ID, 0))
@@ -161,6 +167,7 @@ class HeapRedo:
         if version is not None and version.xmin == record.xid:
             version.cmin = cmin if cmin != INVALID_COMMAND_ID else version.cmin
             self.touch(record.xid, heap, version)
+            self._on_insert(heap, version, record.lsn)
 
     def _delete(self, record: Record, heap: CatalogHeap, block: Block, offnum: int, loaded: set[int]) -> Version | None:
         """Note the deletion of the tuple at ``offnum``; returns it."""

@@ -13,16 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from headwater.catalog.heaps import CatalogHeap, Locator
 from headwater.catalog.history import HistoricCatalog, Memo
+from headwater.catalog.pages import HEAP_NATTS_MASK
 from headwater.catalog.redo import HeapRedo
 from headwater.catalog.rows import CatalogRows
-from headwater.catalog.tables import CatalogHeap, CatalogTable, Key, Locator
+from headwater.catalog.tables import CatalogTable, Key
 from headwater.catalog.versions import FIRST_NORMAL_XID, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     GLOBAL_TABLESPACE,
+    PG_ATTRIBUTE,
     PG_CLASS,
+    PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
 )
@@ -92,10 +96,13 @@ class CatalogStore:
         self._redo = HeapRedo(self._heaps, origin.major, self._arrived)
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
         self._missing: set[Locator] = set()
+        self._places: dict[int, Locator] = {}
+        self._is_settled = True
         self._mapped: dict[tuple[bool, int], int] = {}
         self._timelines: dict[tuple[str, str, Key], Timeline] = {}
         self._memo = Memo()
         self._own_memos: dict[OwnCommands, Memo] = {}
+        self._own_keys: dict[frozenset[int], frozenset[tuple[str, str, Key]]] = {}
         for locator in extra_locators:
             self._new_heap(locator)
 
@@ -159,7 +166,8 @@ class CatalogStore:
         return frozenset(self._heaps)
 
     def missing_locators(self) -> frozenset[Locator]:
-        """Files that became a catalog's and were not in :meth:`locators`; the store cannot be relied on with any."""
+        """Files of catalogs that are not in :meth:`locators`. A store that has any cannot be relied on."""
+        self._settle()
         return frozenset(self._missing)
 
     def add_heap(self, locator: Locator, catalog_oid: int, base: bytes, is_online: bool) -> None:
@@ -175,12 +183,12 @@ class CatalogStore:
             CatalogError: a page is broken.
         """
         table = self.tables[catalog_oid]
-        is_first = not any(other.catalog is table for other in self._heaps.values())
         heap = self._new_heap(locator, base)
         scan = heap.scan(table.layout)
         if scan.bad_block >= 0 and not is_online:
             raise CatalogError(f"invalid page in block {scan.bad_block} of {table.layout.name}")
-        heap.attach(table, scan if is_first else None)
+        heap.attach(table, scan)
+        self._places.setdefault(catalog_oid, locator)
 
     def map_catalogs(self, mappings: dict[int, int], is_shared: bool) -> None:
         """The relation map says where mapped catalogs lie."""
@@ -202,8 +210,9 @@ class CatalogStore:
             RecordError: the record is malformed.
         """
         self._changed()
+        self._is_settled = False
         if record.rmid == RM_RELMAP:
-            self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn))
+            self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         elif record.rmid == RM_SMGR and record.info & 0xF0 == smgr_rmgr.TRUNCATE:
             change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
             heap = self._heaps.get(change.locator)
@@ -229,12 +238,10 @@ class CatalogStore:
             lsn: at or after :attr:`start_lsn`.
             own: a transaction that also sees its own changes.
         """
+        self._settle()
         if own is None:
             return HistoricCatalog(self, lsn, None, self._memo, frozenset(), None)
-        keys: set[tuple[str, str, Key]] = set()
-        for xid in own.xids:
-            keys |= self._redo.touched.get(xid, set())
-        return HistoricCatalog(self, lsn, own, self._memo, frozenset(keys), self._own_memo(own))
+        return HistoricCatalog(self, lsn, own, self._memo, self._touched_by(own.xids), self._own_memo(own))
 
     def versions(self, key: tuple[str, str, Key]) -> list[Version]:
         """All versions under (catalog, index, key)."""
@@ -246,6 +253,14 @@ class CatalogStore:
         if timeline is None:
             timeline = self._timelines[key] = Timeline(self.versions(key), self.fates)
         return timeline
+
+    def _touched_by(self, xids: frozenset[int]) -> frozenset[tuple[str, str, Key]]:
+        """Everything that rows made or removed by these transactions may be looked up by."""
+        keys = self._own_keys.get(xids)
+        if keys is None:
+            touched = (self._redo.touched[xid] for xid in xids if xid in self._redo.touched)
+            keys = self._own_keys[xids] = frozenset().union(*touched)
+        return keys
 
     def _own_memo(self, own: OwnCommands) -> Memo:
         memo = self._own_memos.get(own)
@@ -261,22 +276,22 @@ class CatalogStore:
             self._timelines.clear()
             self._memo.clear()
             self._own_memos.clear()
+            self._own_keys.clear()
 
     def _new_heap(self, locator: Locator, base: bytes = b"") -> CatalogHeap:
         heap = CatalogHeap(locator, self.fates, self.origin.start_lsn, self._update_xid, base)
         self._heaps[locator] = heap
         return heap
 
-    def _arrived(self, heap: CatalogHeap, version: Version) -> None:
+    def _arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
         """A pg_class row of a catalog may say that the catalog lies in another file now."""
         if heap.catalog is None or heap.catalog.layout.oid != PG_CLASS:
             return
-        data = version.data
-        oid, filenode, tablespace = self._class_reader.unpack_from(data.body)
+        oid, filenode, tablespace = self._class_reader.unpack_from(version.data.body)
         if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
-            self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode))
+            self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode), lsn)
 
-    def _remap(self, update: relmap_rmgr.RelmapUpdate) -> None:
+    def _remap(self, update: relmap_rmgr.RelmapUpdate, lsn: int) -> None:
         is_shared = update.database == 0
         if not is_shared and update.database != self.database_oid:
             return
@@ -284,19 +299,67 @@ class CatalogStore:
         for oid, number in update.mappings.items():
             if oid in self.tables and (oid in SHARED_CATALOGS) == is_shared:
                 spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
-                self._moved(oid, (spc, update.database, number))
+                self._moved(oid, (spc, update.database, number), lsn)
 
-    def _moved(self, oid: int, locator: Locator) -> None:
-        """A catalog lies, or may lie if the transaction commits, in this file."""
+    def _moved(self, oid: int, locator: Locator, lsn: int) -> None:
+        """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on."""
+        if self._places.get(oid) == locator:
+            return
+        self._places[oid] = locator
         heap = self._heaps.get(locator)
         if heap is None:
             self._missing.add(locator)
-        elif heap.catalog is None:
-            heap.attach(self.tables[oid])
-            for version in heap.versions():
-                for xid in (version.inserter, *version.deleters):
-                    if xid >= FIRST_NORMAL_XID:
-                        self._redo.touch(xid, heap, version)
+            return
+        if heap.catalog is None or heap.is_rewritten:
+            is_new = heap.catalog is None
+            # The backup may hold a file to which the catalog moves even later.
+            later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
+            heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
+            if is_new:
+                self._joined(oid, heap, lsn)
+
+    def _heaps_of(self, oid: int) -> list[CatalogHeap]:
+        return [heap for heap in self._heaps.values() if heap.catalog is self.tables[oid]]
+
+    def _joined(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
+        """What happened to this file's rows before it was known to be a catalog's is noted now."""
+        for version in heap.versions():
+            for xid in (version.inserter, *version.deleters):
+                if xid >= FIRST_NORMAL_XID:
+                    self._redo.touch(xid, heap, version)
             if oid == PG_CLASS:
-                for version in heap.versions():
-                    self._arrived(heap, version)
+                self._arrived(heap, version, lsn)
+
+    def _settle(self) -> None:
+        """Find the old file of a mapped catalog that was rewritten while the backup was taken.
+
+        The backup has the new relation map, so nothing names the old file but NEW_CID records: no pg_class row and no
+        map knows it. Which catalog it was shows in the number of columns of its rows.
+        """
+        if self._is_settled:
+            return
+        self._is_settled = True
+        for locator in self._redo.strays - self._heaps.keys():
+            if locator[1] == self.database_oid and self._owner(locator) is None:
+                self._missing.add(locator)
+        for heap in list(self._heaps.values()):
+            if heap.catalog is None and not heap.is_rewritten:
+                self._recognize(heap)
+
+    def _owner(self, locator: Locator) -> int | None:
+        """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
+        spc = 0 if locator[0] == self.database_tablespace else locator[0]
+        if self.mapped_oid(locator[2], False) is not None:
+            return 0
+        rows = self.rows.classes(v.data for v in self.tables[PG_CLASS].find("filenode", locator[2] | spc << 32))
+        return rows[0].oid if rows else None
+
+    def _recognize(self, heap: CatalogHeap) -> None:
+        widths = {version.data.infomask2 & HEAP_NATTS_MASK for version in heap.versions()}
+        for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
+            if widths == {len(self.tables[oid].layout.columns)}:
+                rewritten = [other for other in self._heaps_of(oid) if other.is_rewritten]
+                heap.attach(self.tables[oid])
+                self._joined(oid, heap, self.start_lsn)
+                for other in rewritten:
+                    other.merge(self.tables[oid])

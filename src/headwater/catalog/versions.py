@@ -41,16 +41,18 @@ class Version:
         inserter: xid that decides whether it exists: ``xmin``, FROZEN_XID, or INVALID_XID for a known abort.
         cmin: command that inserted it, INVALID_COMMAND_ID if unknown.
         deleters: xid to command id (INVALID_COMMAND_ID if unknown) of all that deleted it, aborted ones too.
+        copied_deleter: the deleter that the newest page image showed, 0 none.
         data: the tuple.
     """
 
-    __slots__ = ("cmin", "data", "deleters", "inserter", "xmin")
+    __slots__ = ("cmin", "copied_deleter", "data", "deleters", "inserter", "xmin")
 
     def __init__(self, xmin: int, inserter: int, data: TupleBytes) -> None:
         self.xmin = xmin
         self.inserter = inserter
         self.cmin = INVALID_COMMAND_ID
         self.deleters: dict[int, int] = {}
+        self.copied_deleter = INVALID_XID
         self.data = data
 
     def delete(self, xid: int, cmax: int = INVALID_COMMAND_ID) -> None:

@@ -1,0 +1,99 @@
+"""Views against the server's catalog over random DDL: from a stopped copy, an online backup, a crashed copy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from catalog.random_ddl import RandomDdl
+from catalog.recording import Recorder, roll_forward, wrong_marks
+from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+
+pytestmark = pytest.mark.server
+
+STEPS = 150
+EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms"}
+"""Dirty catalog pages go to disk at once, so that copies hold pages from the middle of the log."""
+
+
+def make_server(major: int) -> EmbeddedPostgres:
+    try:
+        programs = find_programs(major)
+    except EmbeddedPostgresError as error:
+        pytest.skip(str(error))
+    return EmbeddedPostgres(programs, settings=EAGER, autovacuum=False)
+
+
+def check(recorder: Recorder, backup: Path, wal: Path) -> None:
+    rolled = roll_forward(backup, wal)
+    marks = [mark for mark in recorder.marks if mark.lsn > rolled.store.start_lsn]
+    assert len(marks) > STEPS / 2
+    wrong = wrong_marks(marks, rolled)
+    assert not wrong, wrong[0]
+
+
+@pytest.mark.parametrize(("major", "seed"), [(15, 1), (16, 2), (17, 3), (18, 4)])
+def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
+    with make_server(major) as server:
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        recorder = Recorder(server)
+        ddl = RandomDdl(recorder, seed)
+        ddl.set_up()
+        for _ in range(STEPS):
+            ddl.step()
+        ddl.finish()
+        recorder.close()
+        server.stop()
+        check(recorder, backup, server.wal_directory)
+
+
+@pytest.mark.parametrize(("major", "seed"), [(15, 5), (16, 6), (18, 7)])
+def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
+    client = find_client("pg_basebackup", major)
+    if client is None:
+        pytest.skip(f"no pg_basebackup of PostgreSQL {major}")
+    with make_server(major) as server:
+        recorder = Recorder(server)
+        ddl = RandomDdl(recorder, seed)
+        ddl.set_up()
+        for _ in range(STEPS // 3):
+            ddl.step(mark=False)
+        backup = tmp_path / "backup"
+        command = [str(client), "-D", str(backup), "-X", "none", "-c", "fast", "--max-rate=8M", "--no-manifest"]
+        with subprocess.Popen(command, env=server.client_environment(), stderr=subprocess.DEVNULL) as copying:
+            while copying.poll() is None:
+                ddl.step()
+        assert copying.returncode == 0
+        for _ in range(STEPS // 2):
+            ddl.step()
+        ddl.finish()
+        recorder.close()
+        server.stop()
+        check(recorder, backup, server.wal_directory)
+
+
+@pytest.mark.parametrize(("major", "seed"), [(15, 8), (18, 9)])
+def test_from_a_copy_of_a_crashed_server(major: int, seed: int, tmp_path: Path) -> None:
+    with make_server(major) as server:
+        recorder = Recorder(server)
+        ddl = RandomDdl(recorder, seed)
+        ddl.set_up()
+        for _ in range(STEPS // 2):
+            ddl.step()
+        server.crash()
+        recorder.close()
+        backup = tmp_path / "backup"
+        shutil.copytree(server.data_directory, backup, symlinks=True)
+        server.start()
+        ddl.sessions_lost()
+        for _ in range(STEPS // 2):
+            ddl.step()
+        ddl.finish()
+        recorder.close()
+        server.stop()
+        check(recorder, backup, server.wal_directory)
