@@ -8,13 +8,14 @@ from __future__ import annotations
 
 
 def preload() -> int:
-    """Import the rooms that tasks use and load their compiled kernels; returns the number of modules imported."""
+    """Import the rooms that tasks use and load their compiled kernels; returns how many were loaded."""
     import importlib
 
-    rooms = ("pipeline.index_job", "pipeline.decode_job", "plugins.pgoutput", "plugins.test_decoding")
-    for room in rooms:
+    from headwater.pipeline.kernel_loading import load_kernels
+
+    for room in ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding"):
         importlib.import_module(f"headwater.{room}")
-    return len(rooms)
+    return load_kernels()
 
 
 if __name__ == "__main__":

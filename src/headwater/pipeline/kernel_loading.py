@@ -1,0 +1,49 @@
+"""Loads the compiled kernels that earlier runs left in the cache, before anything needs them.
+
+Numba loads a kernel from disk when it is first called, in every process anew. Spark's worker daemon calls
+:func:`load_kernels` once instead, and the workers it forks have them in memory. Kernels that were never compiled are
+left to their first call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from numba.core.dispatcher import Dispatcher
+
+
+def load_kernels() -> int:
+    """Load all cached versions of the kernels that Python code of this process could call.
+
+    Returns:
+        how many were loaded.
+    """
+    return sum(_load(kernel) for kernel in set(_called_from_python()))
+
+
+def _called_from_python() -> Iterator[Any]:
+    """Kernels that modules other than kernel files have imported, one by one or with their module."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("headwater.") and module is not None and not _is_kernel_file(name):
+            for value in list(vars(module).values()):
+                if isinstance(value, Dispatcher):
+                    yield value
+                elif isinstance(value, ModuleType) and _is_kernel_file(value.__name__):
+                    yield from (inner for inner in vars(value).values() if isinstance(inner, Dispatcher))
+
+
+def _is_kernel_file(module: str) -> bool:
+    return module.startswith("headwater.") and module.rpartition(".")[2].startswith("_")
+
+
+def _load(kernel: Any) -> int:
+    """Load one kernel's versions; the cache's index names their signatures."""
+    loaded = 0
+    for signature, *_ in kernel._cache._cache_file._load_index():
+        if signature not in kernel.overloads:
+            kernel.compile(signature)
+            loaded += 1
+    return loaded
