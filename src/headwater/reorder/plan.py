@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
+from headwater.reorder.keys import distinct
 from headwater.rmgr._index import UNSETTLED
 from headwater.rmgr.index import GRID
 
@@ -34,21 +35,19 @@ class Units:
     """What is output, in order: transactions and non-transactional messages, u of them.
 
     Attributes:
+        txn: int64[u] the transaction's number among the committed ones, -1 for a non-transactional message.
         xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u].
-        bare: bool[u] a non-transactional message.
         own: bool[u] the transaction changes the catalog: its rows have resolutions of their own.
-        origin: int64[u] 1 + number of the event that announces the origin, 0 none.
         member_xid: int64[m]; member_unit: int64[m] sorted.
     """
 
+    txn: Int64s
     xid: Int64s
     first_lsn: Int64s
     commit_lsn: Int64s
     end_lsn: Int64s
     commit_time: Int64s
-    bare: NDArray[np.bool_]
     own: NDArray[np.bool_]
-    origin: Int64s
     member_xid: Int64s
     member_unit: Int64s
 
@@ -58,14 +57,15 @@ class ChangeRows:
     """Rows of changes to be decoded, sorted by (unit, first), n of them.
 
     Attributes:
-        unit, locator, kinds, size, first, last: int64[n]; locator is an index into the plan's files, size in bytes,
-            first and last are LSNs.
+        unit, xid, locator, kinds, size, first, last: int64[n]; locator is an index into the plan's files, size in
+            bytes, first and last are LSNs.
         resolution: int64[n].
         wanted: bool[n] some of its changes give messages (rows of TOAST relations do not, they are read for others).
         announce: bool[n] the schema goes before its first wanted change.
     """
 
     unit: Int64s
+    xid: Int64s
     locator: Int64s
     kinds: Int64s
     size: Int64s
@@ -75,7 +75,7 @@ class ChangeRows:
     wanted: NDArray[np.bool_]
     announce: NDArray[np.bool_]
 
-    def take(self, which: NDArray[np.generic]) -> ChangeRows:
+    def take(self, which: Int64s | slice) -> ChangeRows:
         """The rows ``which`` selects."""
         return ChangeRows(
             *(getattr(self, name)[which] for name in self.__dataclass_fields__)  # each field is one array
@@ -89,28 +89,31 @@ class Events:
     Attributes:
         unit: int64[e]; place: int64[e] start of the record they come from; lsn: int64[e] what the lsn column shows.
         messages: the messages of each, at least one.
-        origin_messages: messages that announce origins, by number.
+        origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
     """
 
     unit: Int64s
     place: Int64s
     lsn: Int64s
     messages: tuple[tuple[bytes, ...], ...]
-    origin_messages: tuple[tuple[bytes, ...], ...] = ()
+    origin_unit: Int64s
+    origin_messages: tuple[tuple[bytes, ...], ...]
 
 
 @dataclass(frozen=True)
 class RelationUse:
-    """One relation version as slices use it.
+    """A relation as some changes see it.
 
     Attributes:
-        schema: the relation; wants: bits of WANT_*; is_toast: its rows are chunks.
-        messages: the schema messages, if the plugin sends any.
+        schema: the relation.
+        wants: bits of WANT_*: which of its changes give messages; 0 for a TOAST relation.
+        is_toast: its rows are chunks.
+        messages: what the plugin sends to announce it.
     """
 
     schema: RelationSchema
     wants: int
-    is_toast: bool
+    is_toast: bool = False
     messages: tuple[bytes, ...] = ()
 
 
@@ -127,7 +130,7 @@ class Slice:
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
         files: int64[f, 3] files whose changes matter.
-        spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation), sorted.
+        spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
         event_unit, event_place, event_lsn: int64[e]; event_messages: their messages.
         relations: the relation versions.
@@ -169,6 +172,11 @@ class _Piece:
     lo: int = -1
     hi: int = EVERYTHING
 
+    @property
+    def is_whole(self) -> bool:
+        """It holds all of its units."""
+        return self.lo < 0 and self.hi == EVERYTHING
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -177,6 +185,7 @@ class Plan:
     Attributes:
         units, rows, events: in output order.
         relations: by resolution number.
+        spans: int64[4, s] (unit or -1 for all without catalog changes, file, from LSN, resolution or -1), sorted.
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
     """
@@ -185,6 +194,7 @@ class Plan:
     rows: ChangeRows
     events: Events
     relations: Sequence[RelationUse]
+    spans: Int64s
     files: Int64s
     grid: int = GRID
 
@@ -223,16 +233,15 @@ class Plan:
     def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
         """Cut one transaction at grid lines after which nothing is pending."""
         low, high = np.searchsorted(self.rows.unit, [unit, unit + 1])
-        rows = self.rows.take(np.arange(low, high))
+        rows = self.rows.take(slice(low, high))
         cells = rows.first // self.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
         lo, held = -1, 0
         for start, stop in pairwise(bounds[:-1]):
-            held += int(rows.size[start:stop].sum())
-            changes = rows.wanted[start:stop]
-            settled = not (rows.kinds[start:stop] & UNSETTLED).any()
-            if held >= target and settled and changes.any():
-                last_change = int(rows.last[start:stop][changes].max())
+            cell = rows.take(slice(start, stop))
+            held += int(cell.size.sum())
+            if held >= target and cell.wanted.any() and _is_settled(cell):
+                last_change = int(cell.last[cell.wanted].max())
                 hi = max(last_change, self._last_event(unit, int(cells[start])))
                 yield _Piece(unit, unit + 1, lo, hi)
                 lo, held = hi, 0
@@ -246,83 +255,128 @@ class Plan:
         return int(places[at - 1]) if at else -1
 
     def _slice(self, number: int, piece: _Piece) -> Slice:
+        units, span = self.units, slice(piece.start, piece.stop)
+        rows, events = self._rows(piece), self._events(piece)
+        files = distinct(rows.locator).values
+        spans, used = self._spans(piece, rows, files)
+        member_xid, member_unit = self._members(piece, rows)
+        unit_origin, origin_messages = self._origins(piece)
+        announced = rows.take(np.flatnonzero(rows.announce))
+        return Slice(
+            number=number,
+            ranges=_ranges(rows),
+            size=int(rows.size.sum()),
+            unit_xid=units.xid[span],
+            unit_first=units.first_lsn[span],
+            unit_commit=units.commit_lsn[span],
+            unit_end=units.end_lsn[span],
+            unit_time=units.commit_time[span],
+            unit_flags=_flags(units.txn[span], piece),
+            unit_own=units.own[span],
+            unit_origin=unit_origin,
+            unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
+            unit_hi=np.full(piece.stop - piece.start, piece.hi, np.int64),
+            member_xid=member_xid,
+            member_unit=member_unit,
+            files=self.files[files],
+            spans=spans,
+            announcements=np.stack(
+                [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
+            ),
+            event_unit=self.events.unit[events] - piece.start,
+            event_place=self.events.place[events],
+            event_lsn=self.events.lsn[events],
+            event_messages=self.events.messages[events],
+            relations=tuple(self.relations[i] for i in used),
+            origin_messages=origin_messages,
+        )
+
+    def _rows(self, piece: _Piece) -> ChangeRows:
+        """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""
         low, high = np.searchsorted(self.rows.unit, [piece.start, piece.stop])
-        rows = self.rows.take(slice(low, high))  # type: ignore[arg-type]
-        if piece.lo >= 0 or piece.hi != EVERYTHING:
-            rows = rows.take((rows.last > piece.lo) & (rows.first <= piece.hi))
-        return _make_slice(self, number, piece, rows)
+        if piece.is_whole:
+            return self.rows.take(slice(low, high))
+        first = self.rows.first[low:high]
+        near = [max(0, piece.lo) // self.grid * self.grid, min(piece.hi, EVERYTHING - 1) + 1]
+        start, stop = np.searchsorted(first, near) + low
+        rows = self.rows.take(slice(start, stop))
+        return rows.take(np.flatnonzero(rows.last > piece.lo))
+
+    def _events(self, piece: _Piece) -> slice:
+        low, high = np.searchsorted(self.events.unit, [piece.start, piece.stop])
+        if piece.is_whole:
+            return slice(low, high)
+        start, stop = np.searchsorted(self.events.place[low:high], [piece.lo, piece.hi], "right") + low
+        return slice(start, stop)
+
+    def _members(self, piece: _Piece, rows: ChangeRows) -> tuple[Int64s, Int64s]:
+        """The xids whose changes belong to each unit; of a cut transaction those that occur."""
+        if not piece.is_whole:
+            xids = distinct(rows.xid).values
+            return xids, np.zeros(len(xids), np.int64)
+        low, high = np.searchsorted(self.units.member_unit, [piece.start, piece.stop])
+        return self.units.member_xid[low:high], self.units.member_unit[low:high] - piece.start
+
+    def _origins(self, piece: _Piece) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
+        low, high = np.searchsorted(self.events.origin_unit, [piece.start, piece.stop])
+        unit_origin = np.zeros(piece.stop - piece.start, np.int64)
+        unit_origin[self.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
+        return unit_origin, self.events.origin_messages[low:high]
+
+    def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> tuple[Int64s, Int64s]:
+        """The spans that concern a piece, by its own numbers of units, files and relations; and those relations."""
+        common, low, high = np.searchsorted(self.spans[0], [0, piece.start, piece.stop])
+        shared = self.spans[:, _in_groups(self.spans[1, :common], files)]
+        own = self.spans[:, low:high]
+        spans = np.concatenate([_in_force(shared, rows), own[:, np.isin(own[1], files)]], axis=1)
+        used = np.unique(spans[3][spans[3] >= 0])
+        spans[0, spans[0] >= 0] -= piece.start
+        spans[1] = np.searchsorted(files, spans[1])
+        spans[3] = np.where(spans[3] >= 0, np.searchsorted(used, spans[3]), -1)
+        return np.ascontiguousarray(spans), used
 
 
-def _make_slice(plan: Plan, number: int, piece: _Piece, rows: ChangeRows) -> Slice:
-    units = plan.units
-    span = slice(piece.start, piece.stop)
-    low, high = np.searchsorted(plan.events.unit, [piece.start, piece.stop])
-    events = np.arange(low, high)
-    events = events[(plan.events.place[events] > piece.lo) & (plan.events.place[events] <= piece.hi)]
-    used, relation = np.unique(rows.resolution, return_inverse=True)
-    files, file = np.unique(rows.locator, return_inverse=True)
-    unit = rows.unit - piece.start
-    member_xid, member_unit = _members(units, piece)
-    announced = rows.announce & (rows.first > piece.lo)
-    return Slice(
-        number=number,
-        ranges=_ranges(rows, piece),
-        size=int(rows.size.sum()),
-        unit_xid=units.xid[span],
-        unit_first=units.first_lsn[span],
-        unit_commit=units.commit_lsn[span],
-        unit_end=units.end_lsn[span],
-        unit_time=units.commit_time[span],
-        unit_flags=_flags(units, piece),
-        unit_own=units.own[span],
-        unit_origin=units.origin[span],
-        unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
-        unit_hi=np.full(piece.stop - piece.start, piece.hi, np.int64),
-        member_xid=member_xid,
-        member_unit=member_unit,
-        files=plan.files[files],
-        spans=_spans(np.where(units.own[rows.unit], unit, -1), file, rows.first, relation),
-        announcements=np.stack([unit[announced], rows.first[announced], relation[announced]]),
-        event_unit=plan.events.unit[events] - piece.start,
-        event_place=plan.events.place[events],
-        event_lsn=plan.events.lsn[events],
-        event_messages=tuple(plan.events.messages[i] for i in events),
-        relations=tuple(plan.relations[i] for i in used),
-        origin_messages=plan.events.origin_messages,
-    )
+def _is_settled(cell: ChangeRows) -> bool:
+    """Whether no file's last change up to here leaves something pending."""
+    order = np.argsort(-cell.last, kind="stable")
+    _, newest = np.unique(cell.locator[order], return_index=True)
+    return not (cell.kinds[order[newest]] & UNSETTLED).any()
 
 
-def _members(units: Units, piece: _Piece) -> tuple[Int64s, Int64s]:
-    low, high = np.searchsorted(units.member_unit, [piece.start, piece.stop])
-    return units.member_xid[low:high], units.member_unit[low:high] - piece.start
+def _in_groups(keys: Int64s, wanted: Int64s) -> Int64s:
+    """Places of all elements of the sorted ``keys`` that are among the sorted ``wanted``."""
+    low = np.searchsorted(keys, wanted)
+    counts = np.searchsorted(keys, wanted, "right") - low
+    return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 
 
-def _flags(units: Units, piece: _Piece) -> Int64s:
-    flags = np.where(units.bare[piece.start : piece.stop], BARE, 0)
-    begins = piece.lo < 0
-    flags |= BEGINS_HERE if begins else WROTE_BEFORE
+def _in_force(spans: Int64s, rows: ChangeRows) -> Int64s:
+    """Spans of files without those that ended before the first row or begin after the last."""
+    if not len(rows.first):
+        return spans[:, :0]
+    next_lsn = np.full(spans.shape[1], EVERYTHING)
+    same = spans[1, 1:] == spans[1, :-1]
+    next_lsn[:-1][same] = spans[2, 1:][same]
+    return spans[:, (next_lsn > rows.first.min()) & (spans[2] <= rows.last.max())]
+
+
+def _flags(txn: Int64s, piece: _Piece) -> Int64s:
+    flags = np.where(txn < 0, BARE, 0)
+    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
     return flags
 
 
-def _spans(unit: Int64s, file: Int64s, first: Int64s, relation: Int64s) -> Int64s:
-    """Where each file's relation version changes, per unit with own catalog changes and for all others together."""
-    order = np.lexsort((first, file, unit))
-    spans = np.stack([unit[order], file[order], first[order], relation[order]])
-    if spans.shape[1]:
-        keep = np.ones(spans.shape[1], np.bool_)
-        keep[1:] = (spans[[0, 1, 3], 1:] != spans[[0, 1, 3], :-1]).any(axis=0)
-        spans = spans[:, keep]
-    return np.ascontiguousarray(spans)
-
-
-def _ranges(rows: ChangeRows, piece: _Piece) -> tuple[tuple[int, int], ...]:
+def _ranges(rows: ChangeRows) -> tuple[tuple[int, int], ...]:
     """The stretches of WAL that hold the rows; near ones joined."""
     if not len(rows.first):
         return ()
-    order = np.argsort(rows.first, kind="stable")
-    first, last = rows.first[order], np.maximum.accumulate(rows.last[order])
+    cells = distinct(rows.first // READ_GAP)
+    first, last = np.full(len(cells.values), EVERYTHING), np.zeros(len(cells.values), np.int64)
+    np.minimum.at(first, cells.number, rows.first)
+    np.maximum.at(last, cells.number, rows.last)
+    last = np.maximum.accumulate(last)
     cut = np.flatnonzero(first[1:] > last[:-1] + READ_GAP) + 1
     lows = first[np.concatenate([[0], cut])]
     highs = last[np.concatenate([cut - 1, [len(last) - 1]])]

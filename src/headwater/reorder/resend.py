@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.transactions import CommittedTransactions, lookup, toplevel_of
+from headwater.reorder.keys import lookup
+from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index import Rows
 
 Int64s = NDArray[np.int64]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.reorder.history import Command, History
+from headwater.reorder.keys import distinct
+from headwater.reorder.plan import RelationUse
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 
@@ -36,21 +39,77 @@ Describe = Callable[[RelationSchema, HistoricCatalog], tuple[int, tuple[bytes, .
 """Which changes of a relation the plugin wants, and its schema messages, as of a view."""
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """A relation as one row of changes sees it.
+class Resolved(NamedTuple):
+    """What rows of changes are decoded as.
 
     Attributes:
-        schema: the relation.
-        wants: bits of WANT_*; 0 for a TOAST relation.
-        is_toast: its rows are chunks.
-        messages: what the plugin sends to announce it.
+        resolution: int64[n] numbers of relations, -1 for rows that decoding passes over.
+        spans: int64[4, s] (transaction or -1 for all without catalog changes, file, from LSN, resolution), sorted: the
+            same as a function of the change, -1 included.
     """
 
-    schema: RelationSchema
-    wants: int
-    is_toast: bool = False
-    messages: tuple[bytes, ...] = ()
+    resolution: Int64s
+    spans: Int64s
+
+
+Answer = Callable[[int, int, int, int], int]
+"""The resolution of a row by (transaction or -1, file, first LSN, kinds)."""
+
+
+def resolve_rows(
+    txns: CommittedTransactions, txn: Int64s, locator: Int64s, first: Int64s, kinds: Int64s, answer: Answer
+) -> Resolved:
+    """Ask for the relation of each row; once for all rows of a file between two commits of catalog changes.
+
+    Args:
+        txns: the committed transactions.
+        txn: int64[n]; locator: int64[n]; first: int64[n]; kinds: int64[n] the rows.
+        answer: asks for one of them.
+    """
+    commits = np.sort(txns.commit_lsn[txns.changes_catalog])
+    own = txns.changes_catalog[txn]
+    plain, owned = np.flatnonzero(~own), np.flatnonzero(own)
+    files = int(locator.max(initial=0)) + 1
+    # By (file, number of commits before it).
+    keys = distinct(locator[plain] * (len(commits) + 1) + np.searchsorted(commits, first[plain]))
+    at = plain[keys.first]
+    together = np.zeros(len(at), np.int64)
+    np.bitwise_or.at(together, keys.number, kinds[plain])
+    answers = np.array(
+        [answer(-1, int(locator[i]), int(first[i]), int(k)) for i, k in zip(at, together, strict=True)], np.int64
+    )
+    own_answers = np.array(
+        [answer(int(txn[i]), int(locator[i]), int(first[i]), int(kinds[i])) for i in owned], np.int64
+    )
+    resolution = np.empty(len(txn), np.int64)
+    resolution[plain] = answers[keys.number]
+    resolution[owned] = own_answers
+    since = np.append(-1, commits)[keys.values % (len(commits) + 1)] + 1
+    shared = np.stack([np.full(len(at), -1, np.int64), locator[at], since, answers])
+    own_spans = np.stack([txn[owned], locator[owned], first[owned], own_answers])
+    order = np.argsort(own_spans[0] * files + own_spans[1], kind="stable")
+    return Resolved(resolution, np.concatenate([_joined(shared), _joined(own_spans[:, order])], axis=1))
+
+
+def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:
+    """Spans with units instead of transactions, without those of transactions that are not output.
+
+    Args:
+        spans: int64[4, s] of :class:`Resolved`.
+        unit_of: int64[t] the unit of each transaction, -1 if it is not output.
+    """
+    own = spans[0] >= 0
+    unit = np.full(spans.shape[1], -1, np.int64)
+    unit[own] = unit_of[spans[0, own]]
+    kept = np.concatenate([unit[np.newaxis], spans[1:]])
+    return kept[:, ~own | (unit >= 0)]
+
+
+def _joined(spans: Int64s) -> Int64s:
+    """Spans without those that go on as the one before."""
+    keep = np.ones(spans.shape[1], np.bool_)
+    keep[1:] = (spans[[0, 1, 3], 1:] != spans[[0, 1, 3], :-1]).any(axis=0)
+    return spans[:, keep]
 
 
 @dataclass
@@ -67,8 +126,8 @@ class Resolver:
     history: History
     txns: CommittedTransactions
     describe: Describe
-    resolutions: list[Resolution] = field(default_factory=list)
-    _numbers: dict[Resolution, int] = field(default_factory=dict)
+    resolutions: list[RelationUse] = field(default_factory=list)
+    _numbers: dict[RelationUse, int] = field(default_factory=dict)
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
     _own_commands: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
@@ -77,31 +136,27 @@ class Resolver:
         """The catalog."""
         return self.history.store
 
-    def rows(self, txn: Int64s, locator: Int64s, first_lsn: Int64s, kinds: Int64s, locators: Int64s) -> Int64s:
-        """The resolution of each row of changes.
+    def rows(self, txn: Int64s, locator: Int64s, first_lsn: Int64s, kinds: Int64s, locators: Int64s) -> Resolved:
+        """The relation of each row of changes.
 
         Args:
             txn: int64[n]; locator: int64[n] index into ``locators``; first_lsn: int64[n]; kinds: int64[n].
             locators: int64[m, 3] files.
 
         Returns:
-            int64[n] numbers of resolutions, -1 for rows that decoding passes over.
+            their resolutions.
 
         Raises:
             DecodingError: a file belongs to no relation the catalog knows.
         """
-        own = self.txns.changes_catalog[txn]
-        commits = np.sort(self.txns.commit_lsn[self.txns.changes_catalog])
-        epoch = np.searchsorted(commits, first_lsn)
-        result = np.empty(len(txn), np.int64)
-        key = np.where(own, 0, epoch * len(locators) + locator)
-        _, at, inverse = np.unique(key[~own], return_index=True, return_inverse=True)
-        plain = np.flatnonzero(~own)
-        answers = [self._row(-1, locators[locator[i]], int(first_lsn[i]), int(kinds[i])) for i in plain[at]]
-        result[plain] = np.array(answers, np.int64)[inverse] if len(plain) else []
-        for i in np.flatnonzero(own):
-            result[i] = self._row(int(txn[i]), locators[locator[i]], int(first_lsn[i]), int(kinds[i]))
-        return result
+        return resolve_rows(
+            self.txns,
+            txn,
+            locator,
+            first_lsn,
+            kinds,
+            lambda of, file, lsn, kind: self._row(of, locators[file], lsn, kind),
+        )
 
     def view(self, txn: int, lsn: int) -> HistoricCatalog:
         """The catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
@@ -119,9 +174,9 @@ class Resolver:
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
-        return self._numbered(Resolution(schema, wants, is_toast, messages))
+        return self._numbered(RelationUse(schema, wants, is_toast, messages))
 
-    def _numbered(self, resolution: Resolution) -> int:
+    def _numbered(self, resolution: RelationUse) -> int:
         number = self._numbers.setdefault(resolution, len(self.resolutions))
         if number == len(self.resolutions):
             self.resolutions.append(resolution)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.reorder.keys import lookup
 from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index import Rows
 
@@ -65,14 +66,6 @@ class CommittedTransactions:
             object.__setattr__(self, "_by_txn", (order, starts))
         assert self._by_txn is not None
         return self._by_txn
-
-
-def lookup(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
-    """``values`` at the places of ``wanted`` in the sorted ``keys``, -1 where absent."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], -1)
 
 
 def committed_transactions(rows: Rows) -> CommittedTransactions:

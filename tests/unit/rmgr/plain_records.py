@@ -65,32 +65,39 @@ def tuple_bytes(body: bytes = b"row") -> bytes:
     return struct.pack("<HHB", 1, 0, 24) + b"\0" + body
 
 
-def insert(xid: int, file: int, *, flags: int = 8, **more: int) -> bytes:
-    """A heap INSERT that was logged for decoding."""
-    return record(10, 0x00, xid, struct.pack("<HB", 1, flags), file=file, block_data=tuple_bytes(), **more)
+def insert(xid: int, file: int, *, flags: int = 8, body: bytes = b"row", **more: int) -> bytes:
+    """A heap INSERT that was logged for decoding; flag 4 makes it speculative."""
+    return record(10, 0x00, xid, struct.pack("<HB", 1, flags), file=file, block_data=tuple_bytes(body), **more)
 
 
-def update(xid: int, file: int, **more: int) -> bytes:
-    """A heap UPDATE with its new tuple."""
-    main = struct.pack("<IHBBIH", 0, 1, 0, 0x10, 0, 2)
-    return record(10, 0x20, xid, main, file=file, block_data=bytes(4) + tuple_bytes(), **more)
+def confirm(xid: int, file: int, **more: int) -> bytes:
+    """A heap CONFIRM: the speculative insert stays."""
+    return record(10, 0x50, xid, struct.pack("<H", 1), file=file, **more)
 
 
-def delete(xid: int, file: int, *, with_key: bool = True, super_delete: bool = False) -> bytes:
+def update(xid: int, file: int, *, body: bytes = b"row", with_key: bool = False, **more: int) -> bytes:
+    """A heap UPDATE with its new tuple, and the old key if it changed."""
+    main = struct.pack("<IHBBIH", 0, 1, 0, 0x18 if with_key else 0x10, 0, 2)
+    main += tuple_bytes(b"old") if with_key else b""
+    return record(10, 0x20, xid, main, file=file, block_data=tuple_bytes(body), **more)
+
+
+def delete(xid: int, file: int, *, with_key: bool = True, super_delete: bool = False, **more: int) -> bytes:
     """A heap DELETE, with or without the old key."""
     flags = 0x08 if super_delete else 0x04 if with_key else 0
     main = struct.pack("<IHBB", xid, 1, 0, flags) + (tuple_bytes() if with_key else b"")
-    return record(10, 0x10, xid, main, file=file)
+    return record(10, 0x10, xid, main, file=file, **more)
 
 
-def multi_insert(xid: int, file: int, rows: int, *, last: bool = True) -> bytes:
+def multi_insert(xid: int, file: int, rows: int, *, last: bool = True, **more: int) -> bytes:
     """A heap2 MULTI_INSERT of so many rows."""
     data = b""
     for i in range(rows):
         data += bytes(len(data) % 2)
         body = b"\0" + bytes([65 + i % 26]) * (1 + i % 5)
         data += struct.pack("<HHHB", len(body), 1, 0, 24) + body
-    return record(9, 0xD0, xid, struct.pack("<BxH", 0x08 | (0x02 if last else 0), rows), file=file, block_data=data)
+    main = struct.pack("<BxH", 0x08 | (0x02 if last else 0), rows)
+    return record(9, 0xD0, xid, main, file=file, block_data=data, **more)
 
 
 def commit(xid: int, subs: Sequence[int] = (), *, time: int = 77, invals: bytes = b"") -> bytes:
@@ -104,15 +111,29 @@ def commit(xid: int, subs: Sequence[int] = (), *, time: int = 77, invals: bytes 
     return record(1, 0x80, xid, main)
 
 
-def abort(xid: int) -> bytes:
-    """An abort record."""
-    return record(1, 0x20, xid, struct.pack("<q", 5))
+def abort(xid: int, subs: Sequence[int] = ()) -> bytes:
+    """An abort record, of a transaction or of a subtransaction."""
+    main = struct.pack("<q", 5)
+    if subs:
+        main += struct.pack(f"<Ii{len(subs)}I", 2, len(subs), *subs)
+    return record(1, 0xA0 if subs else 0x20, xid, main)
 
 
-def new_cid(xid: int, cmin: int, *, file: int = 1259) -> bytes:
+def invalidations(xid: int, messages: bytes, **more: int) -> bytes:
+    """An XACT INVALIDATIONS record of 16-byte messages."""
+    return record(1, 0x60, xid, struct.pack("<i", len(messages) // 16) + messages, **more)
+
+
+def message(xid: int, content: bytes, *, transactional: bool = True, **more: int) -> bytes:
+    """A LOGICALMSG record with the prefix "p"."""
+    main = struct.pack("<IB3xQQ", DATABASE, transactional, 2, len(content)) + b"p\0" + content
+    return record(21, 0x00, xid, main, **more)
+
+
+def new_cid(xid: int, cmin: int, *, file: int = 1259, **more: int) -> bytes:
     """A NEW_CID record of an insert into a catalog."""
     main = struct.pack("<IIII", xid, cmin, 0xFFFFFFFF, 0xFFFFFFFF) + struct.pack("<IIIHHH", SPC, DATABASE, file, 0, 1, 1)
-    return record(9, 0x70, xid, main)
+    return record(9, 0x70, xid, main, **more)
 
 
 @dataclass

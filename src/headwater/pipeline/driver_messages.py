@@ -1,0 +1,148 @@
+"""Messages that the driver makes itself: logical messages, truncates, origins.
+
+In: the events that the kept records told of (:class:`~headwater.reorder.history.History`) and the plugin. Out:
+:class:`~headwater.reorder.plan.Events`, which decode tasks put between the changes. One record at a time, in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.plugins.api import OutputPlugin
+from headwater.reorder.history import History, LogicalMessage, Truncate
+from headwater.reorder.plan import Events, Units
+from headwater.reorder.resolve import WANT_TRUNCATE, Resolver
+from headwater.reorder.transactions import CommittedTransactions
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MadeMessage:
+    """A logical message that the plugin wants: its transaction (-1: none) and what the plugin made of it."""
+
+    txn: int
+    message: LogicalMessage
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class WantedTruncate:
+    """A truncate in an output transaction, and the resolutions of those of its relations that the plugin wants."""
+
+    txn: int
+    truncate: Truncate
+    relations: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DriverMessages:
+    """Asks the plugin for the messages that are not row changes.
+
+    Attributes:
+        history: what the kept records tell.
+        txns: the committed transactions; output: bool[t] those that are output.
+        plugin: who is asked.
+        resolver: looks relations up.
+        in_window: whether an LSN lies in the window.
+    """
+
+    history: History
+    txns: CommittedTransactions
+    output: NDArray[np.bool_]
+    plugin: OutputPlugin
+    resolver: Resolver
+    in_window: Callable[[int], bool]
+
+    def messages(self) -> Iterator[MadeMessage]:
+        """Logical messages, in LSN order."""
+        found = self.history.messages
+        txns = self._txns([m.xid if m.transactional else 0 for m in found])
+        for message, txn in zip(found, txns, strict=True):
+            wanted = txn >= 0 if message.transactional else self.in_window(message.lsn)
+            if wanted and not self.plugin.filter_origin(message.origin):
+                made = self.plugin.message(message.end_lsn, message.transactional, message.prefix, message.content)
+                if made:
+                    yield MadeMessage(int(txn), message, tuple(made))
+
+    def truncates(self) -> Iterator[WantedTruncate]:
+        """Truncates, in LSN order; those of unwanted relations count as changes too."""
+        found = self.history.truncates
+        for truncate, txn in zip(found, self._txns([t.xid for t in found]), strict=True):
+            if txn >= 0 and not self.plugin.filter_origin(truncate.origin):
+                yield WantedTruncate(int(txn), truncate, tuple(self._truncated(int(txn), truncate)))
+
+    def _txns(self, xids: Sequence[int]) -> Int64s:
+        """The output transaction each xid belongs to, -1 if there is none."""
+        txn = self.txns.txn_of(np.array(xids, np.int64))
+        return np.where(np.append(self.output, False)[txn], txn, -1)
+
+    def _truncated(self, txn: int, truncate: Truncate) -> Iterator[int]:
+        catalog = self.resolver.view(txn, truncate.lsn)
+        for oid in truncate.relations:
+            schema = catalog.relation(oid)
+            number = -1 if schema is None else self.resolver.number(schema, catalog, truncate.lsn)
+            if number >= 0 and self.resolver.resolutions[number].wants & WANT_TRUNCATE:
+                yield number
+
+    def events(
+        self,
+        units: Units,
+        unit_of: Int64s,
+        messages: Iterable[MadeMessage],
+        truncates: Iterable[WantedTruncate],
+        announced: Iterator[np.bool_],
+    ) -> Events:
+        """All of them in output order.
+
+        Args:
+            units: what is output; unit_of: int64[t] the unit of each transaction.
+            messages: of these units.
+            truncates: of these units.
+            announced: for each relation of each truncate, whether its schema goes first.
+        """
+        made: list[tuple[int, int, int, tuple[bytes, ...]]] = []
+        bare = iter(np.flatnonzero(units.txn < 0))
+        for m in messages:
+            unit = int(unit_of[m.txn]) if m.txn >= 0 else int(next(bare))
+            made.append((unit, m.message.lsn, m.message.end_lsn, m.texts))
+        for t in truncates:
+            texts = self._truncate_messages(t, [bool(next(announced)) for _ in t.relations])
+            if texts:
+                made.append((int(unit_of[t.txn]), t.truncate.lsn, t.truncate.lsn, texts))
+        made.sort(key=lambda event: event[:2])
+        origin_unit, origin_messages = self._origins(units)
+        return Events(
+            unit=np.array([event[0] for event in made], np.int64),
+            place=np.array([event[1] for event in made], np.int64),
+            lsn=np.array([event[2] for event in made], np.int64),
+            messages=tuple(event[3] for event in made),
+            origin_unit=origin_unit,
+            origin_messages=origin_messages,
+        )
+
+    def _truncate_messages(self, wanted: WantedTruncate, sends: Sequence[bool]) -> tuple[bytes, ...]:
+        uses = [self.resolver.resolutions[number] for number in wanted.relations]
+        messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
+        if uses:
+            truncate = wanted.truncate
+            messages += self.plugin.truncate([use.schema for use in uses], truncate.cascade, truncate.restart_seqs)
+        return tuple(messages)
+
+    def _origins(self, units: Units) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
+        """Units that announce the replication origin they came from, and how."""
+        found: list[int] = []
+        made: list[tuple[bytes, ...]] = []
+        of_txn = np.flatnonzero(units.txn >= 0)
+        for unit in of_txn[self.txns.origin[units.txn[of_txn]] != 0]:
+            txn = units.txn[unit]
+            name = self.history.store.view(int(self.txns.commit_lsn[txn])).origin_name(int(self.txns.origin[txn]))
+            messages = self.plugin.origin(name, int(self.txns.origin_lsn[txn])) if name else []
+            if messages:
+                found.append(int(unit))
+                made.append(tuple(messages))
+        return np.array(found, np.int64), tuple(made)

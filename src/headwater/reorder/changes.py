@@ -1,0 +1,150 @@
+"""Which rows of changes are decoded: those of output transactions that give messages, and those that these need.
+
+In: the index's rows, the committed transactions, the rows' resolutions. Out: ``ChangeRows`` of the plan, in output
+order. Needed beside wanted rows are TOAST chunks of relations that the same transaction has wanted changes of, all other
+changes of those relations (they drop pending chunks), and speculative inserts that are confirmed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.reorder.plan import ChangeRows, RelationUse
+from headwater.reorder.resolve import wanted_kinds
+from headwater.reorder.transactions import CommittedTransactions
+from headwater.rmgr._index import CONFIRMS, SPECULATIVE
+from headwater.rmgr.index import Rows
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Candidates(NamedTuple):
+    """Rows of changes of output transactions, sorted by (transaction, LSN), c of them.
+
+    Attributes:
+        at: int64[c] row numbers of the index; txn: int64[c] their transactions.
+    """
+
+    at: Int64s
+    txn: Int64s
+
+
+def has_origin_of(origin: Int64s, is_filtered: Callable[[int], bool]) -> Bools:
+    """bool[n]: what came from an origin that the plugin leaves out."""
+    others = np.unique(origin[origin != 0])
+    filtered = [int(o) for o in [0, *others] if is_filtered(int(o))]
+    return np.isin(origin, filtered) if filtered else np.zeros(len(origin), np.bool_)
+
+
+def candidate_rows(
+    rows: Rows, txns: CommittedTransactions, output: Bools, is_filtered: Callable[[int], bool]
+) -> Candidates:
+    """The rows whose changes could be output.
+
+    Args:
+        rows: the index.
+        txns: its committed transactions.
+        output: bool[t] transactions that are output.
+        is_filtered: whether the plugin leaves an origin out.
+    """
+    txn = txns.txn_of(rows.change_xid)
+    keep = np.append(output, False)[txn]
+    if rows.change_origin.any() or is_filtered(0):
+        keep &= ~has_origin_of(rows.change_origin, is_filtered)
+    at = np.flatnonzero(keep)
+    at = at[np.argsort(txn[at], kind="stable")]
+    return Candidates(at, txn[at])
+
+
+class Choice(NamedTuple):
+    """Which candidates are decoded.
+
+    Attributes:
+        wanted: bool[c] some of the row's changes give messages.
+        used: bool[c] it is decoded.
+    """
+
+    wanted: Bools
+    used: Bools
+
+
+def choose(
+    rows: Rows, candidates: Candidates, resolution: Int64s, relations: Sequence[RelationUse], txns: int
+) -> Choice:
+    """Choose among candidates by the relation each touches.
+
+    Args:
+        rows: the index.
+        candidates: some of its rows.
+        resolution: int64[c] the number of each row's relation, -1 none.
+        relations: by number.
+        txns: number of transactions.
+    """
+    kinds = rows.change_kinds[candidates.at]
+    # Number -1 is the last element of each table.
+    wants = np.array([x.wants for x in relations] + [0], np.int64)
+    wanted: Bools = kinds & wanted_kinds(wants)[resolution] != 0
+    used = wanted
+    toast = np.array([x.is_toast for x in relations] + [False], np.bool_)
+    if toast.any():
+        used = used | _shares_toast(candidates.txn, resolution, relations, wanted, toast[resolution], txns)
+    speculative = np.flatnonzero((kinds & SPECULATIVE != 0) & (resolution >= 0) & ~used)
+    if len(speculative):
+        confirms = np.flatnonzero(wanted & (kinds & CONFIRMS != 0))
+        used = used.copy()
+        key = candidates.txn * len(rows.locators) + rows.change_locator[candidates.at]
+        used[speculative] = np.isin(key[speculative], key[confirms])
+    return Choice(wanted, used)
+
+
+def _shares_toast(
+    txn: Int64s,
+    resolution: Int64s,
+    relations: Sequence[RelationUse],
+    wanted: Bools,
+    toast: Bools,
+    txns: int,
+) -> Bools:
+    """Chunk rows of relations that the same transaction has wanted changes of, and all rows of those relations."""
+    oids = [x.schema.oid if x.is_toast else x.schema.toast_oid for x in relations]
+    names = np.unique([oid for oid, x in zip(oids, relations, strict=True) if x.is_toast])
+    # Number -1 is the last element: no TOAST relation that occurs.
+    owner = np.array([int(np.searchsorted(names, oid)) if oid in names else -1 for oid in oids] + [-1], np.int64)
+    rows = np.flatnonzero(owner[resolution] >= 0)
+    key = owner[resolution[rows]] * txns + txn[rows]
+    both = np.intersect1d(key[wanted[rows]], key[toast[rows]])
+    found = np.zeros(len(txn), np.bool_)
+    found[rows] = np.isin(key, both)
+    return found
+
+
+def change_rows(rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice) -> ChangeRows:
+    """The chosen rows in output order, as the plan takes them; no schema is announced yet.
+
+    Args:
+        rows: the index.
+        candidates: some of its rows.
+        unit_of: int64[t] the unit of each transaction, -1 if it is not output.
+        resolution: int64[c] the number of each row's relation.
+        choice: what is decoded of them.
+    """
+    unit = unit_of[candidates.txn]
+    which = np.flatnonzero(choice.used & (unit >= 0))
+    at = candidates.at[which]
+    return ChangeRows(
+        unit=unit[which],
+        xid=rows.change_xid[at],
+        locator=rows.change_locator[at],
+        kinds=rows.change_kinds[at],
+        size=rows.change_bytes[at],
+        first=rows.change_first[at],
+        last=rows.change_last[at],
+        resolution=resolution[which],
+        wanted=choice.wanted[which],
+        announce=np.zeros(len(at), np.bool_),
+    )

@@ -1,0 +1,61 @@
+"""What is output, in order: transactions by their commit records, and among them non-transactional messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.reorder.history import LogicalMessage
+from headwater.reorder.plan import Units
+from headwater.reorder.transactions import CommittedTransactions
+
+Int64s = NDArray[np.int64]
+
+
+def make_units(
+    txns: CommittedTransactions, output: NDArray[np.bool_], bare: Sequence[LogicalMessage]
+) -> tuple[Units, Int64s]:
+    """Put transactions and bare messages in output order.
+
+    Args:
+        txns: the committed transactions.
+        output: bool[t] those that are output.
+        bare: non-transactional messages, in LSN order.
+
+    Returns:
+        the units, and int64[t] the unit of each transaction (-1: not output).
+    """
+    chosen = np.flatnonzero(output)
+    bare_lsn = np.array([m.lsn for m in bare], np.int64)
+    order = np.argsort(np.concatenate([txns.commit_lsn[chosen], bare_lsn]), kind="stable")
+    txn = np.concatenate([chosen, np.full(len(bare), -1, np.int64)])[order]
+    unit_of = np.full(len(output), -1, np.int64)
+    unit_of[txn[txn >= 0]] = np.flatnonzero(txn >= 0)
+    member_xid, member_unit = _members(txns, unit_of)
+
+    def column(of_txns: Int64s, of_bare: Sequence[int] | Int64s) -> Int64s:
+        return np.concatenate([of_txns[chosen], np.asarray(of_bare, np.int64)])[order]
+
+    zeros = np.zeros(len(bare), np.int64)
+    units = Units(
+        txn=txn,
+        xid=column(txns.xid, [m.xid for m in bare]),
+        first_lsn=column(txns.first_lsn, bare_lsn),
+        commit_lsn=column(txns.commit_lsn, bare_lsn),
+        end_lsn=column(txns.end_lsn, [m.end_lsn for m in bare]),
+        commit_time=column(txns.commit_time, zeros),
+        own=column(txns.changes_catalog.astype(np.int64), zeros) != 0,
+        member_xid=member_xid,
+        member_unit=member_unit,
+    )
+    return units, unit_of
+
+
+def _members(txns: CommittedTransactions, unit_of: Int64s) -> tuple[Int64s, Int64s]:
+    """The xids of each unit, by unit."""
+    unit = unit_of[txns.member_txn]
+    order = np.argsort(unit, kind="stable")
+    order = order[np.searchsorted(unit[order], 0) :]
+    return txns.member_xid[order], unit[order]
