@@ -37,7 +37,7 @@ def _pairs(values: tuple[str, ...], flag: str) -> tuple[tuple[str, str], ...]:
 @click.command("decode")
 @click.option("--wal", required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
 @click.option("--catalog", required=True, metavar="PATH", help="Data directory or plain base backup.")
-@click.option("--database", metavar="NAME", help="Database to decode; default: the only one, or postgres.")
+@click.option("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @click.option("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @click.option("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @click.option("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")

@@ -14,6 +14,7 @@ from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.rmgr.index import Locator
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class DecodeRequest:
     Attributes:
         wal: directory of WAL segments.
         catalog: data directory or base backup.
-        database: name of the database, None for the only one that is no template (or ``postgres``).
+        database: name of the database, None for the only one that is no template.
         plugin: name of the output plugin.
         options: its options, (name, value).
         start: transactions whose commit record starts before this LSN are left out.
@@ -111,7 +112,8 @@ def session_settings(request: DecodeRequest, major: int) -> SessionSettings:
             raise CatalogError(
                 f"{error.message}, set in line {setting.line} of the server's configuration",
                 file=setting.file,
-                hint=f"override it with --set {name}=VALUE" + (f" ({error.hint})" if error.hint else ""),
+                hint=f"override it with --set {name}=VALUE (in the data source, the option set.{name})"
+                + (f"; {error.hint}" if error.hint else ""),
             ) from None
         settings[name] = setting.value
     return SessionSettings.from_settings({**settings, **asked}, major)
@@ -121,7 +123,8 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
     """Whether WAL and catalog are of one server, and the WAL covers the catalog's LSN.
 
     Raises:
-        SegmentError: another version or system identifier, or the WAL begins later than the catalog.
+        SegmentError: another version or system identifier, or the WAL begins later than the catalog or has a gap.
+        RecordError, PageError: the record at the catalog's LSN is damaged.
         CatalogError: the catalog is newer than the WAL.
     """
     if directory.major != store.major:
@@ -142,3 +145,12 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             hint="give a base backup from before the WAL, or later WAL",
         )
     directory.covering(store.start_lsn, None if request.end is None else max(request.end, store.start_lsn + 1))
+    first = read_frames(directory, store.start_lsn, store.start_lsn + 1)
+    if len(first.lsns) == 0:
+        reason = f": {first.end.reason}" if first.end is not None else ""
+        raise CatalogError(
+            f"the catalog is newer than the WAL, which has no record at the catalog's position{reason}",
+            lsn=store.start_lsn,
+            file=request.catalog,
+            hint="give a base backup from before the WAL, or later WAL",
+        )

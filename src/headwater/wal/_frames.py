@@ -202,8 +202,10 @@ def skip_segment(first_lsn: int, segment_size: int, cursor: NDArray[np.int64]) -
 def content_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, check: int, cursor: NDArray[np.int64]) -> int:
     """Judge a record that is there from end to end, its header apart: 0 or a status."""
     head = words[at + 2]
-    if check and record_crc(words, at, size) != (head >> 32) & 0xFFFFFFFF:
-        return fail(cursor, BAD_CRC, cursor[PAGE], lsn, 0, 0)
+    if check:
+        found, expected = record_crc(words, at, size), (head >> 32) & 0xFFFFFFFF
+        if found != expected:
+            return fail(cursor, BAD_CRC, cursor[PAGE], lsn, found, expected)
     rmgr = (head >> 8) & 0xFF
     if rmgr >= FIRST_CUSTOM_RMGR:
         return fail(cursor, CUSTOM_RMGR, cursor[PAGE], lsn, rmgr, LAST_BUILTIN_RMGR)

@@ -304,7 +304,8 @@ class _Reader:
             k.BAD_RMGR: f"invalid resource manager ID: found {found}, expected at most {expected}",
             k.BAD_PREV: f"record with incorrect prev-link: found {Lsn(found & (1 << 64) - 1)}, expected "
             + (str(Lsn(expected)) if expected >= 0 else "one before the record"),
-            k.BAD_CRC: "incorrect resource manager data checksum in record",
+            k.BAD_CRC: "incorrect resource manager data checksum in record: "
+            f"found {found & 0xFFFFFFFF:08X}, expected {expected & 0xFFFFFFFF:08X}",
             k.MORE: "record goes on in a WAL segment that is not there",
             k.CUSTOM_RMGR: f"record of custom resource manager {found}, expected at most {expected}",
             k.BAD_OVERWRITE: f"overwritten contrecord names {Lsn(found & (1 << 64) - 1)}, expected {Lsn(expected)}",

@@ -1,0 +1,113 @@
+"""Run the command and say what came of it: in this process with the shared Spark session, or as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater.cli.decode
+from headwater.cli.main import main
+
+COMMAND = Path(sys.executable).with_name("headwater")
+TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the command ended.
+
+    Attributes:
+        status: exit status.
+        stdout, stderr: what it wrote.
+        used_spark: it asked for a Spark session (None: unknown).
+        left: files in its output and scratch directories.
+    """
+
+    status: int
+    stdout: bytes
+    stderr: str
+    used_spark: bool | None
+    left: tuple[str, ...]
+
+    def check_failed(self, *expected: str, status: int = 1, used_spark: bool | None = False) -> None:
+        """One line on standard error that has all these pieces, and nothing else of any kind."""
+        assert (status, b"", ()) == (self.status, self.stdout, self.left), self.stderr
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self.stderr
+        assert lines[0].startswith("headwater: ")
+        assert not re.search(r"Traceback|Error\b|\bat org\.|\bWARN\b", lines[0].split(" (in ")[0]), lines[0]
+        assert [piece for piece in expected if piece not in lines[0]] == [], lines[0]
+        if None not in (used_spark, self.used_spark):
+            assert used_spark == self.used_spark
+
+    def check_passed(self) -> bytes:
+        """Standard output of a run that went well and said nothing else."""
+        assert (0, "", ()) == (self.status, self.stderr, self.left)
+        return self.stdout
+
+
+class CommandHere:
+    """Runs ``headwater decode`` in this process, through its entry point.
+
+    Args:
+        directory: an empty directory for output and scratch files.
+        monkeypatch: for the arguments.
+        capture: of the file descriptors 1 and 2.
+        spark: gives the shared session.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capture: pytest.CaptureFixture[bytes],
+        spark: Callable[[], Any],
+    ) -> None:
+        self.out, self.scratch = directory / "out", directory / "scratch"
+        self.out.mkdir()
+        self.scratch.mkdir()
+        self._monkeypatch, self._capture, self._spark = monkeypatch, capture, spark
+        self._used_spark = False
+
+    def __call__(self, *arguments: str | Path) -> Outcome:
+        words = ["headwater", "decode", *map(str, arguments)]
+        if "--scratch" not in words:
+            words += ["--scratch", str(self.scratch)]
+        self._used_spark = False
+        self._monkeypatch.setattr(sys, "argv", words)
+        self._monkeypatch.setattr(headwater.cli.decode, "spark_session", self._session)
+        self._capture.readouterr()
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        written = self._capture.readouterr()
+        return Outcome(status, written.out, written.err.decode(), self._used_spark, self._left())
+
+    def _session(self, master: str | None) -> Any:
+        self._used_spark = True
+        return self._spark()
+
+    def _left(self) -> tuple[str, ...]:
+        return tuple(sorted(path.name for folder in (self.out, self.scratch) for path in folder.iterdir()))
+
+
+def run_command(*arguments: str | Path, directory: Path | None = None, **options: Any) -> Outcome:
+    """Run the installed command; `directory` must be empty and is where files could be left."""
+    environment = {**os.environ, **options.pop("environment", {})}
+    words = [str(COMMAND), *map(str, arguments)]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    run = subprocess.run(
+        words, stdin=subprocess.DEVNULL, env=environment, timeout=TIMEOUT_SECONDS, check=False, **options
+    )
+    left = tuple(sorted(path.name for path in directory.iterdir())) if directory else ()
+    return Outcome(run.returncode, run.stdout or b"", run.stderr.decode(), None, left)
