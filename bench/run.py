@@ -38,7 +38,8 @@ OPTIONS = {"proto_version": "1", "publication_names": "bench"}
 
 INSERT = f"""
 INSERT INTO measurements
-SELECT g, g % 1000, 'row number ' || g, timestamp '2024-01-01' + g * interval '1 second', (g % 100000) / 100.0, g % 2 = 0
+SELECT g, g % 1000, 'row number ' || g, timestamp '2024-01-01' + g * interval '1 second', (g % 100000) / 100.0,
+    g % 2 = 0
 FROM generate_series(1, {ROWS}) g
 """
 TABLE = "CREATE TABLE measurements (id bigint PRIMARY KEY, a int, b text, c timestamp, d numeric(10,2), e bool)"
