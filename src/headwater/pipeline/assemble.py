@@ -6,7 +6,7 @@ arrays throughout; Python goes row by row only over catalog events, messages and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from headwater.plugins.api import OutputPlugin
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import ChangeRows, Plan, Units
-from headwater.reorder.resend import Forget, ForgetPlaces, schema_places
+from headwater.reorder.resend import ForgetPlaces, announce_rows
 from headwater.reorder.resolve import Resolver, spans_by_unit
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
@@ -150,7 +150,8 @@ class _Assembler:
     def _output(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
         txns = self.txns
-        keep = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start) & self._before_end(txns.commit_lsn)
+        keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
+        keep &= self._before_end(txns.commit_lsn)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         filtered = [o for o in np.unique(txns.origin) if self.plugin.filter_origin(int(o))]
         keep &= ~np.isin(txns.origin, filtered)
@@ -160,7 +161,7 @@ class _Assembler:
         """Records the server still reads: those whose predecessor ended before ``upto_lsn``."""
         offset = lsn % PAGE
         at_page = (offset == SHORT_HEADER) | (offset == LONG_HEADER)
-        before: NDArray[np.bool_] = np.less(np.where(at_page, lsn - offset, lsn), self.end)
+        before: NDArray[np.bool_] = np.where(at_page, lsn - offset, lsn) < self.end
         return before
 
     def _in_window(self, lsn: int) -> bool:
@@ -191,21 +192,9 @@ class _Assembler:
         truncated = [(number, unit_of[t.txn], t.truncate.lsn) for t in truncates for number in t.relations]
         if not self.plugin.sends_schema:
             return np.zeros(len(truncated), np.bool_)
-        extra = np.array(truncated, np.int64).reshape(-1, 3)
-        oids = np.array([x.schema.oid for x in self.resolver.resolutions] or [0], np.int64)
-        which = np.flatnonzero(rows.wanted)
-        sends = schema_places(
-            oids[np.concatenate([rows.resolution[which], extra[:, 0]])],
-            np.concatenate([rows.unit[which], extra[:, 1]]),
-            np.concatenate([rows.first[which], extra[:, 2]]),
-            self._forgets(units, unit_of),
-        )
-        rows.announce[which] = sends[: len(which)]
-        return sends[len(which) :]
-
-    def _forgets(self, units: Units, unit_of: Int64s) -> Iterator[Forget]:
         places = ForgetPlaces(self.rows, self.txns, self.output, unit_of, units.commit_lsn)
-        return places.forgets(self._forgotten)
+        extra = np.array(truncated, np.int64).reshape(-1, 3)
+        return announce_rows(rows, self.resolver.resolutions, extra, places.forgets(self._forgotten))
 
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:
         """Relations (0: all) whose schema the plugin forgets at a group of invalidation messages."""

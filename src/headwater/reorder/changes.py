@@ -1,8 +1,8 @@
 """Which rows of changes are decoded: those of output transactions that give messages, and those that these need.
 
 In: the index's rows, the committed transactions, the rows' resolutions. Out: ``ChangeRows`` of the plan, in output
-order. Needed beside wanted rows are TOAST chunks of relations that the same transaction has wanted changes of, all other
-changes of those relations (they drop pending chunks), and speculative inserts that are confirmed elsewhere.
+order. Needed beside wanted rows are TOAST chunks of relations that the same transaction has wanted changes of, all
+other changes of those relations (they drop pending chunks), and speculative inserts that are confirmed elsewhere.
 """
 
 from __future__ import annotations

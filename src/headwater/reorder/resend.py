@@ -13,13 +13,14 @@ Known gap: a transaction that receives more than 8 MB of distributed invalidatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup
+from headwater.reorder.keys import distinct, lookup
+from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index import Rows
 
@@ -59,27 +60,69 @@ def schema_places(relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable
     Returns:
         bool[n]: the schema goes before the row's first wanted change.
     """
-    order = np.lexsort((lsn, unit, relation))
-    sends = np.zeros(len(relation), np.bool_)
-    rel, un, at = relation[order], unit[order], lsn[order]
-    oids, firsts = np.unique(rel, return_index=True)
-    lasts = np.append(firsts[1:], len(rel))[: len(firsts)]
-    sends[order[firsts]] = True
-    spans = {int(o): (int(a), int(b)) for o, a, b in zip(oids, firsts, lasts, strict=True)}
-    for forget in dict.fromkeys(forgets):
-        targets = spans.values() if forget.relation == 0 else filter(None, [spans.get(forget.relation)])
-        for low, high in targets:
-            place = _place(un, at, low, high, forget)
-            if place < high:
-                sends[order[place]] = True
+    relations = distinct(relation)
+    order = _in_order(relations.number, unit, lsn)
+    number, passed = relations.number[order], np.zeros(len(order), np.int64)
+    found = np.array([(f.relation, f.unit, f.lsn) for f in forgets], np.int64).reshape(-1, 3)
+    named = lookup(relations.values, np.arange(len(relations.values)), found[:, 0])
+    everything = np.zeros(len(order), np.int64)
+    for which, forgotten, touched in ((found[:, 0] == 0, named * 0, everything), (named >= 0, named, number)):
+        places = np.stack([forgotten[which], found[which, 1], found[which, 2]])
+        passed += _forgets_until(places, touched, unit[order], lsn[order])
+    sends = np.ones(len(order), np.bool_)
+    sends[order[1:]] = (number[1:] != number[:-1]) | (passed[1:] != passed[:-1])
     return sends
 
 
-def _place(unit: Int64s, lsn: Int64s, low: int, high: int, forget: Forget) -> int:
-    """First row in ``[low, high)`` at or after the place."""
-    left = low + int(np.searchsorted(unit[low:high], forget.unit, "left"))
-    right = low + int(np.searchsorted(unit[low:high], forget.unit, "right"))
-    return left + int(np.searchsorted(lsn[left:right], forget.lsn, "left"))
+def _in_order(number: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
+    """Touches by (number, unit, LSN); mostly they come by (unit, LSN)."""
+    ascends = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (lsn[1:] >= lsn[:-1]))
+    order = np.arange(len(unit)) if ascends.all() else np.lexsort((lsn, unit))
+    by = number[order].astype(np.uint16) if number.max(initial=0) < 1 << 16 else number[order]
+    return order[np.argsort(by, kind="stable")]
+
+
+def _forgets_until(forgets: Int64s, relation: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
+    """How many forgets have a (relation, unit, LSN) up to each touch's.
+
+    Args:
+        forgets: int64[3, f] (relation, unit, LSN).
+        relation: int64[n]; unit: int64[n]; lsn: int64[n] touches.
+    """
+    if not forgets.shape[1]:
+        return np.zeros(len(unit), np.int64)
+    lsns, rank = np.unique(forgets[2], return_inverse=True)
+    ranks, units = len(lsns) + 1, max(int(forgets[1].max()), int(unit.max(initial=0))) + 1
+    keys = np.sort((forgets[0] * units + forgets[1]) * ranks + rank + 1)
+    return np.searchsorted(
+        keys, (relation * units + unit) * ranks + np.searchsorted(lsns, lsn, "right"), "right"
+    ).astype(np.int64)
+
+
+def announce_rows(
+    rows: ChangeRows, relations: Sequence[RelationUse], truncated: Int64s, forgets: Iterable[Forget]
+) -> NDArray[np.bool_]:
+    """Mark the rows before whose first wanted change the schema goes.
+
+    Args:
+        rows: in output order; changed in place.
+        relations: by resolution number.
+        truncated: int64[k, 3] (resolution, unit, LSN) of relations that truncate messages name.
+        forgets: where schemas are forgotten.
+
+    Returns:
+        bool[k]: the same for the truncated relations.
+    """
+    oids = np.array([x.schema.oid for x in relations] or [0], np.int64)
+    which = np.flatnonzero(rows.wanted)
+    sends = schema_places(
+        oids[np.concatenate([rows.resolution[which], truncated[:, 0]])],
+        np.concatenate([rows.unit[which], truncated[:, 1]]),
+        np.concatenate([rows.first[which], truncated[:, 2]]),
+        forgets,
+    )
+    rows.announce[which] = sends[: len(which)]
+    return sends[len(which) :]
 
 
 @dataclass(frozen=True)
