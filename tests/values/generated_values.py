@@ -340,8 +340,10 @@ def vectors(bits: int) -> Callable[[Random], list[str]]:
     )
 
 
-def array_of(elements: Callable[[Random], list[str]], delimiter: str = ",") -> Callable[[Random], list[str]]:
-    """Arrays of values: NULLs, up to three dimensions, unusual bounds, empty."""
+def array_of(
+    elements: Callable[[Random], list[str]], delimiter: str = ",", longest: int = 200
+) -> Callable[[Random], list[str]]:
+    """Arrays of values shorter than `longest`: NULLs, up to three dimensions, unusual bounds, empty."""
 
     def quoted(value: str | None) -> str:
         if value is None:
@@ -354,7 +356,7 @@ def array_of(elements: Callable[[Random], list[str]], delimiter: str = ",") -> C
         return "{" + delimiter.join(build(r, sizes[1:], pool) for _ in range(sizes[0])) + "}"
 
     def values(r: Random) -> list[str]:
-        pool = [value for value in elements(r) if len(value) < 200]
+        pool = [value for value in elements(r) if len(value) < longest]
         result = ["{}"]
         for _ in range(400):
             sizes = [r.randrange(1, 5) for _ in range(r.choice([1, 1, 1, 2, 2, 3]))]
@@ -414,15 +416,23 @@ VALUES: dict[str, Callable[[Random], list[str]]] = {
     "int2vector": vectors(15),
     "oidvector": vectors(32),
     "refcursor": texts,
-    "mood": lambda r: ["sad", "ok", "happy", 'very, very "happy"', "later"],
+    "mood": lambda r: ["sad", "ok", "happy", 'very, very "happy"', "null", "later"],
     "positive": lambda r: ["1", "2", "1000000"],
-    "moods": array_of(lambda r: ["sad", "ok"]),
+    "moods": array_of(lambda r: ["sad", "ok", "null", 'very, very "happy"']),
     "shortname": texts,
+    "words": array_of(texts),
+    "wordlists": array_of(array_of(texts), longest=60),
+    "wordbooks": array_of(array_of(array_of(texts), longest=60), longest=60),
+    "numbers": array_of(integers(64)),
+    "boxes": array_of(points(4, "({},{}),({},{})"), ";"),
 }
 """Input texts by column type; the last ones are types that the test makes itself."""
 
+NESTED = ("moods", "words", "wordlists", "wordbooks", "numbers", "boxes")
+"""Domains over arrays: arrays of them hold arrays."""
+
 ARRAYS = {
-    f"{name}[]": array_of(make, ";" if name == "box" else ",")
+    f"{name}[]": array_of(make, ";" if name in ("box", "boxes") else ",", 100 if name in NESTED else 200)
     for name, make in VALUES.items()
-    if name not in ("moods", "int2vector", "oidvector", "char(35)", "varchar(40)", "numeric(20,6)", "bit(7)", '"char"')
+    if name not in ("int2vector", "oidvector", "char(35)", "varchar(40)", "numeric(20,6)", "bit(7)", '"char"')
 }

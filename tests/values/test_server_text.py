@@ -19,17 +19,25 @@ from headwater.cli.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError
 from headwater.rows import timezones
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import text_code
+from headwater.rows.text_tables import MAX_NESTING, text_code
 
 pytestmark = pytest.mark.server
 
 SETUP = """
-    create type mood as enum ('sad', 'ok', 'happy', 'very, very "happy"');
+    create type mood as enum ('sad', 'ok', 'happy', 'very, very "happy"', 'null');
     alter type mood add value 'later' before 'sad';
     create domain positive as int check (value > 0);
     create domain moods as mood[];
     create domain shortname as varchar(60);
+    create domain words as text[];
+    create domain wordlists as words[];
+    create domain wordbooks as wordlists[];
+    create domain numbers as int8[];
+    create domain boxes as box[];
+    create domain prices as money[];
+    create domain nest1 as int[];
 """
+SETUP += "".join(f"create domain nest{n} as nest{n - 1}[];" for n in range(2, MAX_NESTING + 1))
 ZONES = [
     "UTC",
     "America/New_York",
@@ -167,9 +175,22 @@ def test_every_transition_of_a_zone(server: EmbeddedPostgres, connection: psycop
 
 
 def test_types_without_text_form_are_refused(connection: psycopg.Connection[Any]) -> None:
-    for name in ("money", "int4range", "tsvector", "pg_class", "regclass", "xml", "int4multirange", "money[]"):
+    scalars = ("money", "int4range", "tsvector", "pg_class", "regclass", "xml", "int4multirange")
+    for name in (*scalars, "money[]", "prices", "prices[]"):
         row = connection.execute("select %s::regtype::oid::int8", (name,)).fetchone()
         assert row is not None
         with pytest.raises(UnsupportedTypeError) as caught:
             text_code(type_info(connection, row[0]))
         assert name in caught.value.message
+
+
+def test_arrays_nested_too_deep_are_refused(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    value = "{1,NULL}"
+    for _ in range(MAX_NESTING - 1):
+        value = '{"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"}'
+    type = store(connection, "nest", f"nest{MAX_NESTING}", [value, "{}"])
+    assert compare(server, connection, "nest", type, SessionSettings(major=server.programs.major)) == 2
+    deeper = store(connection, "deeper", f"nest{MAX_NESTING}[]", [])
+    with pytest.raises(UnsupportedTypeError, match=rf"nest{MAX_NESTING}\[\] cannot be printed: more than"):
+        text_code(deeper)
+    connection.execute("drop table nest, deeper")

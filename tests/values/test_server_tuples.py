@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +145,31 @@ def test_null_bitmaps_of_any_width(server: EmbeddedPostgres, connection: psycopg
     if "text" not in types:
         connection.execute("alter table tuples add toasted text")
     compare(server, connection)
+
+
+def array_input(items: Sequence[str | None]) -> str:
+    """Input text of an array, every element quoted."""
+    quoted = ["NULL" if item is None else '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"' for item in items]
+    return "{" + ",".join(quoted) + "}"
+
+
+def test_arrays_inside_arrays_of_any_storage(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    """Columns before and after such arrays keep their types, and long ones are compressed or out of line as a whole."""
+    source = random.Random(8)
+    connection.execute("create domain lines as text[]; create domain pages as lines[]; create domain digits as int2[]")
+    connection.execute("create table tuples (a int, gone lines[], b lines[], c bool, d pages[], e int8, f digits[])")
+    connection.execute("alter table tuples drop gone; alter table tuples add g text default 'last'")
+    connection.execute("alter table tuples alter d set storage external")
+    for number in range(60):
+        words = array_input([long_text(source) for _ in range(source.randrange(4))])
+        page = array_input([words, None, "[3:4]={x,NULL}"])
+        digits = array_input([str(source.randrange(-99, 99)) for _ in range(source.choice([0, 1, 5, 3000]))])
+        connection.execute(
+            "insert into tuples values (%s, %s, true, %s, %s, %s)",
+            [number, page, array_input([page, "{}"]), number << 40, array_input([digits, "{}"])],
+        )
+    connection.execute("insert into tuples (a) values (60)")
+    try:
+        compare(server, connection, {"g": bytes([5 << 1 | 1]) + b"last"})
+    finally:
+        connection.execute("drop table tuples; drop domain pages, lines, digits")

@@ -3,7 +3,8 @@
 After the varlena header an array holds: ndim, dataoffset (0 without NULLs), element type OID, a length for each
 dimension, a lower bound for each, the NULL bitmap (a bit is set for a value that is there), and from dataoffset on the
 elements in row-major order, each aligned as its type asks. Offsets count from the datum's start, 4 bytes before the
-payload.
+payload. Where the elements are of a domain over an array, each is such a datum itself, and its text is quoted as any
+other: how deep that goes the tables say, never the bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from headwater.kernels import borrowing_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u32, no_room
-from headwater.rows._text_codes import CORRUPT, NEED_SPACE
+from headwater.rows._text_codes import CODE_ARRAY, CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_int
 from headwater.rows._text_scalar import scalar_text
 from headwater.rows._text_vector import ARRAY_HEADER, item_count
@@ -109,7 +110,7 @@ def _put_braces(src: Bytes, start: Int, dimensions: Int, item: Int, brace: Int, 
 
 @borrowing_kernel
 def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of an array of scalars: bounds if unusual, braces, delimiters, quotes where needed (array_out)."""
+    """Text of an array: bounds if unusual, braces, delimiters, quotes where needed (array_out)."""
     items = item_count(src, start, length)
     if items < 0:
         return CORRUPT
@@ -146,7 +147,11 @@ def write_array(tables: TextTables, column: Int, src: Bytes, start: Int, length:
             payload, payload_length = _element_span(src, base + at, end, size)
             if payload_length < 0:
                 return CORRUPT
-            after = scalar_text(tables, column, code, src, payload, payload_length, out, o)
+            if code == CODE_ARRAY:
+                inner = np.int64(tables.element_column[column])
+                after = write_array(tables, inner, src, payload, payload_length, out, o)
+            else:
+                after = scalar_text(tables, column, code, src, payload, payload_length, out, o)
             if after < 0:
                 return after
             o = _quote(out, o, after, delimiter)

@@ -2,6 +2,9 @@
 
 PostgreSQL: ``pg_type.dat`` (typoutput of the built-in types), ``lsyscache.c`` (getTypeOutputInfo, get_type_io_data).
 Types are known by their OID, as built-in OIDs never change; enums, domains and arrays by their shape.
+
+An array whose elements are of a domain over an array needs an entry for its elements too: such entries come after those
+of all columns, so that columns keep their numbers.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from headwater.rows import _text_codes as codes
 from headwater.rows.session import SessionSettings
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
+
+MAX_NESTING = 8
+"""How many arrays may lie inside one another, by way of domains. Each level doubles the backslashes in the text."""
 
 _CODES = {
     16: codes.CODE_BOOL,
@@ -70,9 +76,12 @@ _CODES = {
 class TextTables(NamedTuple):
     """What :func:`headwater.rows._text.type_text` needs to know of c columns; all arrays are flat.
 
+    Entries for elements that are arrays themselves count as columns here; they lie behind those of the real columns.
+
     Attributes:
         code: int32[c] type code (``_text_codes``); 0 for a dropped column.
         element_code: int32[c] for an array the code of its elements, else 0.
+        element_column: int32[c] for an array of arrays the entry that prints its elements, else -1.
         element_len: int32[c] the elements' typlen.
         element_align: int32[c] the elements' alignment in bytes.
         delimiter: uint8[c] between elements.
@@ -88,6 +97,7 @@ class TextTables(NamedTuple):
 
     code: NDArray[np.int32]
     element_code: NDArray[np.int32]
+    element_column: NDArray[np.int32]
     element_len: NDArray[np.int32]
     element_align: NDArray[np.int32]
     delimiter: NDArray[np.uint8]
@@ -106,26 +116,38 @@ def base_type(type: TypeInfo) -> TypeInfo:
     return type.base if type.base is not None else type
 
 
-def _has_text(element: TypeInfo) -> bool:
-    """Whether an array's elements can be printed (an array of domains over arrays cannot)."""
-    base = base_type(element)
-    return base.oid in _CODES or base.typtype == "e"
+def _code(base: TypeInfo) -> int:
+    """The type code by a type's own shape, whatever an array's elements are; CODE_NONE if there is none."""
+    if base.oid in _CODES:
+        return _CODES[base.oid]
+    if base.typtype == "e":
+        return codes.CODE_ENUM
+    return codes.CODE_ARRAY if base.element is not None else codes.CODE_NONE
+
+
+def _element(base: TypeInfo | None) -> TypeInfo | None:
+    """What an array's elements are, domains looked through; None for any other type."""
+    if base is None or base.element is None or _code(base) != codes.CODE_ARRAY:
+        return None
+    return base_type(base.element)
 
 
 def text_code(type: TypeInfo) -> int:
     """The type code of a type: which kernel prints it.
 
     Raises:
-        UnsupportedTypeError: the type, or an array's element type, has no text form here.
+        UnsupportedTypeError: the type, or an array's innermost element type, has no text form here, or arrays are
+            nested deeper than MAX_NESTING.
     """
-    base = base_type(type)
-    if base.oid in _CODES:
-        return _CODES[base.oid]
-    if base.typtype == "e":
-        return codes.CODE_ENUM
-    if base.element is not None and _has_text(base.element):
-        return codes.CODE_ARRAY
-    raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed")
+    innermost, levels = base_type(type), 0
+    while (element := _element(innermost)) is not None:
+        innermost, levels = element, levels + 1
+        if levels > MAX_NESTING:
+            limit = f"more than {MAX_NESTING} arrays lie inside one another"
+            raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed: {limit}")
+    if _code(innermost) == codes.CODE_NONE:
+        raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed")
+    return _code(base_type(type))
 
 
 def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings) -> TextTables:
@@ -134,16 +156,16 @@ def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings
     Raises:
         UnsupportedTypeError: a type with no text form here.
     """
-    bases = [base_type(type) if type is not None else None for type in types]
-    elements = [
-        base_type(base.element) if base is not None and base.element is not None and base.oid not in _CODES else None
-        for base in bases
-    ]
+    own_codes = [text_code(type) if type is not None else codes.CODE_NONE for type in types]
+    bases, element_column = _with_nested([base_type(type) if type is not None else None for type in types])
+    own_codes += [codes.CODE_ARRAY] * (len(bases) - len(types))
+    elements = [_element(base) for base in bases]
     zone = session.zone
     enum_lo, enum_hi, labels = _labels([e or base for e, base in zip(elements, bases, strict=True)])
     return TextTables(
-        code=_int32(text_code(base) if base is not None else codes.CODE_NONE for base in bases),
-        element_code=_int32(text_code(e) if e is not None else codes.CODE_NONE for e in elements),
+        code=_int32(own_codes),
+        element_code=_int32(_code(e) if e is not None else codes.CODE_NONE for e in elements),
+        element_column=_int32(element_column),
         element_len=_int32(e.typlen if e is not None else 0 for e in elements),
         element_align=_int32(ALIGNMENT[e.typalign] if e is not None else 1 for e in elements),
         delimiter=np.array([ord(e.delimiter) if e is not None else 44 for e in elements], dtype=np.uint8),
@@ -156,6 +178,17 @@ def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings
         tz_offset=zone.offset,
         settings=_settings(session, zone.cycle),
     )
+
+
+def _with_nested(columns: Sequence[TypeInfo | None]) -> tuple[list[TypeInfo | None], list[int]]:
+    """The columns' types and behind them those of elements that are arrays; for each where its elements' entry is."""
+    bases, element_column = list(columns), []
+    for base in bases:  # grows on the way: a nested array's elements may be arrays again
+        element = _element(base)
+        element_column.append(len(bases) if _element(element) is not None else -1)
+        if element_column[-1] >= 0:
+            bases.append(element)
+    return bases, element_column
 
 
 def _int32(values: Iterable[int]) -> NDArray[np.int32]:

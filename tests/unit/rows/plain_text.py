@@ -68,6 +68,18 @@ def array_type(element: TypeInfo) -> TypeInfo:
     return TypeInfo(90_000 + element.oid, name, "pg_catalog", name, "b", -1, align, False, element=element)
 
 
+def domain(base: TypeInfo) -> TypeInfo:
+    """A domain over a type, stored as that type is."""
+    return TypeInfo(80_000, "d", "public", "d", "d", base.typlen, base.typalign, base.typbyval, base=base)
+
+
+def nested_type(element: TypeInfo, levels: int) -> TypeInfo:
+    """An array of domains over arrays, so many arrays in all."""
+    for _ in range(levels - 1):
+        element = domain(array_type(element))
+    return array_type(element)
+
+
 def enum_type(oid: int, labels: Sequence[tuple[int, str]]) -> TypeInfo:
     return TypeInfo(oid, "mood", "public", "mood", "e", 4, "i", True, labels=tuple(labels))
 

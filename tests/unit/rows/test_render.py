@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_text import ArrayValue, array, array_type, built_in, domain, varlena
 from plain_tuples import (
     BOOL,
     INT2,
@@ -173,6 +174,24 @@ def test_an_error_names_column_table_and_lsn() -> None:
         run(made, schema)
     assert lsn == caught.value.lsn
     assert 'malformed tuple: column "note" of table "public.orders" runs past its end' == caught.value.message
+
+
+def test_arrays_inside_arrays_leave_other_relations_columns_alone() -> None:
+    inner = array_type(built_in("text"))
+    nested = array_type(domain(inner))
+    words = ArrayValue((1,), (1,), (varlena(b"x y"),), ("x y",))
+    stored = array(ArrayValue((2,), (1,), (varlena(array(words, built_in("text"))), None), ("", None)), domain(inner))
+    before = make_schema(make_column(1, nested), INT4, name="before")
+    after = make_schema(TEXT_TYPE, make_column(2, nested, missing=plain(stored), name="lists"), name="after")
+    made = Slice()
+    made.insert(form_tuple(before.columns, [plain(stored), int4(7)]))
+    made.insert(form_tuple(after.columns, [short(b"z")]), layout=1)
+    text = (TEXT, rb'{"{\"x y\"}",NULL}')
+    cells = run(made, before, after, room=1)
+    assert [text, (TEXT, b"7"), (TEXT, b"z"), text] == cells_at(cells, 0, 4)
+    made.insert(form_tuple(after.columns, [short(b"z"), plain(stored.replace(varlena(b"x y"), b"\xff" * 7))]), layout=1)
+    with pytest.raises(RecordError, match=r'malformed value of column "lists" of table "public\.after"'):
+        run(made, before, after)
 
 
 def test_a_tuple_with_more_attributes_than_its_relation_is_read_as_far_as_it_goes() -> None:

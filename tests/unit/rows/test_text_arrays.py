@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ from plain_text import (
     array_text,
     array_type,
     built_in,
+    domain,
     enum_type,
     jsonb,
     jsonb_text,
+    nested_type,
     numeric,
     numeric_text,
     short_varlena,
@@ -30,6 +33,7 @@ from plain_text import (
 
 from headwater.catalog.relation import TypeInfo
 from headwater.rows._text_codes import CORRUPT, UNKNOWN_LABEL
+from headwater.rows.text_tables import MAX_NESTING
 
 pytestmark = pytest.mark.interpreted
 
@@ -51,8 +55,10 @@ ELEMENTS: dict[str, st.SearchStrategy[tuple[bytes, str]]] = {
 
 
 @st.composite
-def arrays(draw: st.DrawFn, element: st.SearchStrategy[tuple[bytes, str]]) -> ArrayValue:
-    sizes = draw(st.lists(st.integers(1, 4), max_size=3))
+def arrays(
+    draw: st.DrawFn, element: st.SearchStrategy[tuple[bytes, str]], longest: int = 4, dimensions: int = 3
+) -> ArrayValue:
+    sizes = draw(st.lists(st.integers(1, longest), max_size=dimensions))
     lows = [draw(st.integers(-3, 3)) if draw(st.booleans()) else 1 for _ in sizes]
     count = math.prod(sizes) if sizes else 0
     items = draw(st.lists(st.one_of(st.none(), element), min_size=count, max_size=count))
@@ -66,6 +72,55 @@ def test_array(name: str, data: st.DataObject) -> None:
     value = data.draw(arrays(ELEMENTS[name]))
     element = built_in(name)
     assert array_text(value) == text_of(array_type(element), array(value, element))
+
+
+@pytest.mark.parametrize("levels", [2, 3, 4])
+@pytest.mark.parametrize("name", ["text", "int8", "bool", "name"])
+@given(data=st.data())
+def test_arrays_inside_arrays(name: str, levels: int, data: st.DataObject) -> None:
+    type, strategy = array_type(built_in(name)), arrays(ELEMENTS[name], 2, 2)
+    for level in range(1, levels):
+        inner = domain(type)
+        strategy = arrays(strategy.map(partial(nested_element, element=element_of(type))), 2, 2 if level == 1 else 1)
+        type = array_type(inner)
+    value = data.draw(strategy)
+    assert array_text(value) == text_of(type, array(value, element_of(type)))
+    assert type == nested_type(built_in(name), levels)
+
+
+def element_of(type: TypeInfo) -> TypeInfo:
+    assert type.element is not None
+    return type.element
+
+
+def nested_element(value: ArrayValue, element: TypeInfo) -> tuple[bytes, str]:
+    """An array as it is stored in another one, and its text."""
+    return varlena(array(value, element)), array_text(value)
+
+
+def test_arrays_inside_arrays_by_hand() -> None:
+    text = built_in("text")
+    words = ArrayValue((2,), (0,), (varlena(b'a"b'), None), ('a"b', None))
+    empty = ArrayValue((), (), (), ())
+    stored, _ = zip(*(nested_element(value, text) for value in (words, empty)), strict=True)
+    lists = ArrayValue((3,), (1,), (*stored, None), ("", "", None))
+    assert r'{"[0:1]={\"a\\\"b\",NULL}","{}",NULL}' == text_of(nested_type(text, 2), array(lists, domain(text)))
+
+
+def test_the_deepest_array() -> None:
+    payload, printed = array(ArrayValue((1,), (1,), (b"\1",), ("t",)), built_in("bool")), "{t}"
+    for _ in range(MAX_NESTING - 1):
+        value = ArrayValue((1,), (1,), (varlena(payload),), (printed,))
+        payload, printed = array(value, domain(built_in("text"))), array_text(value)
+    assert printed == text_of(nested_type(built_in("bool"), MAX_NESTING), payload)
+    assert 2 ** (MAX_NESTING - 2) < len(printed)
+
+
+@pytest.mark.parametrize("inner", [b"", bytes(8), struct.pack("<iiI2i", 1, 0, 25, 1, 1), struct.pack("<i8x", 7)])
+def test_a_broken_array_inside_an_array(inner: bytes) -> None:
+    text = built_in("text")
+    value = ArrayValue((1,), (1,), (varlena(inner),), ("",))
+    assert CORRUPT == text_of(nested_type(text, 2), array(value, domain(text)))
 
 
 def test_array_with_another_delimiter() -> None:
@@ -178,10 +233,11 @@ def test_enum_array_and_domains() -> None:
     mood = enum_type(16_389, LABELS)
     value = ArrayValue((2,), (1,), (struct.pack("<I", 16_390), struct.pack("<I", 4_000_000_000)), ("ok", "very, happy"))
     moods = array_type(mood)
-    domain = TypeInfo(20_000, "d", "public", "d", "d", -1, "i", False, base=moods)
-    for type in (moods, domain):
+    for type in (moods, domain(moods)):
         assert '{ok,"very, happy"}' == text_of(type, array(value, mood))
     positive = replace(built_in("int4"), oid=20_001, typtype="d", base=built_in("int4"))
     assert "7" == text_of(positive, struct.pack("<i", 7))
     numbers = ArrayValue((1,), (1,), (struct.pack("<i", 7),), ("7",))
     assert "{7}" == text_of(array_type(positive), array(numbers, positive))
+    nested = ArrayValue((1,), (1,), (varlena(array(value, mood)),), ("",))
+    assert r'{"{ok,\"very, happy\"}"}' == text_of(nested_type(mood, 2), array(nested, domain(moods)))

@@ -11,18 +11,40 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_text import ArrayValue, array, array_type, built_in, enum_type, jsonb, numeric, run, text_of, varlena
+from plain_text import (
+    ArrayValue,
+    array,
+    array_type,
+    built_in,
+    domain,
+    enum_type,
+    jsonb,
+    nested_type,
+    numeric,
+    run,
+    text_of,
+    varlena,
+)
 
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import UnsupportedTypeError
-from headwater.rows._text_codes import CORRUPT, NEED_SPACE
+from headwater.rows._text_codes import (
+    CODE_ARRAY,
+    CODE_ENUM,
+    CODE_INT4,
+    CODE_INT8,
+    CODE_NONE,
+    CORRUPT,
+    NEED_SPACE,
+)
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import build_text_tables, text_code
+from headwater.rows.text_tables import MAX_NESTING, build_text_tables, text_code
 
 _WORDS = ArrayValue(
     (2, 2), (0, 1), (varlena(b'a"b'), None, varlena(b"null"), varlena(b"x")), ('a"b', None, "null", "x")
 )
 _NUMBERS = ArrayValue((3,), (1,), tuple(struct.pack("<i", i) for i in (1, -22, 333)), ("1", "-22", "333"))
+_LISTS = ArrayValue((2,), (1,), (varlena(array(_WORDS, built_in("text"))), None), ("", None))
 _POINTS = struct.pack("<iii4d", 2, 1, 0, 1.5, -2.5, 1e300, 0.1)
 
 SAMPLES: list[tuple[TypeInfo, bytes]] = [
@@ -66,6 +88,7 @@ SAMPLES: list[tuple[TypeInfo, bytes]] = [
     (enum_type(1, [(7, "seven"), (8, "eight")]), struct.pack("<I", 8)),
     (array_type(built_in("text")), array(_WORDS, built_in("text"))),
     (array_type(built_in("int4")), array(_NUMBERS, built_in("int4"))),
+    (nested_type(built_in("text"), 2), array(_LISTS, domain(array_type(built_in("text"))))),
 ]
 IDS = [f"{type.name}-{number}" for number, (type, _) in enumerate(SAMPLES)]
 pytestmark = pytest.mark.interpreted
@@ -130,8 +153,27 @@ def test_unsupported_type_is_named(oid: int) -> None:
     for wrong in (type, array_type(type)):
         with pytest.raises(UnsupportedTypeError, match=r"shop\.strange"):
             text_code(wrong)
+    with pytest.raises(UnsupportedTypeError, match=r"type d\[\] cannot be printed"):
+        text_code(nested_type(type, 3))
     with pytest.raises(UnsupportedTypeError):
         build_text_tables([built_in("int4"), type], SessionSettings())
+
+
+def test_arrays_nested_too_deep_are_refused() -> None:
+    assert CODE_ARRAY == text_code(nested_type(built_in("int4"), MAX_NESTING))
+    with pytest.raises(UnsupportedTypeError, match=r"type d\[\] cannot be printed: more than 8 arrays"):
+        text_code(nested_type(built_in("int4"), MAX_NESTING + 1))
+
+
+def test_entries_of_nested_arrays_lie_behind_all_columns() -> None:
+    mood = enum_type(1, [(7, "seven")])
+    columns = [nested_type(built_in("int8"), 3), built_in("int4"), None, nested_type(mood, 2), array_type(mood)]
+    tables = build_text_tables(columns, SessionSettings())
+    array, int4, int8, enum = CODE_ARRAY, CODE_INT4, CODE_INT8, CODE_ENUM
+    assert [array, int4, CODE_NONE, array, array, array, array, array] == tables.code.tolist()
+    assert [array, 0, 0, array, enum, array, enum, int8] == tables.element_code.tolist()
+    assert [5, -1, -1, 6, -1, 7, -1, -1] == tables.element_column.tolist()
+    assert [0, 0, 0, 0, 1, 0, 1, 0] == tables.enum_hi.tolist()
 
 
 def test_dropped_columns_have_no_code() -> None:
