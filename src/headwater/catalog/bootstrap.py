@@ -43,7 +43,9 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     directory = DataDirectory(path)
     shared_map = directory.relation_map()
     chosen = _choose(_databases(directory, shared_map), database, path)
-    store = _new_store(directory, chosen, extra_locators)
+    store = _new_store(directory, chosen)
+    for locator in extra_locators:
+        store.add_extra(locator, directory.heap(locator) or b"")
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     store.map_catalogs(local_map, is_shared=False)
@@ -54,8 +56,9 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
             _add_heap(directory, store, (chosen.tablespace, chosen.oid, local_map[oid]), oid)
     _mapped(local_map, PG_CLASS)
     for oid in sorted(CATALOG_NAMES.keys() - SHARED_CATALOGS - local_map.keys()):
-        for locator in _class_locators(store, oid):
-            _add_heap(directory, store, locator, oid)
+        for locator, is_live in _class_locators(store, oid, directory.is_clean).items():
+            if is_live or directory.relation_path(locator).exists():
+                _add_heap(directory, store, locator, oid)
     return store
 
 
@@ -72,7 +75,7 @@ def list_databases(path: str | Path) -> list[str]:
 
 def _databases(directory: DataDirectory, shared_map: dict[int, int]) -> list[DatabaseRow]:
     """``pg_database`` as of the backup's files."""
-    store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE), ())
+    store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE))
     _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE)), PG_DATABASE)
     store.tables[PG_DATABASE].indexes["oid"].load_all()
     lives = (
@@ -96,7 +99,7 @@ def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> Data
     return candidates[0]
 
 
-def _new_store(directory: DataDirectory, row: DatabaseRow, extra: Iterable[Locator]) -> CatalogStore:
+def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
     control = directory.control
     origin = CatalogOrigin(
         major=directory.major,
@@ -111,19 +114,19 @@ def _new_store(directory: DataDirectory, row: DatabaseRow, extra: Iterable[Locat
         wal_level=control.wal_level,
         next_xid=control.next_xid & 0xFFFFFFFF,
     )
-    return CatalogStore(origin, Fates(directory.is_committed), directory.update_xid, extra)
+    return CatalogStore(origin, Fates(directory.is_committed), directory.update_xid)
 
 
 def _add_heap(directory: DataDirectory, store: CatalogStore, locator: Locator, oid: int) -> None:
     base = directory.heap(locator)
-    if base is None and directory.label is None:
+    if base is None and directory.is_clean:
         raise CatalogError(
             f"{CATALOG_NAMES[oid]} has no file",
             file=str(directory.relation_path(locator)),
             hint="is the copy complete?",
         )
     try:
-        store.add_heap(locator, oid, base or b"", is_online=directory.label is not None)
+        store.add_heap(locator, oid, base or b"", is_clean=directory.is_clean)
     except CatalogError as error:
         raise CatalogError(error.message, file=str(directory.relation_path(locator))) from None
 
@@ -134,11 +137,20 @@ def _mapped(mappings: dict[int, int], oid: int) -> int:
     return mappings[oid]
 
 
-def _class_locators(store: CatalogStore, oid: int) -> list[Locator]:
-    """Where pg_class says a catalog lies: now, and according to row versions that may prove right or wrong later."""
+def _class_locators(store: CatalogStore, oid: int, is_clean: bool) -> dict[Locator, bool]:
+    """Where pg_class says a catalog lies, and whether it says so now.
+
+    Row versions that are dead, or not committed, may prove right in the WAL. A copy that is not clean may lack the rows
+    altogether, if pg_class was rewritten meanwhile: the WAL brings them.
+    """
     live = store.view(store.start_lsn + 1).class_rows(oid)
     known = store.rows.classes(version.data for version in store.tables[PG_CLASS].find("oid", oid))
-    if not known:
+    if is_clean and not live:
         raise CatalogError(f"pg_class has no row of {CATALOG_NAMES[oid]}")
-    places = [(row.tablespace or store.database_tablespace, store.database_oid, row.filenode) for row in live + known]
-    return list(dict.fromkeys(place for place in places if place[2]))
+    places: dict[Locator, bool] = {}
+    for rows, is_live in ((live, True), (known, False)):
+        for row in rows:
+            if row.filenode:
+                locator = (row.tablespace or store.database_tablespace, store.database_oid, row.filenode)
+                places.setdefault(locator, is_live)
+    return places

@@ -21,7 +21,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.relmap import crc_offset, parse_relation_map
 from headwater.wal.checksum import crc32c
-from headwater.wal.control import ControlFile, read_control_file
+from headwater.wal.control import SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, ControlFile, read_control_file
 
 Locator = tuple[int, int, int]
 
@@ -93,6 +93,11 @@ class DataDirectory:
         """:attr:`start_lsn` is a shutdown checkpoint."""
         return self.label is None and self.control.is_shutdown_checkpoint
 
+    @property
+    def is_clean(self) -> bool:
+        """The copy is that of a server that was shut down: every file is as of :attr:`start_lsn`."""
+        return self.label is None and self.control.state in (SHUTDOWNED, SHUTDOWNED_IN_RECOVERY)
+
     def relation_map(self, database: int = 0, tablespace: int = GLOBAL_TABLESPACE) -> dict[int, int]:
         """OID to file number of mapped catalogs: the shared ones, or those of a database in its default tablespace.
 
@@ -132,7 +137,7 @@ class DataDirectory:
         while len(parts[-1]) == limit and (more := first.with_name(f"{first.name}.{len(parts)}")).exists():
             parts.append(self._read(more))
         data = b"".join(parts)
-        if len(data) % BLCKSZ and self.label is None:
+        if len(data) % BLCKSZ and self.is_clean:
             raise CatalogError(f"file has {len(data)} bytes, expected a multiple of {BLCKSZ}", file=str(first))
         return data[: len(data) // BLCKSZ * BLCKSZ]
 

@@ -31,6 +31,8 @@ def column(layout: CatalogLayout, data: TupleBytes, name: str) -> bytes | None:
     if wanted >= data.infomask2 & HEAP_NATTS_MASK:
         return None
     body, at = data.body, 0
+    if data.infomask & HEAP_HASNULL and len(data.tail) * 8 <= wanted:
+        raise CatalogError(f"row of {layout.name} ends inside its null bitmap")
     for number, attribute in enumerate(layout.columns[: wanted + 1]):
         if _is_null(data, number):
             if number == wanted:

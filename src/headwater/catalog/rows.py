@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.catalog import fields
+from headwater.catalog.pages import HEAP_NATTS_MASK
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     PG_ATTRIBUTE,
@@ -31,6 +32,11 @@ from headwater.pg.encodings import codec_of
 from headwater.rmgr.heap import TupleBytes
 
 _TRUE = b"\x01"
+_CHARACTERS: dict[int, dict[str, bytes]] = {
+    PG_CLASS: {"relkind": b"rpmvStcfiI", "relpersistence": b"put", "relreplident": b"dnfi", "relhasindex": b"\0\1"},
+    PG_ATTRIBUTE: {"attalign": b"csid", "attstorage": b"pexm", "attbyval": b"\0\1", "attisdropped": b"\0\1"},
+    PG_TYPE: {"typalign": b"csid", "typstorage": b"pexm", "typbyval": b"\0\1", "typtype": b"bcdeprm"},
+}
 _USER_CATALOG = b"user_catalog_table="
 
 
@@ -208,6 +214,13 @@ class CatalogRows:
             return name.encode(self._codec, "surrogateescape")
         except UnicodeEncodeError:
             return name.encode("utf-8", "surrogatepass")
+
+    def looks_like(self, oid: int, row: TupleBytes) -> bool:
+        """Whether a row of an unknown catalog can be one of ``pg_class``, ``pg_attribute`` or ``pg_type``."""
+        layout = self._layouts[oid]
+        if row.infomask2 & HEAP_NATTS_MASK != len(layout.columns) or len(row.body) < layout.fixed_length:
+            return False
+        return all(row.body[layout.offsets[name]] in allowed for name, allowed in _CHARACTERS[oid].items())
 
     def classes(self, rows: Iterable[TupleBytes]) -> list[ClassRow]:
         """Rows of ``pg_class``."""

@@ -10,12 +10,11 @@ and joins them with the catalog's history then; one that was not reports it in :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.heaps import CatalogHeap, Locator
 from headwater.catalog.history import HistoricCatalog, Memo
-from headwater.catalog.pages import HEAP_NATTS_MASK
 from headwater.catalog.redo import HeapRedo
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.tables import CatalogTable, Key
@@ -76,7 +75,6 @@ class CatalogStore:
         origin: where the catalog came from.
         fates: of transactions.
         update_xid: resolves a multixact to its updater.
-        extra_locators: files that will turn out to be catalogs'.
     """
 
     def __init__(
@@ -84,7 +82,6 @@ class CatalogStore:
         origin: CatalogOrigin,
         fates: Fates,
         update_xid: Callable[[int], int],
-        extra_locators: Iterable[Locator] = (),
     ) -> None:
         self.origin = origin
         self.fates = fates
@@ -103,8 +100,6 @@ class CatalogStore:
         self._memo = Memo()
         self._own_memos: dict[OwnCommands, Memo] = {}
         self._own_keys: dict[frozenset[int], frozenset[tuple[str, str, Key]]] = {}
-        for locator in extra_locators:
-            self._new_heap(locator)
 
     @property
     def major(self) -> int:
@@ -170,22 +165,26 @@ class CatalogStore:
         self._settle()
         return frozenset(self._missing)
 
-    def add_heap(self, locator: Locator, catalog_oid: int, base: bytes, is_online: bool) -> None:
+    def add_extra(self, locator: Locator, base: bytes = b"") -> None:
+        """A file that will turn out to be a catalog's, with its pages if the backup has them."""
+        self._new_heap(locator, base)
+
+    def add_heap(self, locator: Locator, catalog_oid: int, base: bytes, is_clean: bool) -> None:
         """A catalog's file in the backup.
 
         Args:
             locator: its place.
             catalog_oid: which catalog it is.
             base: its pages; none if the backup lacks it.
-            is_online: the server wrote during the copy: torn pages are no error, as the WAL has them whole.
+            is_clean: no server wrote during the copy; else torn pages are no error, as the WAL has them whole.
 
         Raises:
             CatalogError: a page is broken.
         """
         table = self.tables[catalog_oid]
-        heap = self._new_heap(locator, base)
+        heap = self._heaps.get(locator) or self._new_heap(locator, base)
         scan = heap.scan(table.layout)
-        if scan.bad_block >= 0 and not is_online:
+        if scan.bad_block >= 0 and is_clean:
             raise CatalogError(f"invalid page in block {scan.bad_block} of {table.layout.name}")
         heap.attach(table, scan)
         self._places.setdefault(catalog_oid, locator)
@@ -334,7 +333,7 @@ class CatalogStore:
         """Find the old file of a mapped catalog that was rewritten while the backup was taken.
 
         The backup has the new relation map, so nothing names the old file but NEW_CID records: no pg_class row and no
-        map knows it. Which catalog it was shows in the number of columns of its rows.
+        map knows it. Which catalog it was shows in its rows.
         """
         if self._is_settled:
             return
@@ -355,9 +354,9 @@ class CatalogStore:
         return rows[0].oid if rows else None
 
     def _recognize(self, heap: CatalogHeap) -> None:
-        widths = {version.data.infomask2 & HEAP_NATTS_MASK for version in heap.versions()}
+        rows = [version.data for version in heap.versions()]
         for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
-            if widths == {len(self.tables[oid].layout.columns)}:
+            if rows and all(self.rows.looks_like(oid, row) for row in rows):
                 rewritten = [other for other in self._heaps_of(oid) if other.is_rewritten]
                 heap.attach(self.tables[oid])
                 self._joined(oid, heap, self.start_lsn)
