@@ -195,12 +195,18 @@ def _settle(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, t
         store.commit([int(x) for x in txns.members(int(txn))], int(txns.commit_lsn[txn]))
 
 
-def check_wal_level(history: History) -> None:
+def check_wal_level(history: History, end: int | None = None) -> None:
     """Refuse a window that was not written for logical decoding.
+
+    Args:
+        history: the window's.
+        end: LSN at which the window ends, None for the end of the log; the index may reach a little further.
 
     Raises:
         WalError: ``wal_level`` was below logical.
     """
+    if history.too_low is not None and end is not None and history.too_low >= end:
+        return
     if history.too_low is not None:
         name = WAL_LEVELS[max(0, min(history.wal_level, 2))]
         raise WalError(
