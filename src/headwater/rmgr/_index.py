@@ -24,6 +24,7 @@ from headwater.rmgr._record import (
     REL,
     SPC,
     TOPLEVEL_XID,
+    Int,
     parse_headers,
     u16,
     u32,
@@ -108,12 +109,12 @@ class Tables(NamedTuple):
 
 
 @inline_kernel
-def _slot(xid: int, locator: int) -> int:
+def _slot(xid: Int, locator: Int) -> Int:
     return ((xid * 2654435761) ^ (locator * 40503)) & (CACHE - 1)
 
 
 @borrowing_kernel
-def find_locator(spc: int, db: int, rel: int, table: NDArray[np.int64], slots: NDArray[np.int32]) -> int:
+def find_locator(spc: Int, db: Int, rel: Int, table: NDArray[np.int64], slots: NDArray[np.int32]) -> Int:
     """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
 
     Args:
@@ -133,7 +134,7 @@ def find_locator(spc: int, db: int, rel: int, table: NDArray[np.int64], slots: N
 
 
 @borrowing_kernel
-def fill_locators(table: Int64s, count: int, slots: NDArray[np.int32]) -> None:
+def fill_locators(table: Int64s, count: Int, slots: NDArray[np.int32]) -> None:
     """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
     for i in range(count):
         found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
@@ -142,7 +143,7 @@ def fill_locators(table: Int64s, count: int, slots: NDArray[np.int32]) -> None:
 
 
 @borrowing_kernel
-def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int:
+def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int:
     """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
     op = info & 0x70
     if op == 0x00:
@@ -164,7 +165,7 @@ def heap_change(data: NDArray[np.uint8], info: int, at: int, length: int) -> int
 
 
 @borrowing_kernel
-def parse_xact(data: NDArray[np.uint8], info: int, at: int, length: int, major: int, row: NDArray[np.int64]) -> int:
+def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: Int, row: NDArray[np.int64]) -> Int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
     Args:
@@ -181,7 +182,7 @@ def parse_xact(data: NDArray[np.uint8], info: int, at: int, length: int, major: 
         return MALFORMED
     row[0] = u64(data, at)
     p = at + 8
-    xinfo = np.int64(0)
+    xinfo: Int = np.int64(0)
     if info & 0x80:
         if p + 4 > end:
             return MALFORMED
@@ -234,7 +235,7 @@ def _keep(kept: Int64s, counts: Int64s) -> None:
 
 
 @borrowing_kernel
-def _names_catalog(headers: Int64s, blocks: int, catalogs: int, locators: Int64s, slots: Slots) -> bool:
+def _names_catalog(headers: Int64s, blocks: Int, catalogs: Int, locators: Int64s, slots: Slots) -> bool:
     """Whether any block of the record lies in the main fork of a catalog's heap."""
     for block in range(blocks):
         b = BLOCKS + block * 8
@@ -246,7 +247,7 @@ def _names_catalog(headers: Int64s, blocks: int, catalogs: int, locators: Int64s
 
 
 @inline_kernel
-def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) -> int:
+def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) -> Int:
     """The number of the file of block 0, a new one if need be."""
     spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
     found = find_locator(spc, db, rel, locators, slots)
@@ -263,13 +264,13 @@ def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) ->
 
 @borrowing_kernel
 def _add_change(
-    xid: int,
-    locator: int,
-    change: int,
-    count: int,
-    size: int,
-    origin: int,
-    lsn: int,
+    xid: Int,
+    locator: Int,
+    change: Int,
+    count: Int,
+    size: Int,
+    origin: Int,
+    lsn: Int,
     changes: Int64s,
     open_rows: Int64s,
     counts: Int64s,
@@ -302,10 +303,10 @@ def _add_change(
 @borrowing_kernel
 def _index_heap(
     data: Bytes,
-    at: int,
-    blocks: int,
+    at: Int,
+    blocks: Int,
     headers: Int64s,
-    lsn: int,
+    lsn: Int,
     wanted: Wanted,
     locators: Int64s,
     slots: Slots,
@@ -313,7 +314,7 @@ def _index_heap(
     open_rows: Int64s,
     kept: Int64s,
     counts: Int64s,
-) -> int:
+) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
     op = data[at + 16] & 0x70
     xid = u32(data, at + 4)
@@ -353,16 +354,16 @@ def _index_heap(
 @borrowing_kernel
 def _index_heap2(
     data: Bytes,
-    at: int,
-    blocks: int,
+    at: Int,
+    blocks: Int,
     headers: Int64s,
-    database: int,
-    catalogs: int,
+    database: Int,
+    catalogs: Int,
     locators: Int64s,
     slots: Slots,
     kept: Int64s,
     counts: Int64s,
-) -> int:
+) -> Int:
     """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
     op = data[at + 16] & 0x70
     if op == 0x70:
@@ -380,8 +381,8 @@ def _index_heap2(
 
 @borrowing_kernel
 def _index_end(
-    data: Bytes, at: int, headers: Int64s, lsn: int, major: int, parsed: Int64s, xacts: Int64s, counts: Int64s
-) -> int:
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, major: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
+) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
     info = data[at + 16]
     op = np.int64(info & 0x70)
@@ -401,7 +402,7 @@ def _index_end(
 
 
 @borrowing_kernel
-def _index_invalidations(data: Bytes, at: int, headers: Int64s, lsn: int, invals: Int64s, counts: Int64s) -> int:
+def _index_invalidations(data: Bytes, at: Int, headers: Int64s, lsn: Int, invals: Int64s, counts: Int64s) -> Int:
     """An XACT INVALIDATIONS record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if length < 4 or 4 + 16 * u32(data, main) > length:
@@ -419,15 +420,15 @@ def _index_invalidations(data: Bytes, at: int, headers: Int64s, lsn: int, invals
 @borrowing_kernel
 def _index_other(
     data: Bytes,
-    at: int,
-    blocks: int,
+    at: Int,
+    blocks: Int,
     headers: Int64s,
-    catalogs: int,
+    catalogs: Int,
     locators: Int64s,
     slots: Slots,
     kept: Int64s,
     counts: Int64s,
-) -> int:
+) -> Int:
     """A record of any other resource manager: kept whole if it matters; returns the xid's bits."""
     info = data[at + 16] & 0xF0
     rmid = data[at + 17]
@@ -452,7 +453,7 @@ def _index_other(
 
 
 @inline_kernel
-def _register(xid: int, bits: int, lsn: int, xids: Int64s, seen: Int64s, counts: Int64s) -> None:
+def _register(xid: Int, bits: Int, lsn: Int, xids: Int64s, seen: Int64s, counts: Int64s) -> None:
     """Note where an xid is met first, and where it first has a base snapshot."""
     slot = _slot(xid, 0)
     row = seen[1, slot]
@@ -469,7 +470,7 @@ def _register(xid: int, bits: int, lsn: int, xids: Int64s, seen: Int64s, counts:
 
 
 @inline_kernel
-def _assign(xid: int, toplevel: int, lsn: int, assigns: Int64s, counts: Int64s) -> None:
+def _assign(xid: Int, toplevel: Int, lsn: Int, assigns: Int64s, counts: Int64s) -> None:
     row = counts[N_ASSIGNS]
     assigns[0, row] = xid
     assigns[1, row] = toplevel
@@ -478,7 +479,7 @@ def _assign(xid: int, toplevel: int, lsn: int, assigns: Int64s, counts: Int64s) 
 
 
 @borrowing_kernel
-def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, tables: Tables) -> int:
+def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, tables: Tables) -> Int:
     """Index framed records, from record ``counts[RECORD]`` on.
 
     Args:

@@ -5,10 +5,15 @@ The plain twin is :func:`headwater.wal.record.parse_record`.
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+
+Int: TypeAlias = Any
+"""int64 in a kernel, int in plain Python: a number for which type checkers have no common name."""
 
 HEADERS_LENGTH = 4 + 33 * 8
 """Length of the scratch array that :func:`parse_headers` fills."""
@@ -27,13 +32,13 @@ MALFORMED = -1
 
 
 @inline_kernel
-def u16(data: NDArray[np.uint8], at: int) -> int:
+def u16(data: NDArray[np.uint8], at: Int) -> Int:
     """Little-endian uint16 at an offset the caller has checked."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8
 
 
 @inline_kernel
-def u32(data: NDArray[np.uint8], at: int) -> int:
+def u32(data: NDArray[np.uint8], at: Int) -> Int:
     """Little-endian uint32 at an offset the caller has checked."""
     return (
         np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
@@ -41,13 +46,13 @@ def u32(data: NDArray[np.uint8], at: int) -> int:
 
 
 @inline_kernel
-def u64(data: NDArray[np.uint8], at: int) -> int:
+def u64(data: NDArray[np.uint8], at: Int) -> Int:
     """Little-endian int64 at an offset the caller has checked."""
     return u32(data, at) | u32(data, at + 4) << 32
 
 
 @borrowing_kernel
-def parse_headers(data: NDArray[np.uint8], at: int, end: int, headers: NDArray[np.int64]) -> int:
+def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[np.int64]) -> Int:
     """Read the block references of the record ``data[at:end]`` into ``headers``.
 
     Args:
@@ -65,10 +70,10 @@ def parse_headers(data: NDArray[np.uint8], at: int, end: int, headers: NDArray[n
     headers[ORIGIN] = 0
     p = at + 24
     blocks = 0
-    payload = 0
-    spc = np.int64(-1)
-    db = np.int64(0)
-    rel = np.int64(0)
+    payload: Int = 0
+    spc: Int = np.int64(-1)
+    db: Int = np.int64(0)
+    rel: Int = np.int64(0)
     while end - p > payload:
         ident = data[p]
         if ident <= 32:
@@ -78,8 +83,8 @@ def parse_headers(data: NDArray[np.uint8], at: int, end: int, headers: NDArray[n
             length = u16(data, p + 2)
             p += 4
             slot = BLOCKS + blocks * 8
-            image = np.int64(-1)
-            stored = np.int64(0)
+            image: Int = np.int64(-1)
+            stored: Int = np.int64(0)
             if flags & 0x10:
                 if p + 5 > end:
                     return MALFORMED

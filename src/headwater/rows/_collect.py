@@ -23,6 +23,7 @@ from headwater.rmgr._record import (
     ORIGIN,
     REL,
     SPC,
+    Int,
     parse_headers,
     u16,
     u32,
@@ -116,7 +117,7 @@ def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s) -> None:
 
 
 @inline_kernel
-def _member(xid: int, slots: Int32s, xids: Int64s) -> int:
+def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
     """The member number of an xid, -1 if it is not of this slice."""
     mask = len(slots) - 1
     slot = (xid * 2654435761) & mask
@@ -128,7 +129,7 @@ def _member(xid: int, slots: Int32s, xids: Int64s) -> int:
 
 
 @borrowing_kernel
-def find_relation(spans: Int64s, unit: int, file: int, lsn: int) -> int:
+def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
     """The relation of the last span of (unit, file) that starts at or before ``lsn``, -1 if there is none.
 
     Args:
@@ -155,7 +156,7 @@ def find_relation(spans: Int64s, unit: int, file: int, lsn: int) -> int:
 
 
 @inline_kernel
-def _push(raw: Int64s, state: Int64s, kind: int, unit: int, xid: int, lsn: int, layout: int, flags: int) -> int:
+def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, layout: Int, flags: Int) -> Int:
     """Add an item without tuples whose place is its LSN; returns its number."""
     n = state[ITEMS]
     state[ITEMS] = n + 1
@@ -174,7 +175,7 @@ def _push(raw: Int64s, state: Int64s, kind: int, unit: int, xid: int, lsn: int, 
 
 
 @borrowing_kernel
-def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: int) -> bool:
+def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: Int) -> bool:
     """Add the events that come before an LSN; whether there was room."""
     while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
         if state[ITEMS] >= raw.shape[1]:
@@ -187,13 +188,13 @@ def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: int) -> boo
 
 
 @inline_kernel
-def _refer(raw: Int64s, n: int, at_row: int, at: int, length: int) -> None:
+def _refer(raw: Int64s, n: Int, at_row: Int, at: Int, length: Int) -> None:
     raw[at_row, n] = at
     raw[at_row + 1, n] = length
 
 
 @borrowing_kernel
-def _insert(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
     headers, state = work.headers, work.state
     if headers[MAIN_LENGTH] < 3:
@@ -216,8 +217,8 @@ def _insert(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: W
 
 @borrowing_kernel
 def _multi_insert(
-    data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s
-) -> int:
+    data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
     """A MULTI_INSERT record: every tuple of it; only the last one of the last record drops pending chunks."""
     headers, state = work.headers, work.state
     main = headers[MAIN_AT]
@@ -245,21 +246,24 @@ def _multi_insert(
 
 
 @borrowing_kernel
-def _confirm(unit: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """A CONFIRM record: the parked row comes here, under the LSN and xid of its insert."""
     source = work.parked[unit]
+    work.parked[unit] = -1
+    if not wanted.wants[relation] & WANT_INSERT:
+        if work.pending[unit]:
+            _push(raw, work.state, SKIPPED, unit, 0, lsn, relation, CLEAR_TOAST)
+        return OK
     if source < 0:
         return UNCONFIRMED
-    work.parked[unit] = -1
-    kind = INSERT if wanted.wants[relation] & WANT_INSERT else SKIPPED
-    n = _push(raw, work.state, kind, unit, raw[XID, source], raw[LSN, source], relation, CLEAR_TOAST)
+    n = _push(raw, work.state, INSERT, unit, raw[XID, source], raw[LSN, source], relation, CLEAR_TOAST)
     raw[PLACE, n] = lsn
     _refer(raw, n, NEW_AT, raw[NEW_AT, source], raw[NEW_LEN, source])
     return OK
 
 
 @borrowing_kernel
-def _delete(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """A DELETE record: of a row, or of a parked one that lost its race."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
@@ -280,7 +284,7 @@ def _delete(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: W
 
 
 @borrowing_kernel
-def _update(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An UPDATE record; prefix and suffix compression occur in catalogs only."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
@@ -300,7 +304,7 @@ def _update(data: Bytes, unit: int, xid: int, lsn: int, relation: int, wanted: W
 
 
 @borrowing_kernel
-def _change(data: Bytes, at: int, unit: int, lsn: int, relation: int, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """One change of a planned relation."""
     xid = u32(data, at + 4)
     op = data[at + 16] & 0x70
@@ -325,7 +329,7 @@ def _change(data: Bytes, at: int, unit: int, lsn: int, relation: int, wanted: Wa
 
 
 @borrowing_kernel
-def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> int:
+def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """Pick the slice's changes out of framed records, from record ``state[RECORD]`` on.
 
     Args:
@@ -391,7 +395,7 @@ class Grouped(NamedTuple):
 
 
 @borrowing_kernel
-def group_items(raw: Int64s, count: int, item_start: Int64s, item_end: Int64s, to: Grouped) -> None:
+def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, to: Grouped) -> None:
     """Sort raw items by unit, keeping the order of the log inside each.
 
     Args:
@@ -425,7 +429,7 @@ def group_items(raw: Int64s, count: int, item_start: Int64s, item_end: Int64s, t
 
 
 @borrowing_kernel
-def announce(announcements: Int64s, item_start: Int64s, item_end: Int64s, items: Grouped) -> int:
+def announce(announcements: Int64s, item_start: Int64s, item_end: Int64s, items: Grouped) -> Int:
     """Flag the first change of the relation at or after each announcement.
 
     Args:

@@ -132,7 +132,9 @@ def message(xid: int, content: bytes, *, transactional: bool = True, **more: int
 
 def new_cid(xid: int, cmin: int, *, file: int = 1259, **more: int) -> bytes:
     """A NEW_CID record of an insert into a catalog."""
-    main = struct.pack("<IIII", xid, cmin, 0xFFFFFFFF, 0xFFFFFFFF) + struct.pack("<IIIHHH", SPC, DATABASE, file, 0, 1, 1)
+    main = struct.pack("<IIII", xid, cmin, 0xFFFFFFFF, 0xFFFFFFFF) + struct.pack(
+        "<IIIHHH", SPC, DATABASE, file, 0, 1, 1
+    )
     return record(9, 0x70, xid, main, **more)
 
 

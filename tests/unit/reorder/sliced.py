@@ -1,0 +1,199 @@
+"""Framed records through index, transactions, plan and collector, with relations from a function, not a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from plain_reorder import MESSAGE, Output, Resolve, Unit
+
+from headwater.catalog.relation import RelationSchema
+from headwater.reorder.changes import candidate_rows, change_rows, choose
+from headwater.reorder.history import LogicalMessage
+from headwater.reorder.merge import merge_indexes
+from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.resend import ForgetPlaces, announce_rows
+from headwater.reorder.resolve import resolve_rows, spans_by_unit
+from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.units import make_units
+from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.rmgr.invalidation import parse_invalidations
+from headwater.rmgr.logicalmsg import parse_message
+from headwater.rows.collect import collect
+from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
+from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
+
+
+def schema(oid: int, number: int, toast_oid: int, is_toast: bool) -> RelationSchema:
+    """A relation without columns; its number makes versions differ."""
+    return RelationSchema(oid, "public", f"v{number}", "t" if is_toast else "r", "p", "d", (), (), toast_oid)
+
+
+def part(made: Frames, low: int, high: int) -> Frames:
+    """The records that start in ``[low, high)``."""
+    which = np.flatnonzero((made.lsns >= low) & (made.lsns < high))
+    return Frames(made.data, made.positions[which], made.lsns[which], made.end_lsns[which], None)
+
+
+def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
+    """The index of all records, made in so many runs."""
+    lows = made.lsns[np.linspace(0, len(made.lsns), parts, endpoint=False).astype(np.int64)]
+    bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
+    runs = [build_index(part(made, a, b), a, b, request) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
+
+
+@dataclass
+class Sliced:
+    """The plan of an index, and its slices collected.
+
+    Attributes:
+        made: the records; index: their index.
+        resolve: looks relations up; numbers: of their versions.
+        local_only: leave changes out that have an origin.
+    """
+
+    made: Frames
+    index: WalIndex
+    resolve: Resolve
+    local_only: bool
+
+    def plan(self) -> Plan:
+        """As ``pipeline/assemble.py`` does it."""
+        rows = self.index.rows
+        self.txns = committed_transactions(rows)
+        self.relations: list[RelationUse] = []
+        self.numbers: dict[int, int] = {}
+        self.commits = np.sort(rows.end_lsn[rows.end_invals > 0])
+        output = self.txns.base_lsn != NEVER
+        candidates = candidate_rows(rows, self.txns, output, lambda origin: self.local_only and origin != 0)
+        at, txn = candidates
+        resolution, spans = resolve_rows(
+            self.txns, txn, rows.change_locator[at], rows.change_first[at], rows.change_kinds[at], self._answer
+        )
+        choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
+        messages = list(self._messages())
+        bare = [m for m in messages if not m.transactional]
+        units, unit_of = make_units(self.txns, output, bare)
+        changes = change_rows(rows, candidates, unit_of, resolution, choice)
+        places = ForgetPlaces(rows, self.txns, output, unit_of, units.commit_lsn)
+        forgets = places.forgets(lambda data, lsn: {m.value for m in parse_invalidations(data, lsn, 16)})
+        announce_rows(changes, self.relations, np.empty((0, 3), np.int64), forgets)
+        events = self._events(units, unit_of, messages, self.txns)
+        return Plan(
+            units, changes, events, self.relations, spans_by_unit(spans, unit_of), rows.locators, self.index.grid
+        )
+
+    def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
+        committed = int(np.searchsorted(self.commits, lsn))
+        own = 0
+        if txn >= 0:
+            members = set(self.txns.members(txn).tolist())
+            own = sum(xid in members and at < lsn for xid, at in self._commands())
+        found = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)
+        if found is None:
+            return -1
+        if found.number not in self.numbers:
+            self.numbers[found.number] = len(self.relations)
+            made = schema(found.oid, found.number, 0 if found.is_toast else found.toast_oid, found.is_toast)
+            self.relations.append(RelationUse(made, found.wants, found.is_toast))
+        return self.numbers[found.number]
+
+    def _commands(self) -> list[tuple[int, int]]:
+        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
+        return [(r.xid, r.lsn) for r in records if r.rmid == 9]
+
+    def _messages(self) -> list[LogicalMessage]:
+        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
+        found = []
+        for r in records:
+            if r.rmid == 21:
+                m = parse_message(r.main_data, r.lsn)
+                found.append(LogicalMessage(r.lsn, r.end_lsn, r.xid, r.origin, m.transactional, m.prefix, m.content))
+        return [m for m in found if not (m.transactional and self.local_only and m.origin)]
+
+    def _events(
+        self, units: Units, unit_of: np.ndarray, messages: Sequence[LogicalMessage], txns: CommittedTransactions
+    ) -> Events:
+        bare = iter(np.flatnonzero(units.txn < 0))
+        made = []
+        for m in messages:
+            txn = int(txns.txn_of(np.array([m.xid]))[0]) if m.transactional else -1
+            if m.transactional and (txn < 0 or unit_of[txn] < 0):
+                continue
+            unit = int(unit_of[txn]) if m.transactional else int(next(bare))
+            made.append((unit, m.lsn, m.end_lsn, (m.content,)))
+        made.sort(key=lambda event: event[:2])
+        columns = [np.array([event[i] for event in made], np.int64) for i in range(3)]
+        return Events(*columns, tuple(event[3] for event in made), np.empty(0, np.int64), ())
+
+    def units(self, target: int) -> list[Unit]:
+        """The items of all slices, by unit."""
+        found: list[Unit] = []
+        for one in self.plan().slices(target):
+            self._check_ranges(one)
+            self._collect(one, found)
+        return found
+
+    def _check_ranges(self, one: Slice) -> None:
+        assert list(one.ranges) == sorted(one.ranges)
+        assert all(low in self.made.lsns for low, _ in one.ranges)
+
+    def _collect(self, one: Slice, found: list[Unit]) -> None:
+        parts = [part(self.made, *bounds) for bounds in one.ranges] or [part(self.made, 0, 0)]
+        frames = Frames(
+            self.made.data,
+            np.concatenate([p.positions for p in parts]),
+            np.concatenate([p.lsns for p in parts]),
+            np.concatenate([p.end_lsns for p in parts]),
+            None,
+        )
+        changes = collect(one, frames, self.local_only)
+        t = changes.transactions
+        for i in range(len(t.xid)):
+            if t.flags[i] & BEGINS_HERE:
+                assert not t.flags[i] & WROTE_BEFORE
+                found.append(Unit(int(t.xid[i]), int(t.first_lsn[i]), int(t.commit_lsn[i])))
+            assert (found[-1].xid, found[-1].commit_lsn) == (t.xid[i], t.commit_lsn[i])
+            found[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))
+            assert i == len(t.xid) - 1 or t.flags[i] & ENDS_HERE
+
+    def _items(self, changes, start: int, end: int) -> list[Output]:
+        items, literals = changes.items, changes.literals
+        pending: list[bytes] = []
+        found = []
+        for i in range(start, end):
+            kind, flags = int(items.kind[i]), int(items.flags[i])
+            new = self._bytes(int(items.new_at[i]), int(items.new_len[i]))
+            old = self._bytes(int(items.old_at[i]), int(items.old_len[i]))
+            if kind == LITERAL:
+                at = literals.first[items.layout[i]]
+                data = literals.data[literals.offsets[at] : literals.offsets[at + 1]].tobytes()
+                found.append(Output(int(items.lsn[i]), 0, MESSAGE, -1, data))
+                continue
+            if kind == TOAST:
+                assert new is not None
+                pending.append(new)
+            elif kind < SKIPPED:
+                name = changes.relations[items.layout[i]].schema.name
+                found.append(
+                    Output(
+                        int(items.lsn[i]),
+                        int(items.xid[i]),
+                        kind,
+                        int(name[1:]),
+                        new,
+                        old,
+                        tuple(pending),
+                        bool(flags & OLD_IS_KEY),
+                        bool(flags & SEND_SCHEMA),
+                    )
+                )
+            if flags & CLEAR_TOAST:
+                pending = []
+        return found
+
+    def _bytes(self, at: int, length: int) -> bytes | None:
+        return None if at < 0 else self.made.data[at : at + length].tobytes()

@@ -1,0 +1,85 @@
+"""Index, transactions, plan and collector against a plain reorder buffer, however the output is cut."""
+
+from __future__ import annotations
+
+from random import Random
+
+import plain_records as plain
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_reorder import PlainRelation, PlainReorder
+from random_sessions import TABLES, UNKNOWN, random_records
+from sliced import Sliced, index_parts
+
+from headwater.rmgr.index import GRID, Request
+
+OWNERS = {toast: table for table, toast in TABLES.items() if toast}
+
+
+class Relations:
+    """Every file's relation; with ``changing``, which changes are wanted depends on what committed before."""
+
+    def __init__(self, seed: int, changing: bool) -> None:
+        self.seed, self.changing = seed, changing
+        self.numbers: dict[tuple[int, int, int], int] = {}
+
+    def __call__(self, file: int, committed: int, own: int) -> PlainRelation | None:
+        if file == UNKNOWN:
+            return None
+        is_toast = file in OWNERS
+        key = (file, committed, own) if self.changing and not is_toast else (file, 0, 0)
+        wants = Random(hash((*key, self.seed))).choice((31, 31, 0, 1, 2, 30, 5)) if self.changing else 31
+        number = self.numbers.setdefault(key, len(self.numbers))
+        return PlainRelation(number, 0 if is_toast else wants, file, file if is_toast else TABLES[file], is_toast)
+
+
+@settings(deadline=None, max_examples=250)
+@given(
+    st.integers(0, 1 << 62),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 40, 200, 1000, 10**9]),
+    st.sampled_from([64, 512, 4096, GRID]),
+    st.sampled_from([0, 0, 8, 1 << 16, 1 << 21]),
+    st.integers(1, 4),
+)
+def test_slices_joined_are_what_a_reorder_buffer_gives(
+    seed, sessions, transactions, changing, local_only, target, grid, step, parts
+) -> None:
+    rng = Random(seed)
+    made = plain.frames(random_records(rng, sessions, transactions), step=step)
+    resolve = Relations(seed, changing)
+    twin = PlainReorder(resolve, local_only)
+    twin.read(made)
+    index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
+    found = Sliced(made, index, resolve, local_only).units(target)
+    assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
+        (u.xid, u.first_lsn, u.commit_lsn) for u in found
+    ]
+    for expected, actual in zip(twin.units, found, strict=True):
+        assert expected.items == actual.items
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [plain.record(11, 0, 700, b"btree")],
+        [plain.commit(700)],
+        [plain.insert(700, 20000)],
+        [plain.message(0, b"bare", transactional=False)],
+        [plain.insert(700, UNKNOWN), plain.commit(700)],
+        [plain.insert(700, 20001, flags=0x18), plain.commit(700)],
+        [plain.message(700, b"only"), plain.commit(700)],
+    ],
+    ids=["nothing", "a commit", "never committed", "a bare message", "unknown", "chunks only", "a message only"],
+)
+def test_windows_with_next_to_nothing(records) -> None:
+    made = plain.frames(records)
+    resolve = Relations(0, False)
+    twin = PlainReorder(resolve, False)
+    twin.read(made)
+    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False).units(1)
+    assert [u.items for u in twin.units] == [u.items for u in found]
