@@ -26,8 +26,8 @@ from headwater.catalog.pages import (
     page_tuples,
     scan_heap,
 )
-from headwater.catalog.tables import CatalogTable
-from headwater.catalog.versions import FROZEN_XID, INVALID_COMMAND_ID, INVALID_XID, Fates, Version
+from headwater.catalog.tables import CatalogTable, Key
+from headwater.catalog.versions import FROZEN_XID, INVALID_XID, Fates, Version
 from headwater.pg.catalogs import CatalogLayout
 
 Locator = tuple[int, int, int]
@@ -101,20 +101,11 @@ class CatalogHeap:
         words = np.frombuffer(self._base, "<u4").reshape(-1, BLCKSZ // 4)
         return int((words[:, 0].astype(np.int64) << 32 | words[:, 1]).max())
 
-    def attach(self, catalog: CatalogTable, scan: HeapScan | None = None) -> None:
-        """This is a heap of that catalog; its versions are taken in as they are.
-
-        Args:
-            catalog: the catalog.
-            scan: of the base, whose pages are then read lazily.
-        """
+    def attach(self, catalog: CatalogTable, scan: HeapScan) -> None:
+        """This is a heap of that catalog from the start on; its pages are read lazily, its rows found by the scan."""
         self.catalog = catalog
-        if scan is not None:
-            for index in catalog.indexes.values():
-                index.add_base(self, scan)
-        else:
-            for version in self.versions():
-                catalog.add(version)
+        for index in catalog.indexes.values():
+            index.add_base(self, scan)
 
     def merge(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
         """The catalog moves to this heap now: join its versions with those the catalog has from other heaps.
@@ -132,24 +123,44 @@ class CatalogHeap:
         self.catalog = catalog
         self.is_merged = True
         taken = {id(version) for version in strangers}
-        became = {id(version): self._adopt(version, catalog, taken) for version in versions}
+        became = {}
+        for version in versions:
+            mates = [v for v in catalog.row_mates(version) if id(v) not in taken]
+            original = catalog.original_of(version, mates)
+            if original is None:
+                catalog.add(version)
+            else:
+                original.absorb(version)
+                original.data = version.data
+            became[id(version)] = original or version
+            taken.add(id(original or version))
+        self._replace(became)
+
+    def precede(self, catalog: CatalogTable) -> None:
+        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies."""
+        self.catalog = catalog
+        self.is_merged = True
+        versions = self.versions()
+        became: dict[int, Version] = {}
+        rows: dict[Key, list[Version]] = {}
+        for version in versions:
+            rows.setdefault(catalog.first_key(version), []).append(version)
+        for originals in rows.values():
+            for copy in list(catalog.row_mates(originals[0])):
+                original = catalog.original_of(copy, [v for v in originals if id(v) not in became])
+                if original is not None:
+                    copy.absorb(original)
+                    became[id(original)] = copy
+        for version in versions:
+            if id(version) not in became:
+                became[id(version)] = version
+                catalog.add(version)
+        self._replace(became)
+
+    def _replace(self, became: dict[int, Version]) -> None:
         self._known = {id(version): version for version in became.values()}
         for page in self._pages.values():
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
-
-    def _adopt(self, version: Version, catalog: CatalogTable, taken: set[int]) -> Version:
-        known = catalog.match(version, taken)
-        if known is None:
-            catalog.add(version)
-            taken.add(id(version))
-            return version
-        taken.add(id(known))
-        for xid, cmax in version.deleters.items():
-            known.delete(xid, cmax)
-        if known.cmin == INVALID_COMMAND_ID:
-            known.cmin = version.cmin
-        known.data = version.data
-        return known
 
     def page(self, block: int) -> Page:
         """A page; an empty one if neither the backup nor the WAL has shown it yet."""
@@ -202,13 +213,14 @@ class CatalogHeap:
             return INVALID_XID
         return self._update_xid(found.xmax) if found.data.infomask & HEAP_XMAX_IS_MULTI else found.xmax
 
-    def load(self, block: int, image: bytes, lsn: int) -> list[Version]:
+    def load(self, block: int, image: bytes, lsn: int, is_rewrite: bool = False) -> list[Version]:
         """A page image of the WAL replaces a page. Versions are known again by offset number and ``xmin``.
 
         Args:
             block: block number.
             image: 8192 bytes.
             lsn: end of the record.
+            is_rewrite: the image is how the page came to be, not how it was changed.
 
         Returns:
             the versions not seen before.
@@ -225,8 +237,10 @@ class CatalogHeap:
             else:
                 del before[offnum]
                 version.data = found.data
-                version.copied_deleter = self._deleter(found)
+                if is_rewrite:
+                    version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
+        self.is_rewritten |= is_rewrite and bool(page.slots)
         self._settle(page, before.values(), lsn)
         return fresh
 

@@ -70,11 +70,9 @@ class HeapRedo:
             heap = self._heaps.get(block.locator)
             if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
                 continue
-            fresh = heap.load(block.block, block.image.page(), record.end_lsn)
-            for version in fresh:
+            is_rewrite = record.rmid == RM_XLOG and record.info & 0xF0 == XLOG_FPI
+            for version in heap.load(block.block, block.image.page(), record.end_lsn, is_rewrite):
                 self._on_insert(heap, version, record.lsn)
-            if record.rmid == RM_XLOG and record.info & 0xF0 == XLOG_FPI and heap.page(block.block).slots:
-                heap.is_rewritten = True
             loaded.add(block.id)
         return loaded
 

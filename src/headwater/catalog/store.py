@@ -357,8 +357,6 @@ class CatalogStore:
         rows = [version.data for version in heap.versions()]
         for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
             if rows and all(self.rows.looks_like(oid, row) for row in rows):
-                rewritten = [other for other in self._heaps_of(oid) if other.is_rewritten]
-                heap.attach(self.tables[oid])
+                heap.precede(self.tables[oid])
                 self._joined(oid, heap, self.start_lsn)
-                for other in rewritten:
-                    other.merge(self.tables[oid])
+                break

@@ -8,7 +8,7 @@ key that is looked up lies on it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,28 +143,35 @@ class CatalogTable:
             if version in versions:
                 versions.remove(version)
 
-    def match(self, version: Version, taken: set[int]) -> Version | None:
-        """The known version that a rewritten heap's version is a copy of.
+    def first_key(self, version: Version) -> Key:
+        """A version's key in the catalog's first index.
+
+        Raises:
+            CatalogError: its row is shorter than every row of this catalog.
+        """
+        self._require_row(version.data)
+        return self._primary.key_of(version.data)
+
+    def row_mates(self, version: Version) -> list[Version]:
+        """The known versions that share a version's first key. Raises what :meth:`first_key` does."""
+        return self._primary.find(self.first_key(version))
+
+    def original_of(self, copy: Version, candidates: Iterable[Version]) -> Version | None:
+        """Of which version a rewritten heap's version is a copy.
 
         Two versions of one row may be alike to the byte: a transaction changed it there and back. Of these the copy
         has the deleter of its original, or is the last one, if it has none.
-
-        Args:
-            version: from the new heap.
-            taken: ``id`` of versions that it is not.
         """
-        self._require_row(version.data)
-        known = [v for v in self._primary.find(self._primary.key_of(version.data)) if v.xmin == version.xmin]
-        known = [v for v in known if id(v) not in taken]
-        same = [v for v in known if v.data.body == version.data.body]
-        if not same and self.layout.name in UPDATED_IN_PLACE:
+        known = [v for v in candidates if v.xmin == copy.xmin]
+        same = [v for v in known if v.data.body == copy.data.body]
+        if not same and known and self.layout.name in UPDATED_IN_PLACE:
             # Bytes of the fixed part may have changed since the copy; its OID and file have not.
-            keys = self.keys_of(version)
-            same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(version.data.body)]
+            keys = self.keys_of(copy)
+            same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(copy.data.body)]
 
         def likeness(v: Version) -> tuple[bool, int]:
-            if version.copied_deleter:
-                return version.copied_deleter in v.deleters, 0
+            if copy.copied_deleter:
+                return copy.copied_deleter in v.deleters, 0
             return v.xmin not in v.deleters, v.cmin if v.cmin != INVALID_COMMAND_ID else -1
 
         return max(same, key=likeness, default=None)

@@ -41,7 +41,7 @@ class Version:
         inserter: xid that decides whether it exists: ``xmin``, FROZEN_XID, or INVALID_XID for a known abort.
         cmin: command that inserted it, INVALID_COMMAND_ID if unknown.
         deleters: xid to command id (INVALID_COMMAND_ID if unknown) of all that deleted it, aborted ones too.
-        copied_deleter: the deleter that the newest page image showed, 0 none.
+        copied_deleter: the deleter it had when it was first seen, or when its page was written as a whole; 0 none.
         data: the tuple.
     """
 
@@ -60,9 +60,12 @@ class Version:
         if cmax != INVALID_COMMAND_ID or xid not in self.deleters:
             self.deleters[xid] = cmax
 
-    def concerns(self, xids: frozenset[int]) -> bool:
-        """Whether one of these transactions made or removed it."""
-        return self.inserter in xids or not xids.isdisjoint(self.deleters)
+    def absorb(self, other: Version) -> None:
+        """Learn what is known of another version that proved to be the same one."""
+        for xid, cmax in other.deleters.items():
+            self.delete(xid, cmax)
+        if self.cmin == INVALID_COMMAND_ID:
+            self.cmin = other.cmin
 
 
 class Fates:
