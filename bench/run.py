@@ -1,14 +1,16 @@
-"""Changes per second of ``headwater decode --plugin pgoutput``, beside the server's own on the same WAL.
+"""Headwater's speed beside PostgreSQL's own, on the same WAL: ``make bench``.
 
-    make bench
-
-Guards the speed of the whole command: index, plan, decode, and the Parquet file at the end. Each figure is the median
-of several runs; the server decodes with ``pg_logical_slot_peek_binary_changes``, warm, and is stopped before Headwater
-begins. Spark's start-up is left out of the rate and shown apart. Only ratios mean anything across machines.
+Guards the promise that decoding outside the server is no slower than inside it, on two shapes of WAL of at least a
+million changes each: bulk inserts of six columns, and pgbench with 4 clients (small transactions, updates). Server and
+Headwater make the same pgoutput messages; their number and bytes must agree. The server's figure is the median of three
+warm runs of ``SELECT count(*), sum(length(data)) FROM pg_logical_slot_peek_binary_changes(...)``, with memory enough
+that it need not spill. Headwater's is the median of three runs of ``headwater decode --out FILE.parquet``, Spark's
+start left out and told apart. Figures go to ``build/bench.json``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -20,160 +22,230 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import click
+import psycopg
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, bundled_programs
 
-ROWS = 1_000_000
-PGBENCH_TRANSACTIONS = 62_500
+BUILD = Path(__file__).resolve().parent.parent / "build"
+RUNS = 3
+OPTIONS = (("proto_version", "1"), ("publication_names", "everything"))
+SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffers": "512MB"}
+INSERT_TRANSACTIONS = 4
 PGBENCH_CLIENTS = 4
-PGBENCH_CHANGES = 4 * PGBENCH_TRANSACTIONS * PGBENCH_CLIENTS
-"""Each pgbench transaction updates three rows and inserts one."""
-
-SETTINGS = {"max_wal_size": "20GB", "wal_keep_size": "20GB", "shared_buffers": "256MB"}
-OPTIONS = {"proto_version": "1", "publication_names": "bench"}
-
-INSERT = f"""
-INSERT INTO measurements
-SELECT g, g % 1000, 'row number ' || g, timestamp '2024-01-01' + g * interval '1 second', (g % 100000) / 100.0,
-    g % 2 = 0
-FROM generate_series(1, {ROWS}) g
-"""
-TABLE = "CREATE TABLE measurements (id bigint PRIMARY KEY, a int, b text, c timestamp, d numeric(10,2), e bool)"
+CHANGES_PER_PGBENCH_TRANSACTION = 4
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One figure: what is prepared before the backup, and what is then decoded."""
+    """What is decoded.
+
+    Attributes:
+        name: as in ``bench.json``.
+        about: for people.
+        prepare: makes tables, before the base copy.
+        run: writes at least this many changes.
+    """
 
     name: str
-    changes: int
+    about: str
     prepare: Callable[[EmbeddedPostgres], None]
-    work: Callable[[EmbeddedPostgres], None]
+    run: Callable[[EmbeddedPostgres, int], None]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Seconds of each run, ours and the server's, and Spark's start-up beside ours."""
+class Measured:
+    """One workload's figures; seconds are medians."""
 
-    name: str
+    workload: Workload
     changes: int
-    ours: list[float]
-    server: list[float]
-    startup: list[float]
+    messages: int
+    wal_bytes: int
+    server_seconds: float
+    our_seconds: float
+    startup_seconds: float
 
-    def as_json(self) -> dict[str, object]:
-        """The entry of ``build/bench.json``."""
-        ours, server = (self.changes / statistics.median(runs) for runs in (self.ours, self.server))
-        return {"ours": round(ours), "server": round(server), "ratio": round(ours / server, 3), "unit": "changes/s"}
-
-
-def _pgbench(server: EmbeddedPostgres, *arguments: str) -> None:
-    program = str(server.programs.program("pgbench"))
-    subprocess.run([program, *arguments], env=server.client_environment(), check=True, capture_output=True)
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the server."""
+        return self.server_seconds / self.our_seconds
 
 
-def _execute(server: EmbeddedPostgres, statement: str) -> None:
+def prepare_inserts(server: EmbeddedPostgres) -> None:
+    """A table of six columns."""
+    columns = "id bigint PRIMARY KEY, customer integer, name text, amount numeric(12,2), at timestamptz, paid boolean"
     with server.connect() as connection:
-        connection.execute(statement.encode())
+        connection.execute(f"CREATE TABLE sales ({columns})".encode())
+
+
+def run_inserts(server: EmbeddedPostgres, changes: int) -> None:
+    """Rows in a few transactions."""
+    row = "g, g % 1000, 'customer number ' || g, (g % 99999) / 100.0, '2024-01-01 00:00+00'::timestamptz, g % 3 = 0"
+    share = -(-changes // INSERT_TRANSACTIONS)
+    with server.connect() as connection:
+        for part in range(INSERT_TRANSACTIONS):
+            first, last = part * share + 1, (part + 1) * share
+            connection.execute(f"INSERT INTO sales SELECT {row} FROM generate_series({first}, {last}) g".encode())
+
+
+def prepare_pgbench(server: EmbeddedPostgres) -> None:
+    """Pgbench's tables, filled."""
+    pgbench(server, "--initialize", "--quiet", "--scale", "10")
+
+
+def run_pgbench(server: EmbeddedPostgres, changes: int) -> None:
+    """Pgbench's default transactions: three updates and an insert each."""
+    each = -(-changes // (PGBENCH_CLIENTS * CHANGES_PER_PGBENCH_TRANSACTION))
+    clients = ("--client", str(PGBENCH_CLIENTS), "--jobs", "2", "--transactions", str(each))
+    pgbench(server, "--no-vacuum", "--protocol", "prepared", *clients)
+
+
+def pgbench(server: EmbeddedPostgres, *arguments: str) -> None:
+    """Run the bundled pgbench."""
+    command = [str(server.programs.program("pgbench")), *arguments]
+    subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
 
 
 WORKLOADS = (
-    Workload(
-        "decode_pgoutput_inserts",
-        ROWS,
-        lambda server: _execute(server, TABLE),
-        lambda server: _execute(server, INSERT),
-    ),
-    Workload(
-        "decode_pgoutput_pgbench",
-        PGBENCH_CHANGES,
-        lambda server: _pgbench(server, "-i", "-q", "-s", "10"),
-        lambda server: _pgbench(server, "-n", "-c", str(PGBENCH_CLIENTS), "-j", "2", "-t", str(PGBENCH_TRANSACTIONS)),
-    ),
+    Workload("decode_pgoutput_inserts", "six-column inserts", prepare_inserts, run_inserts),
+    Workload("decode_pgoutput_pgbench", "pgbench, 4 clients", prepare_pgbench, run_pgbench),
 )
 
 
-def _server_seconds(server: EmbeddedPostgres, runs: int) -> list[float]:
-    """How long the server takes, one run more than asked for first, uncounted."""
-    flat = ", ".join(f"'{part}'" for option in OPTIONS.items() for part in option)
-    query = f"SELECT count(*), sum(length(data)) FROM pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {flat})"
+def measure(workload: Workload, changes: int, directory: Path, console: Console) -> Measured:
+    """Run a workload, time the server, stop it, time Headwater."""
+    settings = {**SETTINGS, "autovacuum": "off"}
+    with EmbeddedPostgres(bundled_programs(16), settings=settings, autovacuum=False) as server:
+        with console.status(f"{workload.about}: write the WAL"):
+            workload.prepare(server)
+            with server.connect() as connection:
+                connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+            server.stop()
+            backup = server.copy_data_directory(directory / workload.name)
+            server.start()
+            start = make_slot(server)
+            workload.run(server, changes)
+        with console.status(f"{workload.about}: the server decodes"):
+            expected, server_seconds = time_server(server)
+            server.stop()
+        with console.status(f"{workload.about}: Headwater decodes"):
+            figures = [time_headwater(server.wal_directory, backup, start, directory) for _ in range(RUNS)]
+    check_equal(expected, directory / "out.parquet")
+    ours = statistics.median(run["decode_seconds"] for run in figures)
+    startup = statistics.median(run["startup_seconds"] for run in figures)
+    last = figures[-1]
+    counts = (last["changes"], last["messages"], last["wal_bytes"])
+    return Measured(workload, *counts, server_seconds, ours, startup)
+
+
+def make_slot(server: EmbeddedPostgres) -> str:
+    """A slot for the server's own decoding; returns where its stream begins."""
+    with server.connect() as connection:
+        connection.execute("SELECT pg_create_logical_replication_slot('bench', 'pgoutput')")
+        return str(one_row(connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")[0])
+
+
+def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], float]:
+    """(messages, bytes) of the server's stream, and the median of its seconds after one run to warm up."""
+    arguments = ", ".join(f"'{part}'" for option in OPTIONS for part in option)
+    peek = f"pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {arguments})"
     seconds = []
     with server.connect() as connection:
-        for _ in range(runs + 1):
+        for _ in range(RUNS + 1):
             began = time.perf_counter()
-            connection.execute(query.encode()).fetchone()
+            row = one_row(connection, f"SELECT count(*), sum(length(data))::bigint FROM {peek}")
             seconds.append(time.perf_counter() - began)
-    return seconds[1:]
+    return (row[0], row[1]), statistics.median(seconds[1:])
 
 
-def _our_seconds(
-    wal: Path, backup: Path, start: str, changes: int, scratch: Path, runs: int
-) -> tuple[list[float], list[float]]:
-    """Decoding and start-up seconds of the command; one run more first, uncounted, as it may compile kernels."""
-    stats, options = scratch / "stats.json", [f"-o{name}={value}" for name, value in OPTIONS.items()]
-    command = [sys.executable, "-m", "headwater.cli.main", "decode", "--wal", str(wal), "--catalog", str(backup)]
-    command += ["--start", start, "--plugin", "pgoutput", *options, "--out", str(scratch / "out.parquet")]
-    decoding, startup = [], []
-    for _ in range(runs + 1):
-        subprocess.run([*command, "--stats-json", str(stats)], check=True)
-        found = json.loads(stats.read_text())
-        if found["changes"] != changes:
-            raise SystemExit(f"decoded {found['changes']} changes, expected {changes}")
-        decoding.append(found["decode_seconds"])
-        startup.append(found["startup_seconds"])
-    return decoding[1:], startup[1:]
+def time_headwater(wal: Path, catalog: Path, start: str, directory: Path) -> dict[str, Any]:
+    """One run of ``headwater decode``; what it says of itself."""
+    stats = directory / "stats.json"
+    command = [str(Path(sys.executable).parent / "headwater"), "decode", "--wal", str(wal), "--catalog", str(catalog)]
+    command += ["--database", "postgres", "--start", start, "--plugin", "pgoutput"]
+    command += [part for name, value in OPTIONS for part in ("-o", f"{name}={value}")]
+    command += ["--out", str(directory / "out.parquet"), "--stats-json", str(stats)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(f"headwater decode failed: {run.stderr.strip()}")
+    figures: dict[str, Any] = json.loads(stats.read_text())
+    return figures
 
 
-def _measure(workload: Workload, runs: int) -> Figure:
-    with (
-        tempfile.TemporaryDirectory(prefix="headwater-bench-") as temporary,
-        EmbeddedPostgres(bundled_programs(16), settings=SETTINGS, autovacuum=False) as server,
+def check_equal(expected: tuple[int, int], out: Path) -> None:
+    """Same number of messages and of bytes, or the figures compare different things."""
+    data = pq.read_table(out, columns=["data"]).column("data")
+    actual = (len(data), pc.sum(pc.binary_length(data)).as_py())
+    if expected != actual:
+        raise SystemExit(f"the server made {expected} messages and bytes, Headwater {actual}")
+
+
+def one_row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
+    """The only row of a result."""
+    row: tuple[Any, ...] | None = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row
+
+
+def figures_table(measured: list[Measured]) -> Table:
+    """The figures for people."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("WAL of", no_wrap=True)
+    for heading in (
+        "changes",
+        "WAL MB",
+        "server s",
+        "Headwater s",
+        "server /s",
+        "Headwater /s",
+        "ratio",
+        "Spark start s",
     ):
-        workload.prepare(server)
-        _execute(server, "CREATE PUBLICATION bench FOR ALL TABLES")
-        server.stop()
-        backup = server.copy_data_directory(Path(temporary) / "backup")
-        server.start()
-        with server.connect() as connection:
-            made = "SELECT lsn::text FROM pg_create_logical_replication_slot('bench', 'pgoutput')"
-            start = str(connection.execute(made).fetchone()[0])  # type: ignore[index]
-        workload.work(server)
-        theirs = _server_seconds(server, runs)
-        server.stop()
-        ours, startup = _our_seconds(server.wal_directory, backup, start, workload.changes, Path(temporary), runs)
-    return Figure(workload.name, workload.changes, ours, theirs, startup)
+        table.add_column(heading, justify="right")
+    for m in measured:
+        speeds = [f"{m.changes / seconds:,.0f}" for seconds in (m.server_seconds, m.our_seconds)]
+        seconds = [f"{m.server_seconds:.2f}", f"{m.our_seconds:.2f}"]
+        row = [f"{m.changes:,}", f"{m.wal_bytes / 2**20:.0f}", *seconds, *speeds]
+        table.add_row(m.workload.about, *row, f"[bold]{m.ratio:.2f}[/]", f"{m.startup_seconds:.1f}")
+    return table
 
 
-def _show(figures: list[Figure], console: Console) -> None:
-    table = Table(title=f"{platform.machine()}, {os.cpu_count()} cores, PostgreSQL 16")
-    for heading in ("figure", "changes", "ours /s", "server /s", "ratio", "our seconds", "server's", "Spark start-up"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for figure in figures:
-        entry = figure.as_json()
-        medians = (statistics.median(runs) for runs in (figure.ours, figure.server, figure.startup))
-        rates = (f"{entry['ours']:,}", f"{entry['server']:,}", f"{entry['ratio']:.2f}")
-        table.add_row(figure.name, f"{figure.changes:,}", *rates, *(f"{seconds:.2f}" for seconds in medians))
-    console.print(table)
+def write_json(measured: list[Measured]) -> Path:
+    """``build/bench.json``."""
+    BUILD.mkdir(exist_ok=True)
+    figures = {
+        m.workload.name: {
+            "ours": round(m.changes / m.our_seconds),
+            "server": round(m.changes / m.server_seconds),
+            "ratio": round(m.ratio, 3),
+            "unit": "changes/s",
+        }
+        for m in measured
+    }
+    path = BUILD / "bench.json"
+    path.write_text(json.dumps(figures, indent=2) + "\n")
+    return path
 
 
-@click.command()
-@click.option("--runs", default=3, show_default=True, help="Counted runs of each side.")
-@click.option("--out", default="build/bench.json", show_default=True, help="Where the figures go.")
-def main(runs: int, out: str) -> None:
-    """Measure and write the figures."""
-    console = Console()
-    figures = []
-    for workload in WORKLOADS:
-        with console.status(f"{workload.name} ..."):
-            figures.append(_measure(workload, runs))
-    _show(figures, console)
-    path = Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({figure.name: figure.as_json() for figure in figures}, indent=2) + "\n")
+def main() -> None:
+    """Measure all workloads, or those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help="workloads; default: all")
+    parser.add_argument("--changes", type=int, default=1_000_000, help="changes of each workload")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    chosen = [w for w in WORKLOADS if not arguments.names or w.name in arguments.names]
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
+        measured = [measure(workload, arguments.changes, Path(directory), console) for workload in chosen]
+    console.print(f"PostgreSQL 16 and Headwater on {os.cpu_count()} cores ({platform.machine()}), medians of {RUNS}")
+    console.print(figures_table(measured))
+    console.print(f"written to {write_json(measured)}")
 
 
 if __name__ == "__main__":

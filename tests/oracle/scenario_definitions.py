@@ -277,6 +277,38 @@ a| INSERT INTO neither VALUES (9, 'last')
 a| DROP PUBLICATION another
 a| INSERT INTO neither VALUES (10, 'last')
 """,
+    "publications_changed_by_the_writer": """
+CREATE TABLE few (id int PRIMARY KEY, a text);
+CREATE TABLE other (id int PRIMARY KEY, a text);
+ALTER PUBLICATION pub_list ADD TABLE other;
+ALTER PUBLICATION pub_some ADD TABLE few;
+---
+a| BEGIN
+a| INSERT INTO few VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')
+a| UPDATE few SET a = 'not published' WHERE id = 1
+a| ALTER PUBLICATION pub_some SET (publish = 'update')
+a| UPDATE few SET a = 'published' WHERE id = 2
+a| SAVEPOINT s
+a| ALTER PUBLICATION pub_some SET (publish = 'delete')
+a| UPDATE few SET a = 'gone' WHERE id = 3
+a| DELETE FROM few WHERE id = 1
+a| ROLLBACK TO SAVEPOINT s
+a| UPDATE few SET a = 'published again' WHERE id = 3
+a| INSERT INTO other VALUES (1, 'in')
+a| ALTER PUBLICATION pub_list DROP TABLE other
+a| INSERT INTO other VALUES (2, 'out')
+a| SAVEPOINT s
+a| ALTER PUBLICATION pub_list ADD TABLE other
+a| INSERT INTO other VALUES (3, 'in')
+a| RELEASE SAVEPOINT s
+a| INSERT INTO other VALUES (4, 'in')
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+a| UPDATE few SET a = 'not published' WHERE id = 4
+a| DELETE FROM few WHERE id = 4
+a| COMMIT
+a| DELETE FROM few
+a| UPDATE other SET id = id + 10
+""",
     "tables_from_before_the_backup": """
 CREATE TABLE t (id int PRIMARY KEY, a text, gone int, b text DEFAULT 'b');
 ALTER TABLE t DROP COLUMN gone;

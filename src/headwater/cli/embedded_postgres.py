@@ -7,7 +7,8 @@ Invariants:
   (a bundle inside a private directory is copied to a readable one first).
 - It is only ever stopped by the process id it was started with, and it listens on a Unix socket in its own directory,
   so any number of servers run side by side.
-- Nothing of it is left behind: leaving the context stops the server and removes the directory.
+- Nothing of it is left behind: leaving the context stops the server and removes the directory. Should this process be
+  killed, the kernel stops the server (``setpriv --pdeathsig``; it counts the thread that started it as the parent).
 
 Sources of facts: postmaster.c (``postmaster.pid``, shutdown by SIGINT), initdb.c. Known gap: Windows.
 """
@@ -240,7 +241,7 @@ class EmbeddedPostgres:
         Raises:
             EmbeddedPostgresError: it stopped, or was not ready in a minute; the message ends with its last log line.
         """
-        command = [str(self.programs.program("postgres")), "-D", str(self.data_directory)]
+        command = [*_tied_to_parent(), str(self.programs.program("postgres")), "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -440,6 +441,12 @@ def _as_server_user() -> dict[str, Any]:
         return {}
     account = pwd.getpwnam(SERVER_USER)
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _tied_to_parent() -> list[str]:
+    """Command words that make the server stop at once when this process ends, where the system has them."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "SIGQUIT"] if setpriv else []
 
 
 def _server_environment() -> dict[str, str]:

@@ -99,9 +99,9 @@ def _printable(data: bytes) -> str:
 
 
 def _part(expected: tuple[int, int, bytes], actual: tuple[int, int, bytes]) -> str:
-    for name, one, other in zip(("lsn", "xid"), expected[:2], actual[:2], strict=True):
-        if one != other:
-            return f"  {name} differs: {one} and {other}"
+    for name, wanted, found in zip(("lsn", "xid"), expected[:2], actual[:2], strict=True):
+        if wanted != found:
+            return f"  {name} differs: {wanted} and {found}"
     pairs = enumerate(zip(expected[2], actual[2], strict=False))
     at = next((i for i, (a, b) in pairs if a != b), min(len(expected[2]), len(actual[2])))
     one, other = (_printable(m[2][max(0, at - 20) : at + 60]) for m in (expected, actual))
