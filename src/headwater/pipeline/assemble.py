@@ -12,27 +12,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate
-from headwater.plugins.api import OutputPlugin
+from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose
 from headwater.reorder.history import History, check_wal_level, read_history
-from headwater.reorder.plan import ChangeRows, Plan, Units
-from headwater.reorder.resend import ForgetPlaces, announce_rows
-from headwater.reorder.resolve import Resolver, spans_by_unit
+from headwater.reorder.plan import Plan
+from headwater.reorder.resend import ForgetPlaces
+from headwater.reorder.resolve import WANT_TRUNCATE, Resolver, spans_by_unit
+from headwater.reorder.sync import Synced, Touches, sync_touches
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
+from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.invalidation import parse_invalidations
+from headwater.rmgr.invalidation import Invalidation, parse_invalidations
 
 Int64s = NDArray[np.int64]
 PAGE = 8192
 LONG_HEADER, SHORT_HEADER = 40, 24
+ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
+"""Kinds of changes that the output plugin is called for."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """
     txns = committed_transactions(index.rows)
     history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
-    check_wal_level(history)
+    check_wal_level(history, window.end)
     if history.builder.consistent_at is None:
         raise WalError(
             f"no consistent point between {Lsn(index.lo)} and {Lsn(index.hi)}: transactions that ran when the catalog "
@@ -128,11 +131,17 @@ class _Assembler:
         )
         driver = DriverMessages(self.history, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages = list(driver.truncates()), list(driver.messages())
+        touched = self._touched(candidates, resolution)
+        synced = self._sync(candidates, resolution, touched, truncates)
+        own = txns.changes_catalog
+        if synced is not None:
+            resolution, spans, own = self._apply(candidates, resolution, spans, touched, synced)
+            truncates = renumbered(truncates, synced.resolution[len(touched) :])
         choice = choose(rows, candidates, resolution, self.resolver.resolutions, len(txns.xid))
         bare = [made.message for made in messages if made.txn < 0]
-        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), bare)
-        changes = change_rows(rows, candidates, unit_of, resolution, choice)
-        announced = self._announce(changes, units, unit_of, truncates)
+        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, bare)
+        announce, announced = self._announced(synced, touched, truncates, choice)
+        changes = change_rows(rows, candidates, unit_of, resolution, choice, announce)
         events = driver.events(units, unit_of, messages, truncates, iter(announced))
         plan = Plan(
             units, changes, events, self.resolver.resolutions, spans_by_unit(spans, unit_of), rows.locators, self.grid
@@ -141,7 +150,7 @@ class _Assembler:
             plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
         )
 
-    def _describe(self, schema: RelationSchema, catalog: HistoricCatalog) -> tuple[int, tuple[bytes, ...]]:
+    def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
         wants = self.plugin.wants(schema, catalog)
         return wants, tuple(self.plugin.schema_messages(schema, catalog)) if wants else ()
 
@@ -183,25 +192,74 @@ class _Assembler:
         busy[[made.txn for made in messages if made.txn >= 0]] = True
         return self.output & busy
 
-    # -- schemas sent again
+    # -- what a plugin that sends schemas knows of relations
 
-    def _announce(
-        self, rows: ChangeRows, units: Units, unit_of: Int64s, truncates: Sequence[WantedTruncate]
-    ) -> NDArray[np.bool_]:
-        """Mark the rows before which the schema goes; returns the same for every truncated relation."""
-        truncated = [(number, unit_of[t.txn], t.truncate.lsn) for t in truncates for number in t.relations]
+    def _touched(self, candidates: Candidates, resolution: Int64s) -> Int64s:
+        """The candidates that are changes of relations, as the plugin meets them."""
+        toast = np.array([x.is_toast for x in self.resolver.resolutions] + [True], np.bool_)
+        kinds = self.rows.change_kinds[candidates.at] & ROW_CHANGES
+        return np.flatnonzero(~toast[resolution] & (kinds != 0))
+
+    def _sync(
+        self, candidates: Candidates, resolution: Int64s, touched: Int64s, truncates: Sequence[WantedTruncate]
+    ) -> Synced | None:
+        """The touches of changes and truncates as the plugin takes them, None if it keeps nothing in mind."""
         if not self.plugin.sends_schema:
-            return np.zeros(len(truncated), np.bool_)
-        places = ForgetPlaces(self.rows, self.txns, self.output, unit_of, units.commit_lsn)
-        extra = np.array(truncated, np.int64).reshape(-1, 3)
-        return announce_rows(rows, self.resolver.resolutions, extra, places.forgets(self._forgotten))
+            return None
+        itself = np.where(self.output, np.arange(len(self.output)), -1)
+        places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
+        extra = [(number, t.txn, t.truncate.lsn) for t in truncates for number in t.relations]
+        more = np.array(extra, np.int64).reshape(-1, 3)
+        touches = Touches(
+            np.concatenate([resolution[touched], more[:, 0]]),
+            np.concatenate([candidates.txn[touched], more[:, 1]]),
+            np.concatenate([self.rows.change_first[candidates.at[touched]], more[:, 2]]),
+        )
+        return sync_touches(touches, self.resolver, places.forgets(self._forgotten), places.forgets(self._reloaded))
+
+    def _apply(
+        self, candidates: Candidates, resolution: Int64s, spans: Int64s, touched: Int64s, synced: Synced
+    ) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
+        """Resolutions and spans with what was synced, and bool[t] the transactions with spans of their own."""
+        changed = synced.resolution[: len(touched)] != resolution[touched]
+        own = self.txns.changes_catalog
+        if not changed.any():
+            return resolution, spans, own
+        resolution = resolution.copy()
+        resolution[touched] = synced.resolution[: len(touched)]
+        odd = np.unique(candidates.txn[touched[changed]])
+        own = own.copy()
+        own[odd] = True
+        which = np.flatnonzero(np.isin(candidates.txn, odd))
+        at = candidates.at[which]
+        rows = self.rows
+        more = np.stack([candidates.txn[which], rows.change_locator[at], rows.change_first[at], resolution[which]])
+        both = np.concatenate([spans[:, ~np.isin(spans[0], odd)], more], axis=1)
+        return resolution, both[:, np.lexsort((both[2], both[1], both[0]))], own
+
+    def _announced(
+        self, synced: Synced | None, touched: Int64s, truncates: Sequence[WantedTruncate], choice: Choice
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Before which candidates, and which relations of truncates, the schema goes."""
+        announce = np.zeros(len(choice.wanted), np.bool_)
+        numbers = np.array([number for t in truncates for number in t.relations], np.int64)
+        if synced is None:
+            return announce, np.zeros(len(numbers), np.bool_)
+        wants = np.array([use.wants for use in self.resolver.resolutions] or [0], np.int64)
+        wanted = wants[numbers] & WANT_TRUNCATE != 0
+        sends = synced.announced(np.concatenate([choice.wanted[touched], wanted]))
+        announce[touched] = sends[: len(touched)]
+        return announce, sends[len(touched) :]
 
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:
         """Relations (0: all) whose schema the plugin forgets at a group of invalidation messages."""
-        found = set()
-        for message in parse_invalidations(data, lsn, self.store.major):
-            if message.db in (0, self.store.database_oid):
-                relation = self.plugin.invalidates(message)
-                if relation is not None:
-                    found.add(relation)
-        return found
+        found = {self.plugin.invalidates(message) for message in self._concerning_us(data, lsn)}
+        return {relation for relation in found if relation is not None}
+
+    def _reloaded(self, data: bytes, lsn: int) -> set[int]:
+        """{0} if the plugin loads publications anew after a group of invalidation messages."""
+        return {0} if any(self.plugin.reloads(message) for message in self._concerning_us(data, lsn)) else set()
+
+    def _concerning_us(self, data: bytes, lsn: int) -> list[Invalidation]:
+        messages = parse_invalidations(data, lsn, self.store.major)
+        return [message for message in messages if message.db in (0, self.store.database_oid)]

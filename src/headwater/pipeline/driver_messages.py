@@ -7,7 +7,7 @@ In: the events that the kept records told of (:class:`~headwater.reorder.history
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,22 @@ class MadeMessage:
 
 @dataclass(frozen=True)
 class WantedTruncate:
-    """A truncate in an output transaction, and the resolutions of those of its relations that the plugin wants."""
+    """A truncate in an output transaction, and the resolutions of its relations that could be decoded."""
 
     txn: int
     truncate: Truncate
     relations: tuple[int, ...]
+
+
+def renumbered(truncates: Sequence[WantedTruncate], resolution: Int64s) -> list[WantedTruncate]:
+    """The same truncates with other resolutions.
+
+    Args:
+        truncates: them.
+        resolution: int64[k] for each relation of each truncate.
+    """
+    numbers = iter(resolution.tolist())
+    return [replace(t, relations=tuple(next(numbers) for _ in t.relations)) for t in truncates]
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class DriverMessages:
         for oid in truncate.relations:
             schema = catalog.relation(oid)
             number = -1 if schema is None else self.resolver.number(schema, catalog, truncate.lsn)
-            if number >= 0 and self.resolver.resolutions[number].wants & WANT_TRUNCATE:
+            if number >= 0:
                 yield number
 
     def events(
@@ -128,9 +139,9 @@ class DriverMessages:
     def _truncate_messages(self, wanted: WantedTruncate, sends: Sequence[bool]) -> tuple[bytes, ...]:
         uses = [self.resolver.resolutions[number] for number in wanted.relations]
         messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
-        if uses:
-            truncate = wanted.truncate
-            messages += self.plugin.truncate([use.schema for use in uses], truncate.cascade, truncate.restart_seqs)
+        schemas = [use.schema for use in uses if use.wants & WANT_TRUNCATE]
+        if schemas:
+            messages += self.plugin.truncate(schemas, wanted.truncate.cascade, wanted.truncate.restart_seqs)
         return tuple(messages)
 
     def _origins(self, units: Units) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.errors import HeadwaterError
 from headwater.pipeline._lines import LSN_AND_XID, join_lines
 from headwater.rows.items import Messages
 
@@ -70,17 +71,28 @@ def write_messages(messages: Messages, path: str, form: MessageForm, is_text: bo
 
     Returns:
         the file.
+
+    Raises:
+        HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
     part = f"{path}.part"
-    with pa.OSFile(part, "wb") as sink:
+    try:
+        _write(messages, part, form, is_text)
+        os.replace(part, path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise HeadwaterError(f"could not write output: {reason}", file=part) from None
+    return MessageFile(path, len(messages.lsn), int(messages.offsets[-1]))
+
+
+def _write(messages: Messages, path: str, form: MessageForm, is_text: bool) -> None:
+    with pa.OSFile(path, "wb") as sink:
         if form is MessageForm.ARROW:
             batch = message_batch(messages, is_text)
             with pa.ipc.new_file(sink, batch.schema) as writer:
                 writer.write_batch(batch)
         else:
             sink.write(lines(messages, form is MessageForm.LINES_WITH_LSN, not is_text))
-    os.replace(part, path)
-    return MessageFile(path, len(messages.lsn), int(messages.offsets[-1]))
 
 
 def lines(messages: Messages, with_lsn: bool, as_hex: bool) -> memoryview:

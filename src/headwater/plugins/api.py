@@ -128,6 +128,10 @@ class OutputPlugin(ABC):
         """
         return None
 
+    def reloads(self, message: SinvalMessage) -> bool:
+        """Whether what the options name (publications) is loaded anew before the next change is looked at."""
+        return False
+
     def validate(self, catalog: CatalogView) -> None:
         """Called with the catalog at the end of the window.
 

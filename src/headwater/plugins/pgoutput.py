@@ -54,6 +54,9 @@ CATCACHES = {
 """Catcaches whose invalidation makes pgoutput forget every relation; 15 does not watch pg_namespace, 18 watches nothing
 else (publications there send relsync messages)."""
 
+PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
+"""The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
+
 CATALOGS = {
     15: _UP_TO_15,
     16: _UP_TO_15 | {PG_NAMESPACE},
@@ -252,6 +255,12 @@ class PgOutput(OutputPlugin):
         if message.id == WHOLE_CATALOG:
             return 0 if message.value in CATALOGS[self.major] else None
         return 0 if message.id in CATCACHES[self.major] else None
+
+    def reloads(self, message: SinvalMessage) -> bool:
+        """Whether the server loads the named publications anew (publication_invalidation_cb)."""
+        if message.id == WHOLE_CATALOG:
+            return message.value == PG_PUBLICATION
+        return message.id == PUBLICATIONOID[self.major]
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
         """The named publications that do not exist; 18 warns of each and goes on."""

@@ -123,8 +123,10 @@ def _shares_toast(
     return found
 
 
-def change_rows(rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice) -> ChangeRows:
-    """The chosen rows in output order, as the plan takes them; no schema is announced yet.
+def change_rows(
+    rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Bools
+) -> ChangeRows:
+    """The chosen rows in output order, as the plan takes them.
 
     Args:
         rows: the index.
@@ -132,6 +134,7 @@ def change_rows(rows: Rows, candidates: Candidates, unit_of: Int64s, resolution:
         unit_of: int64[t] the unit of each transaction, -1 if it is not output.
         resolution: int64[c] the number of each row's relation.
         choice: what is decoded of them.
+        announce: bool[c] the schema goes before the row's first wanted change.
     """
     unit = unit_of[candidates.txn]
     which = np.flatnonzero(choice.used & (unit >= 0))
@@ -146,5 +149,5 @@ def change_rows(rows: Rows, candidates: Candidates, unit_of: Int64s, resolution:
         last=rows.change_last[at],
         resolution=resolution[which],
         wanted=choice.wanted[which],
-        announce=np.zeros(len(at), np.bool_),
+        announce=announce[which],
     )

@@ -13,14 +13,13 @@ Known gap: a transaction that receives more than 8 MB of distributed invalidatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, lookup
-from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index import Rows
 
@@ -48,17 +47,19 @@ class Forget:
     relation: int
 
 
-def schema_places(relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable[Forget]) -> NDArray[np.bool_]:
-    """Before which touches the schema is sent.
+def entry_starts(
+    relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable[Forget]
+) -> tuple[Int64s, NDArray[np.bool_]]:
+    """Which touches of relations are the first since the relation was forgotten.
 
     Args:
-        relation: int64[n] OID touched by a row of wanted changes.
+        relation: int64[n] OID touched.
         unit: int64[n] its unit.
-        lsn: int64[n] its first LSN.
-        forgets: where schemas are forgotten.
+        lsn: int64[n] its place inside the unit.
+        forgets: where relations are forgotten.
 
     Returns:
-        bool[n]: the schema goes before the row's first wanted change.
+        int64[n] the touches by (relation, unit, LSN), and bool[n], in that order, whether each is such a first one.
     """
     relations = distinct(relation)
     order = _in_order(relations.number, unit, lsn)
@@ -69,9 +70,9 @@ def schema_places(relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable
     for which, forgotten, touched in ((found[:, 0] == 0, named * 0, everything), (named >= 0, named, number)):
         places = np.stack([forgotten[which], found[which, 1], found[which, 2]])
         passed += _forgets_until(places, touched, unit[order], lsn[order])
-    sends = np.ones(len(order), np.bool_)
-    sends[order[1:]] = (number[1:] != number[:-1]) | (passed[1:] != passed[:-1])
-    return sends
+    starts = np.ones(len(order), np.bool_)
+    starts[1:] = (number[1:] != number[:-1]) | (passed[1:] != passed[:-1])
+    return order, starts
 
 
 def _in_order(number: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
@@ -97,32 +98,6 @@ def _forgets_until(forgets: Int64s, relation: Int64s, unit: Int64s, lsn: Int64s)
     return np.searchsorted(
         keys, (relation * units + unit) * ranks + np.searchsorted(lsns, lsn, "right"), "right"
     ).astype(np.int64)
-
-
-def announce_rows(
-    rows: ChangeRows, relations: Sequence[RelationUse], truncated: Int64s, forgets: Iterable[Forget]
-) -> NDArray[np.bool_]:
-    """Mark the rows before whose first wanted change the schema goes.
-
-    Args:
-        rows: in output order; changed in place.
-        relations: by resolution number.
-        truncated: int64[k, 3] (resolution, unit, LSN) of relations that truncate messages name.
-        forgets: where schemas are forgotten.
-
-    Returns:
-        bool[k]: the same for the truncated relations.
-    """
-    oids = np.array([x.schema.oid for x in relations] or [0], np.int64)
-    which = np.flatnonzero(rows.wanted)
-    sends = schema_places(
-        oids[np.concatenate([rows.resolution[which], truncated[:, 0]])],
-        np.concatenate([rows.unit[which], truncated[:, 1]]),
-        np.concatenate([rows.first[which], truncated[:, 2]]),
-        forgets,
-    )
-    rows.announce[which] = sends[: len(which)]
-    return sends[len(which) :]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
 
-Describe = Callable[[RelationSchema, HistoricCatalog], tuple[int, tuple[bytes, ...]]]
+Describe = Callable[[RelationSchema, Any], tuple[int, tuple[bytes, ...]]]
 """Which changes of a relation the plugin wants, and its schema messages, as of a view."""
 
 
@@ -174,9 +174,10 @@ class Resolver:
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
-        return self._numbered(RelationUse(schema, wants, is_toast, messages))
+        return self.numbered(RelationUse(schema, wants, is_toast, messages))
 
-    def _numbered(self, resolution: RelationUse) -> int:
+    def numbered(self, resolution: RelationUse) -> int:
+        """The number of a resolution, a new one if need be."""
         number = self._numbers.setdefault(resolution, len(self.resolutions))
         if number == len(self.resolutions):
             self.resolutions.append(resolution)

@@ -15,13 +15,17 @@ Int64s = NDArray[np.int64]
 
 
 def make_units(
-    txns: CommittedTransactions, output: NDArray[np.bool_], bare: Sequence[LogicalMessage]
+    txns: CommittedTransactions,
+    output: NDArray[np.bool_],
+    own: NDArray[np.bool_],
+    bare: Sequence[LogicalMessage],
 ) -> tuple[Units, Int64s]:
     """Put transactions and bare messages in output order.
 
     Args:
         txns: the committed transactions.
         output: bool[t] those that are output.
+        own: bool[t] those whose rows have resolutions of their own.
         bare: non-transactional messages, in LSN order.
 
     Returns:
@@ -46,7 +50,7 @@ def make_units(
         commit_lsn=column(txns.commit_lsn, bare_lsn),
         end_lsn=column(txns.end_lsn, [m.end_lsn for m in bare]),
         commit_time=column(txns.commit_time, zeros),
-        own=column(txns.changes_catalog.astype(np.int64), zeros) != 0,
+        own=column(own.astype(np.int64), zeros) != 0,
         member_xid=member_xid,
         member_unit=member_unit,
     )

@@ -1,0 +1,145 @@
+"""What a schema-sending plugin knows of a relation, and since when (PostgreSQL: RelationSyncEntry of pgoutput.c).
+
+The plugin asks the catalog how a relation is published when it first meets it after it was told to forget it, and goes
+by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
+would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
+first touch decides what is wanted, and the schema goes before its first wanted change. What the publications
+themselves say (not which relations are in them) is loaded once more, at the first touch of any relation after a
+message about publications, and kept until the next.
+
+Places are counted by transactions in commit order, so nothing here depends on which of them are output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.history import HistoricCatalog
+from headwater.catalog.relation import Publication, RelationSchema
+from headwater.reorder.plan import RelationUse
+from headwater.reorder.resend import Forget, entry_starts
+from headwater.reorder.resolve import Resolver
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Changes and truncates of relations, in any order, n of them.
+
+    Attributes:
+        resolution: int64[n] the relation as of the touch.
+        txn: int64[n] its transaction; lsn: int64[n] the row's first LSN.
+    """
+
+    resolution: Int64s
+    txn: Int64s
+    lsn: Int64s
+
+
+@dataclass(frozen=True)
+class Synced:
+    """The touches as the plugin takes them.
+
+    Attributes:
+        resolution: int64[n] what each is decoded and announced as.
+        entry: int64[n] the entry each belongs to.
+        order: int64[n] the touches by (relation, place).
+    """
+
+    resolution: Int64s
+    entry: Int64s
+    order: Int64s
+
+    def announced(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The first wanted touch of every entry.
+
+        Args:
+            wanted: bool[n].
+        """
+        sends = np.zeros(len(wanted), np.bool_)
+        which = self.order[wanted[self.order]]
+        _, first = np.unique(self.entry[which], return_index=True)
+        sends[which[first]] = True
+        return sends
+
+
+@dataclass(frozen=True)
+class LoadedPublications:
+    """The catalog at a touch, with publications as they were when they were loaded last.
+
+    Attributes:
+        now: at the touch.
+        loaded: when the publications were loaded.
+    """
+
+    now: HistoricCatalog
+    loaded: HistoricCatalog
+
+    def relation(self, oid: int) -> RelationSchema | None:
+        """The relation with this OID, now."""
+        return self.now.relation(oid)
+
+    def publication(self, name: str) -> Publication | None:
+        """The publication as loaded, with the members it has now."""
+        loaded, now = self.loaded.publication(name), self.now.publication(name)
+        if loaded is None or now is None:
+            return loaded
+        return replace(
+            loaded, tables=now.tables, column_lists=now.column_lists, filtered=now.filtered, schemas=now.schemas
+        )
+
+
+def sync_touches(touches: Touches, resolver: Resolver, forgets: Iterable[Forget], reloads: Iterable[Forget]) -> Synced:
+    """Let each entry's first touch decide for all.
+
+    Args:
+        touches: of relations that are no TOAST relations.
+        resolver: its resolutions are numbered on.
+        forgets: where entries end; units are transactions.
+        reloads: where publications are to be loaded anew.
+    """
+    uses = resolver.resolutions
+    oids = np.array([use.schema.oid for use in uses] or [0], np.int64)
+    order, starts = entry_starts(oids[touches.resolution], touches.txn, touches.lsn, forgets)
+    number = np.cumsum(starts) - 1
+    entry = np.empty(len(order), np.int64)
+    entry[order] = number
+    first = _decided(touches, order[starts], _loaded_at(touches, reloads), resolver)
+    answers = _answers(uses)
+    resolution = touches.resolution.copy()
+    for touch in np.flatnonzero(answers[resolution] != answers[first[entry]] if len(order) else []):
+        then = uses[int(first[entry[touch]])]
+        now = replace(uses[int(resolution[touch])], wants=then.wants, messages=then.messages)
+        resolution[touch] = resolver.numbered(now)
+    return Synced(resolution, entry, order)
+
+
+def _loaded_at(touches: Touches, reloads: Iterable[Forget]) -> Int64s:
+    """int64[n] the touch at which the publications were loaded that each touch goes by."""
+    order, starts = entry_starts(np.zeros(len(touches.txn), np.int64), touches.txn, touches.lsn, reloads)
+    loaded = np.empty(len(order), np.int64)
+    loaded[order] = order[starts][np.cumsum(starts) - 1]
+    return loaded
+
+
+def _decided(touches: Touches, firsts: Int64s, loaded: Int64s, resolver: Resolver) -> Int64s:
+    """The resolution of each entry's first touch; asked anew where publications were loaded at a later place."""
+    decided = touches.resolution[firsts]
+    for entry in np.flatnonzero(touches.lsn[loaded[firsts]] > touches.lsn[firsts]):
+        at, by = int(firsts[entry]), int(loaded[firsts[entry]])
+        now, then = (resolver.view(int(touches.txn[i]), int(touches.lsn[i])) for i in (at, by))
+        use = resolver.resolutions[int(decided[entry])]
+        wants, messages = resolver.describe(use.schema, LoadedPublications(now, then))
+        decided[entry] = resolver.numbered(replace(use, wants=wants, messages=messages))
+    return decided
+
+
+def _answers(uses: Sequence[RelationUse]) -> Int64s:
+    """Equal numbers for uses that the plugin answers alike, whatever the schema."""
+    seen: dict[tuple[int, tuple[bytes, ...]], int] = {}
+    return np.array([seen.setdefault((use.wants, use.messages), len(seen)) for use in uses] or [0], np.int64)
