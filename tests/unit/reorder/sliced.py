@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from plain_reorder import MESSAGE, Output, Resolve, Unit
@@ -41,7 +42,7 @@ def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
     """The index of all records, made in so many runs."""
     lows = made.lsns[np.linspace(0, len(made.lsns), parts, endpoint=False).astype(np.int64)]
     bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
-    runs = [build_index(part(made, a, b), a, b, request) for a, b in zip(bounds, bounds[1:], strict=False)]
+    runs = [build_index(part(made, a, b), a, b, request) for a, b in pairwise(bounds)]
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
 
 
@@ -51,7 +52,7 @@ class Sliced:
 
     Attributes:
         made: the records; index: their index.
-        resolve: looks relations up; numbers: of their versions.
+        resolve: looks relations up.
         local_only: leave changes out that have an origin.
     """
 

@@ -1,0 +1,25 @@
+"""One server's run of huge transactions, for all tests of this rung."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from huge_transactions import ServerRun, run_server
+
+from headwater.cli.embedded_postgres import EmbeddedPostgresError, find_programs
+
+MAJOR = 16
+
+
+@pytest.fixture(scope="session")
+def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
+    try:
+        programs = find_programs(MAJOR, plugin="test_decoding")
+    except EmbeddedPostgresError as error:
+        pytest.skip(str(error))
+    return run_server(programs, tmp_path_factory.mktemp("huge"))
