@@ -57,11 +57,15 @@ class HeapRedo:
             CatalogError: the catalog cannot follow, as a tuple that the record names is not there.
             RecordError: the record is malformed.
         """
-        loaded = self._load_images(record)
-        if record.rmid == RM_HEAP:
-            self._apply_heap(record, loaded)
-        elif record.rmid == RM_HEAP2:
-            self._apply_heap2(record, loaded)
+        try:
+            loaded = self._load_images(record)
+            if record.rmid == RM_HEAP:
+                self._apply_heap(record, loaded)
+            elif record.rmid == RM_HEAP2:
+                self._apply_heap2(record, loaded)
+        except CatalogError as error:
+            error.lsn = error.lsn if error.lsn is not None else record.lsn
+            raise
 
     def _load_images(self, record: Record) -> set[int]:
         """Restore applied images; returns the ids of their blocks."""

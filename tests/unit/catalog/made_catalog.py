@@ -61,11 +61,13 @@ def class_row(oid: int, name: str, natts: int = 0, major: int = MAJOR, **more: i
     return row(PG_CLASS, {**fixed, **values, **more}, major)
 
 
-def attribute_row(relation: int, number: int, name: str, kind: int = 23, **more: int | bytes) -> TupleBytes:
+def attribute_row(
+    relation: int, number: int, name: str, kind: int = 23, major: int = MAJOR, **more: int | bytes
+) -> TupleBytes:
     """A row of ``pg_attribute``: an int4 column."""
     fixed: Values = {"attlen": 4, "attalign": b"i", "atttypmod": -1}
     values: Values = {"attrelid": relation, "attname": name.encode(), "atttypid": kind, "attnum": number}
-    return row(PG_ATTRIBUTE, {**fixed, **values, **more})
+    return row(PG_ATTRIBUTE, {**fixed, **values, **more}, major)
 
 
 def type_row(oid: int, name: str, namespace: int = 11, **more: int | bytes) -> TupleBytes:

@@ -1,0 +1,120 @@
+"""Files of a data directory, made by hand around a control file."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from headwater.catalog.data_directory import DataDirectory
+from headwater.errors import CatalogError
+from headwater.wal.checksum import crc32c
+
+STATE_AT = 16
+IN_PRODUCTION, SHUTDOWNED = 6, 1
+
+
+def control_file(state: int = SHUTDOWNED) -> bytes:
+    """A control file of PostgreSQL 16 with a shutdown checkpoint at 0/1000028."""
+    data = bytearray(8192)
+    struct.pack_into("<QIIIxxxxqQ", data, 0, 77, 1300, 202307071, state, 0, 0x1000028)
+    struct.pack_into("<QII", data, 40, 0x1000028, 1, 1)
+    struct.pack_into("<Q", data, 64, 1000)
+    struct.pack_into("<IIII", data, 216, 8192, 131072, 8192, 16 << 20)
+    struct.pack_into("<I", data, 288, crc32c(bytes(data[:288])))
+    return bytes(data)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    (tmp_path / "PG_VERSION").write_text("16\n")
+    (tmp_path / "global").mkdir()
+    (tmp_path / "global" / "pg_control").write_bytes(control_file())
+    (tmp_path / "base" / "5").mkdir(parents=True)
+    return tmp_path
+
+
+def test_shut_down_cluster(cluster: Path) -> None:
+    directory = DataDirectory(cluster)
+    assert (directory.major, directory.start_lsn, directory.timeline) == (16, 0x1000028, 1)
+    assert (directory.is_shutdown, directory.is_clean) == (True, True)
+
+
+def test_online_backup_begins_at_its_label(cluster: Path) -> None:
+    (cluster / "global" / "pg_control").write_bytes(control_file(IN_PRODUCTION))
+    (cluster / "backup_label").write_text(
+        "START WAL LOCATION: 2/2000028 (file 000000030000000200000002)\nCHECKPOINT LOCATION: 2/2000060\n"
+        "BACKUP METHOD: streamed\nBACKUP FROM: primary\nSTART TIMELINE: 3\n"
+    )
+    directory = DataDirectory(cluster)
+    assert (directory.start_lsn, directory.timeline) == (0x202000028 - 0x100000000 + 0x100000000, 3)
+    assert (directory.is_shutdown, directory.is_clean) == (False, False)
+    (cluster / "backup_label").write_text("nonsense")
+    with pytest.raises(CatalogError, match="no START WAL LOCATION"):
+        DataDirectory(cluster)
+
+
+def test_not_a_data_directory(tmp_path: Path) -> None:
+    with pytest.raises(CatalogError, match="not a PostgreSQL data directory"):
+        DataDirectory(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["14", "9.6", "19", "\udcff".encode("utf-8", "surrogatepass").decode("latin-1")])
+def test_unsupported_version(cluster: Path, version: str) -> None:
+    (cluster / "PG_VERSION").write_text(f"{version}\n")
+    with pytest.raises(CatalogError, match="is unsupported, expected one of 15, 16, 17, 18"):
+        DataDirectory(cluster)
+
+
+def test_files_of_several_segments(cluster: Path) -> None:
+    directory = DataDirectory(cluster)
+    file = cluster / "base" / "5" / "1259"
+    assert directory.heap((1663, 5, 1259)) is None
+    file.write_bytes(bytes(8192))
+    assert directory.heap((1663, 5, 1259)) == bytes(8192)
+    object.__setattr__(directory.control, "relation_segment_blocks", 1)
+    (cluster / "base" / "5" / "1259.1").write_bytes(b"\1" * 8192)
+    (cluster / "base" / "5" / "1259.3").write_bytes(b"\3" * 8192)
+    assert directory.heap((1663, 5, 1259)) == bytes(8192) + b"\1" * 8192
+
+
+def test_relation_map(cluster: Path) -> None:
+    directory = DataDirectory(cluster)
+    content = (struct.pack("<ii", 0x592717, 2) + struct.pack("<IIII", 1259, 20000, 1249, 1249)).ljust(520, b"\0")
+    file = cluster / "base" / "5" / "pg_filenode.map"
+    file.write_bytes(content + crc32c(content).to_bytes(4, "little"))
+    assert directory.relation_map(5, 1663) == {1259: 20000, 1249: 1249}
+    file.write_bytes(content + b"\0\0\0\0")
+    with pytest.raises(CatalogError, match="incorrect checksum in relation map"):
+        directory.relation_map(5, 1663)
+    file.write_bytes(b"short")
+    with pytest.raises(CatalogError, match="relation map has 5 bytes"):
+        directory.relation_map(5, 1663)
+    shutil.rmtree(cluster / "base")
+    with pytest.raises(CatalogError, match="could not read file"):
+        directory.relation_map(5, 1663)
+
+
+def test_commit_log(cluster: Path) -> None:
+    (cluster / "pg_xact").mkdir()
+    (cluster / "pg_xact" / "0001").write_bytes(bytes([0b11_10_01_00]) + bytes(100))
+    directory = DataDirectory(cluster)
+    first = 1 << 20
+    assert [directory.is_committed(first + n) for n in range(5)] == [False, True, False, False, False]
+    assert not directory.is_committed(first + 10_000)
+    assert not directory.is_committed(3)
+
+
+def test_updater_of_a_multixact(cluster: Path) -> None:
+    """Multixact 5 has members 7 (a lock) and 8 (an update); 6 has a lock only and is the newest."""
+    (cluster / "pg_multixact" / "offsets").mkdir(parents=True)
+    (cluster / "pg_multixact" / "members").mkdir()
+    offsets = struct.pack("<8I", 0, 0, 0, 0, 0, 7, 9, 0)
+    (cluster / "pg_multixact" / "offsets" / "0000").write_bytes(offsets)
+    groups = struct.pack("<4B4I", 0, 0, 0, 0, 1, 2, 3, 4) + struct.pack("<4B4I", 0, 0, 0, 0, 5, 6, 7, 100)
+    groups += struct.pack("<4B4I", 4, 1, 0, 0, 200, 300, 0, 0)
+    (cluster / "pg_multixact" / "members" / "0000").write_bytes(groups)
+    directory = DataDirectory(cluster)
+    assert [directory.update_xid(multi) for multi in (5, 6, 7, 1 << 20)] == [200, 0, 0, 0]
