@@ -1,4 +1,4 @@
-"""Run the command and say what came of it: in this process with the shared Spark session, or as a process of its own."""
+"""Run the command and say what came of it: here with the shared Spark session, or as a process of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome:
 
     def check_passed(self) -> bytes:
         """Standard output of a run that went well and said nothing else."""
-        assert (0, "", ()) == (self.status, self.stderr, self.left)
+        assert (self.status, self.stderr, self.left) == (0, "", ())
         return self.stdout
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bad_input.clusters import SEGMENT, own_file
-
 from headwater.pg.lsn import Lsn
 from headwater.wal.control import read_control_file
 from headwater.wal.directory import WalDirectory

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bad_input.clusters import SEGMENT, Cluster, linked_copy
+
+from bad_input.clusters import SEGMENT, Cluster
 from bad_input.command import CommandHere
 from bad_input.damage import (
     PAGE,
@@ -23,7 +24,6 @@ from bad_input.damage import (
     u32,
     used_segments,
 )
-
 from headwater.pg.lsn import Lsn
 
 pytestmark = [pytest.mark.server]
@@ -94,9 +94,7 @@ def test_wal_of_another_major(headwater: CommandHere, cluster: Cluster, elder: P
     run.check_failed("PostgreSQL 15", "16", f"in {elder / 'pg_wal'}")
 
 
-def test_segment_of_another_major_among_ours(
-    headwater: CommandHere, cluster: Cluster, wal: Path, elder: Path
-) -> None:
+def test_segment_of_another_major_among_ours(headwater: CommandHere, cluster: Cluster, wal: Path, elder: Path) -> None:
     others = {path.name: path for path in segments(elder / "pg_wal")}
     file = next(path for path in used_segments(wal, cluster.backup)[1:] if path.name in others)
     overwrite(file, 0, others[file.name].read_bytes())

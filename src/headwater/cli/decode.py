@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -121,13 +122,28 @@ def _check_output(flag: str, out: str, is_parquet: bool) -> None:
         raise UsageError(f'cannot write "{out}": it is a directory', hint=hint)
     if _is_special(path) and is_parquet:
         raise UsageError(f'cannot write "{out}": it is no regular file, which Parquet needs', hint=hint)
-    if not os.access(path if _is_special(path) else parent, os.W_OK):
-        raise UsageError(f'cannot write "{out}": permission denied', hint=hint)
+    refusal = _refusal(path, parent)
+    if refusal is not None:
+        raise UsageError(f'cannot write "{out}": {refusal}', hint=hint)
 
 
 def _check_scratch(scratch: str | None) -> None:
-    if scratch is not None and not (os.path.isdir(scratch) and os.access(scratch, os.W_OK | os.X_OK)):
-        raise UsageError(f'invalid value for --scratch: "{scratch}", expected a directory that may be written to')
+    if scratch is None:
+        return
+    refusal = _refusal(None, Path(scratch))
+    if refusal is not None:
+        raise UsageError(f'cannot use --scratch "{scratch}": {refusal}, expected a directory that can be written to')
+
+
+def _refusal(path: Path | None, parent: Path) -> str | None:
+    """Why a device cannot be written, or no file be made in a directory; None if it can."""
+    try:
+        if path is not None and _is_special(path):
+            return None if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
+        with tempfile.TemporaryFile(dir=parent):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _is_special(path: Path) -> bool:
@@ -161,7 +177,10 @@ def _write(result: DecodeResult, out: str, is_parquet: bool) -> None:
 @contextmanager
 def _whole_file(path: Path, out: str) -> Iterator[Path]:
     """A file that takes its name only when it is complete; `out` is what errors call it."""
-    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    try:
+        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _write_error(error, out) from None
     os.close(descriptor)
     try:
         yield Path(part)

@@ -1,0 +1,46 @@
+"""Where the settings come from that values are printed under."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import CatalogError, UsageError
+from headwater.pipeline.request import DecodeRequest, session_settings
+from headwater.rows.session import SessionSettings
+
+
+def _request(catalog: Path, *settings: tuple[str, str]) -> DecodeRequest:
+    return DecodeRequest(wal="", catalog=str(catalog), settings=settings)
+
+
+def test_defaults_of_the_server(tmp_path: Path) -> None:
+    assert SessionSettings(major=16) == session_settings(_request(tmp_path), 16)
+
+
+def test_the_configuration_then_the_request(tmp_path: Path) -> None:
+    (tmp_path / "postgresql.conf").write_text("timezone = 'Asia/Tokyo'\nbytea_output = escape\n")
+    (tmp_path / "postgresql.auto.conf").write_text("extra_float_digits = '3'\n")
+    expected = SessionSettings(timezone="Europe/Paris", bytea_output="escape", extra_float_digits=3, major=16)
+    assert expected == session_settings(_request(tmp_path, ("TimeZone", "Europe/Paris")), 16)
+
+
+@pytest.mark.parametrize(
+    "line", ["datestyle = 'German, DMY'", "intervalstyle = sql_standard", "extra_float_digits = 0", "timezone = Mars"]
+)
+def test_what_cannot_be_printed_must_be_overridden(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "postgresql.conf"
+    file.write_text(f"port = 1\n{line}\n")
+    name = line.split(" = ")[0]
+    with pytest.raises(CatalogError) as caught:
+        session_settings(_request(tmp_path), 16)
+    for piece in ("set in line 2", f"in {file}", f"override it with --set {name}="):
+        assert piece in caught.value.one_line()
+    good = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "timezone": "UTC"}[name]
+    assert SessionSettings(major=16) == session_settings(_request(tmp_path, (name, good)), 16)
+
+
+def test_wrong_value_in_the_request(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        session_settings(_request(tmp_path, ("DateStyle", "German")), 16)
