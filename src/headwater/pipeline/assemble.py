@@ -23,19 +23,16 @@ from headwater.reorder.changes import Candidates, Choice, candidate_rows, change
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces
-from headwater.reorder.resolve import WANT_TRUNCATE, Resolver, spans_by_unit
-from headwater.reorder.sync import Synced, Touches, sync_touches
+from headwater.reorder.resolve import WANT_TRUNCATE, Resolved, Resolver, spans_by_unit
+from headwater.reorder.sync import SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
-from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.invalidation import Invalidation, parse_invalidations
 
 Int64s = NDArray[np.int64]
 PAGE = 8192
 LONG_HEADER, SHORT_HEADER = 40, 24
-ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
-"""Kinds of changes that the output plugin is called for."""
 
 
 @dataclass(frozen=True)
@@ -126,26 +123,26 @@ class _Assembler:
         rows, txns = self.rows, self.txns
         candidates = candidate_rows(rows, txns, self.output, self.plugin.filter_origin)
         at, txn = candidates
-        resolution, spans = self.resolver.rows(
+        resolved = self.resolver.rows(
             txn, rows.change_locator[at], rows.change_first[at], rows.change_kinds[at], rows.locators
         )
         driver = DriverMessages(self.history, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages = list(driver.truncates()), list(driver.messages())
-        touched = self._touched(candidates, resolution)
-        synced = self._sync(candidates, resolution, touched, truncates)
-        own = txns.changes_catalog
+        synced = self._sync(candidates, resolved, truncates) if self.plugin.sends_schema else None
         if synced is not None:
-            resolution, spans, own = self._apply(candidates, resolution, spans, touched, synced)
-            truncates = renumbered(truncates, synced.resolution[len(touched) :])
-        choice = choose(rows, candidates, resolution, self.resolver.resolutions, len(txns.xid))
+            resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
+        own = txns.changes_catalog if synced is None else synced.own
+        uses = self.resolver.resolutions
+        choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         bare = [made.message for made in messages if made.txn < 0]
         units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, bare)
-        announce, announced = self._announced(synced, touched, truncates, choice)
-        changes = change_rows(rows, candidates, unit_of, resolution, choice, announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(announced))
-        plan = Plan(
-            units, changes, events, self.resolver.resolutions, spans_by_unit(spans, unit_of), rows.locators, self.grid
-        )
+        truncated = np.array([uses[n].wants & WANT_TRUNCATE != 0 for t in truncates for n in t.relations], np.bool_)
+        announced = np.zeros(len(at) + len(truncated), np.bool_)
+        if synced is not None:
+            announced = synced.announced(choice.wanted, truncated)
+        changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
+        events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
+        plan = Plan(units, changes, events, uses, spans_by_unit(resolved.spans, unit_of), rows.locators, self.grid)
         return Assembly(
             plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
         )
@@ -194,62 +191,20 @@ class _Assembler:
 
     # -- what a plugin that sends schemas knows of relations
 
-    def _touched(self, candidates: Candidates, resolution: Int64s) -> Int64s:
-        """The candidates that are changes of relations, as the plugin meets them."""
-        toast = np.array([x.is_toast for x in self.resolver.resolutions] + [True], np.bool_)
-        kinds = self.rows.change_kinds[candidates.at] & ROW_CHANGES
-        return np.flatnonzero(~toast[resolution] & (kinds != 0))
-
-    def _sync(
-        self, candidates: Candidates, resolution: Int64s, touched: Int64s, truncates: Sequence[WantedTruncate]
-    ) -> Synced | None:
-        """The touches of changes and truncates as the plugin takes them, None if it keeps nothing in mind."""
-        if not self.plugin.sends_schema:
-            return None
+    def _sync(self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]) -> SyncedRows:
+        """The candidates as a plugin takes them that keeps in mind what it was told of relations."""
+        more = [(number, t.txn, t.truncate.lsn) for t in truncates for number in t.relations]
         itself = np.where(self.output, np.arange(len(self.output)), -1)
         places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
-        extra = [(number, t.txn, t.truncate.lsn) for t in truncates for number in t.relations]
-        more = np.array(extra, np.int64).reshape(-1, 3)
-        touches = Touches(
-            np.concatenate([resolution[touched], more[:, 0]]),
-            np.concatenate([candidates.txn[touched], more[:, 1]]),
-            np.concatenate([self.rows.change_first[candidates.at[touched]], more[:, 2]]),
+        return sync_rows(
+            self.rows,
+            candidates,
+            resolved,
+            Touches(*np.array(more, np.int64).reshape(-1, 3).T),
+            self.resolver,
+            places.forgets(self._forgotten),
+            places.forgets(self._reloaded),
         )
-        return sync_touches(touches, self.resolver, places.forgets(self._forgotten), places.forgets(self._reloaded))
-
-    def _apply(
-        self, candidates: Candidates, resolution: Int64s, spans: Int64s, touched: Int64s, synced: Synced
-    ) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
-        """Resolutions and spans with what was synced, and bool[t] the transactions with spans of their own."""
-        changed = synced.resolution[: len(touched)] != resolution[touched]
-        own = self.txns.changes_catalog
-        if not changed.any():
-            return resolution, spans, own
-        resolution = resolution.copy()
-        resolution[touched] = synced.resolution[: len(touched)]
-        odd = np.unique(candidates.txn[touched[changed]])
-        own = own.copy()
-        own[odd] = True
-        which = np.flatnonzero(np.isin(candidates.txn, odd))
-        at = candidates.at[which]
-        rows = self.rows
-        more = np.stack([candidates.txn[which], rows.change_locator[at], rows.change_first[at], resolution[which]])
-        both = np.concatenate([spans[:, ~np.isin(spans[0], odd)], more], axis=1)
-        return resolution, both[:, np.lexsort((both[2], both[1], both[0]))], own
-
-    def _announced(
-        self, synced: Synced | None, touched: Int64s, truncates: Sequence[WantedTruncate], choice: Choice
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Before which candidates, and which relations of truncates, the schema goes."""
-        announce = np.zeros(len(choice.wanted), np.bool_)
-        numbers = np.array([number for t in truncates for number in t.relations], np.int64)
-        if synced is None:
-            return announce, np.zeros(len(numbers), np.bool_)
-        wants = np.array([use.wants for use in self.resolver.resolutions] or [0], np.int64)
-        wanted = wants[numbers] & WANT_TRUNCATE != 0
-        sends = synced.announced(np.concatenate([choice.wanted[touched], wanted]))
-        announce[touched] = sends[: len(touched)]
-        return announce, sends[len(touched) :]
 
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:
         """Relations (0: all) whose schema the plugin forgets at a group of invalidation messages."""

@@ -20,11 +20,17 @@ from numpy.typing import NDArray
 
 from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.relation import Publication, RelationSchema
+from headwater.reorder.changes import Candidates
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.resend import Forget, entry_starts
-from headwater.reorder.resolve import Resolver
+from headwater.reorder.resolve import Resolved, Resolver
+from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
+from headwater.rmgr.index import Rows
 
 Int64s = NDArray[np.int64]
+
+ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
+"""Kinds of changes that the output plugin is called for."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,42 @@ class Synced:
 
 
 @dataclass(frozen=True)
+class SyncedRows:
+    """Candidates, and other touches, as the plugin takes them.
+
+    Attributes:
+        synced: all touches: first those of candidates, then the others.
+        touched: int64[] the candidates that are touches.
+        resolved: the candidates.
+        own: bool[t] transactions with spans of their own.
+    """
+
+    synced: Synced
+    touched: Int64s
+    resolved: Resolved
+    own: NDArray[np.bool_]
+
+    @property
+    def others(self) -> Int64s:
+        """int64[k] the resolutions of the other touches."""
+        return self.synced.resolution[len(self.touched) :]
+
+    def announced(self, wanted: NDArray[np.bool_], others: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Before which candidates and other touches the schema goes.
+
+        Args:
+            wanted: bool[c] of the candidates; others: bool[k].
+
+        Returns:
+            bool[c + k].
+        """
+        sends = self.synced.announced(np.concatenate([wanted[self.touched], others]))
+        announce = np.zeros(len(wanted), np.bool_)
+        announce[self.touched] = sends[: len(self.touched)]
+        return np.concatenate([announce, sends[len(self.touched) :]])
+
+
+@dataclass(frozen=True)
 class LoadedPublications:
     """The catalog at a touch, with publications as they were when they were loaded last.
 
@@ -92,6 +134,55 @@ class LoadedPublications:
         return replace(
             loaded, tables=now.tables, column_lists=now.column_lists, filtered=now.filtered, schemas=now.schemas
         )
+
+
+def sync_rows(
+    rows: Rows,
+    candidates: Candidates,
+    resolved: Resolved,
+    others: Touches,
+    resolver: Resolver,
+    forgets: Iterable[Forget],
+    reloads: Iterable[Forget],
+) -> SyncedRows:
+    """Let each entry's first touch decide for all, candidates and others.
+
+    Args:
+        rows: the index.
+        candidates: some of its rows; resolved: as of the change.
+        others: touches by truncates.
+        resolver: its resolutions are numbered on.
+        forgets: where entries end; units are transactions.
+        reloads: where publications are to be loaded anew.
+    """
+    at, resolution = candidates.at, resolved.resolution
+    toast = np.array([x.is_toast for x in resolver.resolutions] + [True], np.bool_)
+    touched = np.flatnonzero(~toast[resolution] & (rows.change_kinds[at] & ROW_CHANGES != 0))
+    touches = Touches(
+        np.concatenate([resolution[touched], others.resolution]),
+        np.concatenate([candidates.txn[touched], others.txn]),
+        np.concatenate([rows.change_first[at[touched]], others.lsn]),
+    )
+    synced = sync_touches(touches, resolver, forgets, reloads)
+    own = resolver.txns.changes_catalog
+    changed = synced.resolution[: len(touched)] != resolution[touched]
+    if not changed.any():
+        return SyncedRows(synced, touched, resolved, own)
+    resolution = resolution.copy()
+    resolution[touched] = synced.resolution[: len(touched)]
+    odd = np.unique(candidates.txn[touched[changed]])
+    own = own.copy()
+    own[odd] = True
+    return SyncedRows(synced, touched, _with_own_spans(rows, candidates, resolution, resolved.spans, odd), own)
+
+
+def _with_own_spans(rows: Rows, candidates: Candidates, resolution: Int64s, spans: Int64s, odd: Int64s) -> Resolved:
+    """Resolutions, and spans of which all rows of some transactions have their own."""
+    which = np.flatnonzero(np.isin(candidates.txn, odd))
+    at = candidates.at[which]
+    more = np.stack([candidates.txn[which], rows.change_locator[at], rows.change_first[at], resolution[which]])
+    both = np.concatenate([spans[:, ~np.isin(spans[0], odd)], more], axis=1)
+    return Resolved(resolution, both[:, np.lexsort((both[2], both[1], both[0]))])
 
 
 def sync_touches(touches: Touches, resolver: Resolver, forgets: Iterable[Forget], reloads: Iterable[Forget]) -> Synced:
