@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.wal.frames import Frames
@@ -76,15 +76,18 @@ class PlainReorder:
     Attributes:
         resolve: looks relations up.
         local_only: leave changes out that have an origin.
+        sends_schema: the plugin keeps in mind what it first learned of a relation, until it is told to forget it.
     """
 
     resolve: Resolve
     local_only: bool
+    sends_schema: bool
     units: list[Unit] = field(default_factory=list)
     txns: dict[int, _Txn] = field(default_factory=lambda: defaultdict(_Txn))
     tops: dict[int, int] = field(default_factory=dict)
     catalog_commits: list[int] = field(default_factory=list)
     sent: set[int] = field(default_factory=set)
+    entries: dict[int, int] = field(default_factory=dict)
     distributed: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=lambda: defaultdict(list))
 
     def read(self, made: Frames) -> None:
@@ -179,9 +182,9 @@ class PlainReorder:
                 unit.items += replay.step(what)
 
     def _forget(self, relations: Sequence[int]) -> None:
-        if 0 in relations:
-            self.sent.clear()
-        self.sent -= set(relations)
+        forgotten = set(self.entries) if 0 in relations else set(relations)
+        self.sent -= forgotten
+        self.entries = {oid: wants for oid, wants in self.entries.items() if oid not in forgotten}
 
     def _message(self, record: Record) -> Output:
         return Output(record.end_lsn, 0, MESSAGE, -1, record.main_data[26:])
@@ -221,7 +224,10 @@ class _Replay:
     def _relation(self, record: Record) -> PlainRelation | None:
         committed = sum(lsn < record.lsn for lsn in self.buffer.catalog_commits)
         own = sum(lsn < record.lsn for lsn in self.commands)
-        return self.buffer.resolve(record.blocks[0].rel, committed, own)
+        relation = self.buffer.resolve(record.blocks[0].rel, committed, own)
+        if relation is None or relation.is_toast or not self.buffer.sends_schema or not _is_row_change(record):
+            return relation
+        return replace(relation, wants=self.buffer.entries.setdefault(relation.oid, relation.wants))
 
     def _row(self, record: Record, op: int, relation: PlainRelation) -> Iterator[Output]:
         main = record.main_data
@@ -258,9 +264,17 @@ class _Replay:
         self, lsn: int, xid: int, kind: int, relation: PlainRelation, new: bytes | None, old: bytes | None, is_key: bool
     ) -> Output:
         chunks = tuple(chunk for oid, chunk in self.pending if oid == relation.toast_oid)
-        announced = relation.oid not in self.buffer.sent
+        announced = self.buffer.sends_schema and relation.oid not in self.buffer.sent
         self.buffer.sent.add(relation.oid)
         return Output(lsn, xid, kind, relation.number, new, old, chunks, is_key, announced)
+
+
+def _is_row_change(record: Record) -> bool:
+    """Whether the plugin is called for it."""
+    op, main = record.info & 0x70, record.main_data
+    if record.rmid == 10 and op == 0x00:
+        return main[2] & 0x0C == 0x08
+    return record.rmid == 9 or op != 0x10 or not main[7] & 8
 
 
 def _subs(record: Record) -> list[int]:

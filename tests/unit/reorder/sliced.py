@@ -10,12 +10,13 @@ import numpy as np
 from plain_reorder import MESSAGE, Output, Resolve, Unit
 
 from headwater.catalog.relation import RelationSchema
-from headwater.reorder.changes import candidate_rows, change_rows, choose
+from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose
 from headwater.reorder.history import LogicalMessage
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
-from headwater.reorder.resend import ForgetPlaces, announce_rows
-from headwater.reorder.resolve import resolve_rows, spans_by_unit
+from headwater.reorder.resend import Forget, ForgetPlaces
+from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
+from headwater.reorder.sync import SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import Request, WalIndex, build_index
@@ -47,6 +48,25 @@ def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
 
 
 @dataclass
+class _Relations:
+    """What :func:`sync_rows` asks a resolver: here the answer to every question is in the relation's name."""
+
+    txns: CommittedTransactions
+    resolutions: list[RelationUse]
+
+    def view(self, txn: int, lsn: int) -> None:
+        return None
+
+    def describe(self, schema: RelationSchema, catalog: object) -> tuple[int, tuple[bytes, ...]]:
+        return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
+
+    def numbered(self, use: RelationUse) -> int:
+        if use not in self.resolutions:
+            self.resolutions.append(use)
+        return self.resolutions.index(use)
+
+
+@dataclass
 class Sliced:
     """The plan of an index, and its slices collected.
 
@@ -54,12 +74,14 @@ class Sliced:
         made: the records; index: their index.
         resolve: looks relations up.
         local_only: leave changes out that have an origin.
+        sends_schema: whether the plugin keeps relations in mind.
     """
 
     made: Frames
     index: WalIndex
     resolve: Resolve
     local_only: bool
+    sends_schema: bool
 
     def plan(self) -> Plan:
         """As ``pipeline/assemble.py`` does it."""
@@ -71,21 +93,32 @@ class Sliced:
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, lambda origin: self.local_only and origin != 0)
         at, txn = candidates
-        resolution, spans = resolve_rows(
+        resolved = resolve_rows(
             self.txns, txn, rows.change_locator[at], rows.change_first[at], rows.change_kinds[at], self._answer
         )
+        synced = self._sync(candidates, resolved, output)
+        resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
+        announced = synced.announced(choice.wanted, np.empty(0, np.bool_)) & self.sends_schema
         messages = list(self._messages())
         bare = [m for m in messages if not m.transactional]
-        units, unit_of = make_units(self.txns, output, bare)
-        changes = change_rows(rows, candidates, unit_of, resolution, choice)
-        places = ForgetPlaces(rows, self.txns, output, unit_of, units.commit_lsn)
-        forgets = places.forgets(lambda data, lsn: {m.value for m in parse_invalidations(data, lsn, 16)})
-        announce_rows(changes, self.relations, np.empty((0, 3), np.int64), forgets)
+        units, unit_of = make_units(self.txns, output, synced.own, bare)
+        changes = change_rows(rows, candidates, unit_of, resolution, choice, announced)
         events = self._events(units, unit_of, messages, self.txns)
         return Plan(
             units, changes, events, self.relations, spans_by_unit(spans, unit_of), rows.locators, self.index.grid
         )
+
+    def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
+        rows, txns = self.index.rows, self.txns
+        places = ForgetPlaces(rows, txns, output, np.where(output, np.arange(len(output)), -1), txns.commit_lsn)
+        forgets = places.forgets(lambda data, lsn: {m.value for m in parse_invalidations(data, lsn, 16)})
+        if not self.sends_schema:
+            # Forgotten everywhere: each touch goes by what it sees itself.
+            touch = zip(candidates.txn.tolist(), rows.change_first[candidates.at].tolist(), strict=True)
+            forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
+        none = Touches(*np.empty((3, 0), np.int64))
+        return sync_rows(rows, candidates, resolved, none, _Relations(txns, self.relations), forgets, ())
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))

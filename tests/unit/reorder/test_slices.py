@@ -41,21 +41,22 @@ class Relations:
     st.integers(1, 6),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([1, 40, 200, 1000, 10**9]),
     st.sampled_from([64, 512, 4096, GRID]),
     st.sampled_from([0, 0, 8, 1 << 16, 1 << 21]),
     st.integers(1, 4),
 )
 def test_slices_joined_are_what_a_reorder_buffer_gives(
-    seed, sessions, transactions, changing, local_only, target, grid, step, parts
+    seed, sessions, transactions, changing, local_only, sends_schema, target, grid, step, parts
 ) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions), step=step)
     resolve = Relations(seed, changing)
-    twin = PlainReorder(resolve, local_only)
+    twin = PlainReorder(resolve, local_only, sends_schema)
     twin.read(made)
     index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
-    found = Sliced(made, index, resolve, local_only).units(target)
+    found = Sliced(made, index, resolve, local_only, sends_schema).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
         (u.xid, u.first_lsn, u.commit_lsn) for u in found
     ]
@@ -79,7 +80,7 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
 def test_windows_with_next_to_nothing(records) -> None:
     made = plain.frames(records)
     resolve = Relations(0, False)
-    twin = PlainReorder(resolve, False)
+    twin = PlainReorder(resolve, False, True)
     twin.read(made)
-    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False).units(1)
+    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False, True).units(1)
     assert [u.items for u in twin.units] == [u.items for u in found]

@@ -1,0 +1,27 @@
+"""Look-ups over columns, dense or not, against dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.reorder.keys import distinct, lookup
+
+values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
+
+
+@given(st.lists(values), st.lists(values))
+def test_lookup(keys, wanted) -> None:
+    keys = sorted(keys)
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    found = lookup(np.array(keys, np.int64), np.arange(len(keys)), np.array(wanted + keys, np.int64))
+    assert found.tolist() == [first.get(key, -1) for key in wanted + keys]
+
+
+@given(st.lists(values))
+def test_distinct(column) -> None:
+    found = distinct(np.array(column, np.int64))
+    assert found.values.tolist() == sorted(set(column))
+    assert found.first.tolist() == [column.index(value) for value in sorted(set(column))]
+    assert [int(found.values[i]) for i in found.number] == column

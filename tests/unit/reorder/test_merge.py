@@ -1,0 +1,84 @@
+"""Indexes of neighbouring runs joined: like one index of all, with the seams checked."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import pairwise
+
+import numpy as np
+import plain_records as plain
+import pytest
+from sliced import part
+
+from headwater.errors import RecordError
+from headwater.reorder.merge import merge_indexes
+from headwater.rmgr.index import Request, Rows, build_index
+from headwater.wal.frames import EndOfWal, Frames
+
+REQUEST = Request(plain.DATABASE, ((plain.SPC, plain.DATABASE, 1259),), 16)
+
+
+def linked() -> Frames:
+    """Records that point back at one another."""
+    made = [
+        plain.insert(700, 20003),
+        plain.insert(700, 20001),
+        plain.commit(700, [701, 702], invals=bytes(32)),
+        plain.insert(703, 20002, toplevel=705),
+        plain.invalidations(703, bytes(range(48))),
+        plain.insert(703, 20001),
+        plain.new_cid(705, 1),
+        plain.commit(705, [703]),
+    ]
+    frames = plain.frames(made)
+    for i, at in enumerate(frames.positions):
+        prev = 0 if i == 0 else int(frames.lsns[i - 1])
+        frames.data[at + 8 : at + 16] = np.frombuffer(prev.to_bytes(8, "little"), np.uint8)
+    return frames
+
+
+def runs(frames: Frames, *cuts: int) -> list:
+    bounds = [int(frames.lsns[0]), *(int(frames.lsns[i]) for i in cuts), int(frames.end_lsns[-1])]
+    return [build_index(part(frames, a, b), a, b, REQUEST) for a, b in pairwise(bounds)]
+
+
+@pytest.mark.parametrize("cuts", [(1,), (3,), (4, 5), (1, 2, 3, 4, 5, 6, 7), (2, 2, 6)])
+def test_parts_joined_are_the_whole(cuts) -> None:
+    frames = linked()
+    whole, joined = merge_indexes(runs(frames)), merge_indexes(runs(frames, *cuts))
+    for name in ("lo", "hi", "records", "first_prev", "last_lsn", "kept", "end", "grid"):
+        assert getattr(whole, name) == getattr(joined, name)
+    for field in fields(Rows):
+        if field.name.startswith(("end_", "sub_", "assign_", "inval_")):
+            assert getattr(whole.rows, field.name).tolist() == getattr(joined.rows, field.name).tolist(), field.name
+    assert counts(whole.rows) == counts(joined.rows)
+
+
+def counts(rows: Rows) -> dict[tuple[int, int], int]:
+    found: dict[tuple[int, int], int] = {}
+    for xid, file, count in zip(rows.change_xid, rows.locators[rows.change_locator, 2], rows.change_count, strict=True):
+        found[int(xid), int(file)] = found.get((int(xid), int(file)), 0) + int(count)
+    return found
+
+
+def test_runs_that_do_not_meet_are_an_error() -> None:
+    parts = runs(linked(), 2, 5)
+    with pytest.raises(RecordError, match="points back at") as raised:
+        merge_indexes([parts[0], parts[2]])
+    assert raised.value.lsn == parts[2].lo
+
+
+def test_a_run_without_records_lies_between_others() -> None:
+    frames = linked()
+    first, last = runs(frames, 4)
+    empty = build_index(part(frames, 0, 0), last.lo, last.lo, REQUEST)
+    assert merge_indexes([first, empty, last]).records == len(frames.lsns)
+
+
+def test_what_follows_the_end_of_the_log_is_left_out() -> None:
+    frames = linked()
+    first, last = runs(frames, 4)
+    end = EndOfWal(last.lo, "zeros")
+    ended = build_index(replace(part(frames, first.lo, first.hi), end=end), first.lo, first.hi, REQUEST)
+    joined = merge_indexes([ended, last])
+    assert (joined.records, joined.end, joined.hi) == (4, end, last.lo)

@@ -1,0 +1,57 @@
+"""Where decoding may begin, by what RUNNING_XACTS records say."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.catalog.snapshot import SnapBuilder, SnapBuildState
+
+START, BUILDING, FULL, CONSISTENT = SnapBuildState
+
+
+@pytest.mark.parametrize("shift", [0, 0xFFFFFFFF - 704, 0xFFFFFFFF - 708])
+def test_two_generations_of_transactions_must_end(shift) -> None:
+    """With xids that wrap around while they do."""
+
+    def xid(number: int) -> int:
+        return (number + shift) & 0xFFFFFFFF
+
+    builder = SnapBuilder(start_decoding_at=50)
+    steps = [
+        (100, 705, 700, BUILDING),
+        (200, 707, 704, BUILDING),
+        (300, 710, 705, FULL),
+        (400, 712, 709, FULL),
+        (500, 715, 710, CONSISTENT),
+    ]
+    for lsn, next_xid, oldest, state in steps:
+        builder.running_xacts(lsn, xid(next_xid), xid(oldest))
+        assert builder.state is state, lsn
+    assert (builder.consistent_at, builder.start_decoding_at) == (500, 501)
+
+
+def test_nothing_runs_so_it_is_consistent_at_once() -> None:
+    builder = SnapBuilder()
+    builder.running_xacts(100, 700, 700)
+    assert (builder.state, builder.consistent_at, builder.start_decoding_at) == (CONSISTENT, 100, 101)
+
+
+def test_a_later_start_is_kept() -> None:
+    builder = SnapBuilder(start_decoding_at=1000)
+    builder.running_xacts(100, 700, 700)
+    assert (builder.consistent_at, builder.start_decoding_at) == (100, 1000)
+
+
+def test_nothing_runs_across_a_clean_shutdown() -> None:
+    builder = SnapBuilder()
+    builder.running_xacts(100, 705, 700)
+    builder.clean_shutdown(200)
+    assert (builder.state, builder.consistent_at, builder.start_decoding_at) == (CONSISTENT, 200, 200)
+
+
+def test_once_consistent_it_stays_so() -> None:
+    builder = SnapBuilder()
+    builder.clean_shutdown(100)
+    builder.running_xacts(200, 705, 700)
+    builder.clean_shutdown(300)
+    assert (builder.state, builder.consistent_at, builder.start_decoding_at) == (CONSISTENT, 100, 100)
