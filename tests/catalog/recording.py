@@ -151,12 +151,17 @@ class Recorder:
 
     def mark_inside(self, name: str, statement: str) -> None:
         """What a session sees inside its transaction, if it has written in one."""
+        xid = self.open_xid(name)
+        if xid:
+            self._mark(f"{name}: {statement}", self.session(name), xid)
+
+    def open_xid(self, name: str) -> int:
+        """The xid of a session's open transaction, 0 without one."""
         connection = self.session(name)
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.INTRANS:
-            return
+            return 0
         row = connection.execute("SELECT pg_current_xact_id_if_assigned()::text::int8 & 4294967295").fetchone()
-        if row and row[0]:
-            self._mark(f"{name}: {statement}", connection, row[0])
+        return int(row[0]) if row and row[0] else 0
 
     def _mark(self, name: str, connection: psycopg.Connection[Any], xid: int) -> None:
         content = ask(connection)
