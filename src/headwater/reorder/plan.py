@@ -231,7 +231,10 @@ class Plan:
             yield _Piece(int(low), int(high))
 
     def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
-        """Cut one transaction at grid lines after which nothing is pending."""
+        """Cut one transaction after the last wanted changes of grid cells that leave nothing pending.
+
+        Chunks and events that follow them go to the next piece.
+        """
         low, high = np.searchsorted(self.rows.unit, [unit, unit + 1])
         rows = self.rows.take(slice(low, high))
         cells = rows.first // self.grid
@@ -241,18 +244,10 @@ class Plan:
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
             if held >= target and cell.wanted.any() and _is_settled(cell):
-                last_change = int(cell.last[cell.wanted].max())
-                hi = max(last_change, self._last_event(unit, int(cells[start])))
+                hi = int(cell.last[cell.wanted].max())
                 yield _Piece(unit, unit + 1, lo, hi)
                 lo, held = hi, 0
         yield _Piece(unit, unit + 1, lo, EVERYTHING)
-
-    def _last_event(self, unit: int, cell: int) -> int:
-        """Place of the unit's last event up to the end of a grid cell, -1 if it has none."""
-        low, high = np.searchsorted(self.events.unit, [unit, unit + 1])
-        places = self.events.place[low:high]
-        at = int(np.searchsorted(places, (cell + 1) * self.grid))
-        return int(places[at - 1]) if at else -1
 
     def _slice(self, number: int, piece: _Piece) -> Slice:
         units, span = self.units, slice(piece.start, piece.stop)
