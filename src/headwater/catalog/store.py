@@ -25,6 +25,7 @@ from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
+    PG_DATABASE,
     PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
@@ -284,11 +285,23 @@ class CatalogStore:
 
     def _arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
         """A pg_class row of a catalog may say that the catalog lies in another file now."""
+        if heap.catalog is not None and heap.catalog.layout.oid == PG_DATABASE:
+            self._check_place(version, lsn)
         if heap.catalog is None or heap.catalog.layout.oid != PG_CLASS:
             return
         oid, filenode, tablespace = self._class_reader.unpack_from(version.data.body)
         if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
             self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode), lsn)
+
+    def _check_place(self, version: Version, lsn: int) -> None:
+        """ALTER DATABASE SET TABLESPACE copies every file with no record of their pages."""
+        (row,) = self.rows.databases([version.data])
+        if row.oid == self.database_oid and row.tablespace != self.database_tablespace:
+            raise CatalogError(
+                f'database "{self.database_name}" moves to another tablespace',
+                lsn=lsn,
+                hint="decode up to there, and take a new base backup for what follows",
+            )
 
     def _remap(self, update: relmap_rmgr.RelmapUpdate, lsn: int) -> None:
         is_shared = update.database == 0
