@@ -195,24 +195,14 @@ def one_row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
 
 def figures_table(measured: list[Measured]) -> Table:
     """The figures for people."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("WAL of", no_wrap=True)
-    for heading in (
-        "changes",
-        "WAL MB",
-        "server s",
-        "Headwater s",
-        "server /s",
-        "Headwater /s",
-        "ratio",
-        "Spark start s",
-    ):
-        table.add_column(heading, justify="right")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    table.add_column("decoded by pgoutput", no_wrap=True)
+    for heading in ("changes", "WAL", "server", "Headwater", "ratio", "Spark start"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for m in measured:
-        speeds = [f"{m.changes / seconds:,.0f}" for seconds in (m.server_seconds, m.our_seconds)]
-        seconds = [f"{m.server_seconds:.2f}", f"{m.our_seconds:.2f}"]
-        row = [f"{m.changes:,}", f"{m.wal_bytes / 2**20:.0f}", *seconds, *speeds]
-        table.add_row(m.workload.about, *row, f"[bold]{m.ratio:.2f}[/]", f"{m.startup_seconds:.1f}")
+        speeds = [f"{m.changes / seconds / 1e6:.2f} M/s" for seconds in (m.server_seconds, m.our_seconds)]
+        row = [f"{m.changes:,}", f"{m.wal_bytes >> 20} MB", *speeds, f"[bold]{m.ratio:.2f}[/]"]
+        table.add_row(m.workload.about, *row, f"{m.startup_seconds:.1f} s")
     return table
 
 

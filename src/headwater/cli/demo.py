@@ -162,9 +162,9 @@ def _verdict(console: Console, theirs: pa.Table, ours: pa.Table) -> int:
 
 
 def _counts_table(counts: list[TableCounts]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("table", no_wrap=True, min_width=23)
-    for name in ("inserts", "updates", "deletes", "truncates", "messages", "bytes"):
+    for name in ("inserts", "updates", "deletes", "trunc.", "messages", "bytes"):
         table.add_column(name, justify="right")
     for entry in counts:
         figures = (entry.inserts, entry.updates, entry.deletes, entry.truncates, entry.messages, entry.size)
