@@ -155,6 +155,6 @@ def test_what_is_wrong_is_said(spark: Any, window: Window, options: dict[str, st
 def test_rows_can_be_landed(spark: Any, window: Window, tmp_path: Path) -> None:
     read(spark, window, tables="public.orders").write.parquet(str(tmp_path / "orders"))
     landed = spark.read.parquet(str(tmp_path / "orders"))
-    assert 5 == landed.count()
-    assert 7 == landed.agg(f.max("added")).first()[0]
-    assert [(1,)] == [tuple(row) for row in landed.where("_op = 'delete'").select("id").collect()]
+    assert landed.count() == 5
+    assert landed.agg(f.max("added")).first()[0] == 7
+    assert [tuple(row) for row in landed.where("_op = 'delete'").select("id").collect()] == [(1,)]

@@ -8,9 +8,8 @@ from pathlib import Path
 import headwater
 
 PACKAGE = Path(headwater.__file__).parent
-ROOMS = [
-    "pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline", "sinks", "slots", "walsender", "apply", "cli",
-]  # fmt: skip
+ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline"]
+ROOMS += ["sinks", "slots", "walsender", "apply", "cli"]
 BELOW_ALL = {"errors", "kernels", "__version__"}
 
 

@@ -147,8 +147,18 @@ class DataDirectory:
         return self._database_path(spc, db) / str(rel)
 
     def is_committed(self, xid: int) -> bool:
-        """Whether ``pg_xact`` has the transaction as committed; False for one it knows nothing of."""
+        """Whether ``pg_xact`` has the transaction as committed; False for one that was to come.
+
+        Raises:
+            CatalogError: the file that should know of it is missing.
+        """
         data = self._slru("pg_xact", xid // _XACTS_PER_FILE)
+        if not data and (xid - self.control.next_xid) & 0xFFFFFFFF >= 0x80000000:
+            raise CatalogError(
+                f"could not read the status of transaction {xid}: no such file",
+                file=str(self.path / f"pg_xact/{xid // _XACTS_PER_FILE:04X}"),
+                hint="the backup is incomplete; take it again",
+            )
         at, shift = xid % _XACTS_PER_FILE // 4, xid % 4 * 2
         return at < len(data) and data[at] >> shift & 3 == _COMMITTED
 

@@ -18,13 +18,13 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
-from headwater.plugins.api import CatalogView, OutputPlugin
+from headwater.plugins.api import RELOADS_MEMBERS, RELOADS_PUBLICATIONS, CatalogView, OutputPlugin
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces
 from headwater.reorder.resolve import WANT_TRUNCATE, Resolved, Resolver, spans_by_unit
-from headwater.reorder.sync import SyncedRows, Touches, sync_rows
+from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import WalIndex
@@ -67,7 +67,7 @@ class Assembly:
     consistent_at: int
 
 
-def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly:
+def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly | None:
     """Put the transactions of an index back together and plan their output.
 
     Args:
@@ -77,7 +77,8 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
         window: which transactions are wanted.
 
     Returns:
-        the plan and what led to it.
+        the plan and what led to it; None if the window rewrites catalogs into files that the index did not keep, which
+        ``store.missing_locators()`` names: index again with them.
 
     Raises:
         WalError: wal_level was too low, or no consistent point was reached.
@@ -85,6 +86,8 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """
     txns = committed_transactions(index.rows)
     history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
+    if store.missing_locators():
+        return None
     check_wal_level(history, window.end)
     if history.builder.consistent_at is None:
         raise WalError(
@@ -202,8 +205,11 @@ class _Assembler:
             resolved,
             Touches(*np.array(more, np.int64).reshape(-1, 3).T),
             self.resolver,
-            places.forgets(self._forgotten),
-            places.forgets(self._reloaded),
+            Forgetting(
+                entries=list(places.forgets(self._forgotten)),
+                publications=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_PUBLICATIONS))),
+                members=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_MEMBERS))),
+            ),
         )
 
     def _forgotten(self, data: bytes, lsn: int) -> set[int]:
@@ -211,9 +217,10 @@ class _Assembler:
         found = {self.plugin.invalidates(message) for message in self._concerning_us(data, lsn)}
         return {relation for relation in found if relation is not None}
 
-    def _reloaded(self, data: bytes, lsn: int) -> set[int]:
-        """{0} if the plugin loads publications anew after a group of invalidation messages."""
-        return {0} if any(self.plugin.reloads(message) for message in self._concerning_us(data, lsn)) else set()
+    def _reloaded(self, data: bytes, lsn: int, what: int) -> set[int]:
+        """{0} if the plugin looks ``what`` up anew after a group of invalidation messages."""
+        messages = self._concerning_us(data, lsn)
+        return {0} if any(self.plugin.reloads(message) & what for message in messages) else set()
 
     def _concerning_us(self, data: bytes, lsn: int) -> list[Invalidation]:
         messages = parse_invalidations(data, lsn, self.store.major)

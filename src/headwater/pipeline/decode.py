@@ -122,9 +122,9 @@ class _Run:
     def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
         """The five steps."""
         opened, index, assembly = self._assemble(request, frozenset())
-        while missing := opened.store.missing_locators():
-            # The window rewrites catalogs into files the index did not keep.
-            opened, index, assembly = self._assemble(request, opened.extra_locators | missing)
+        while assembly is None:
+            extra = opened.extra_locators | opened.store.missing_locators()
+            opened, index, assembly = self._assemble(request, extra)
         opened.plugin.validate(opened.store.view(index.hi))
         with _timed(self.seconds, "plan"):
             slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
@@ -151,7 +151,9 @@ class _Run:
     def _path(self, kind: str, number: int) -> str:
         return str(self.scratch / f"{kind}-{self.passes}-{number:08d}")
 
-    def _assemble(self, request: DecodeRequest, extra: frozenset[Locator]) -> tuple[OpenRequest, WalIndex, Assembly]:
+    def _assemble(
+        self, request: DecodeRequest, extra: frozenset[Locator]
+    ) -> tuple[OpenRequest, WalIndex, Assembly | None]:
         self.passes += 1
         with _timed(self.seconds, "open"):
             opened = open_request(request, extra)

@@ -212,11 +212,10 @@ def _plan(options: SourceOptions) -> _Planned:
         tasks = index_tasks(opened.directory, store.start_lsn, request.end, wanted, threads)
         index = merge_indexes(index_in_threads(tasks, threads))
         assembly = assemble(index, store, opened.plugin, Window(request.start or 0, request.end))
-        missing = store.missing_locators()
-        if not missing:
+        if assembly is not None:
             opened.plugin.validate(store.view(index.hi))
             return _Planned(options, opened, assembly, index.hi)
-        extra |= missing
+        extra |= store.missing_locators()
 
 
 def _open(options: SourceOptions, extra: frozenset[Locator]) -> OpenRequest:

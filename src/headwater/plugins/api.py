@@ -26,6 +26,9 @@ EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1,
 
 EMITS_ALL = 31
 
+RELOADS_PUBLICATIONS, RELOADS_MEMBERS = 1, 2
+"""Bits of :meth:`OutputPlugin.reloads`: what publications say, which relations are in them."""
+
 GROUP = "headwater.plugins"
 
 
@@ -128,9 +131,9 @@ class OutputPlugin(ABC):
         """
         return None
 
-    def reloads(self, message: SinvalMessage) -> bool:
-        """Whether what the options name (publications) is loaded anew before the next change is looked at."""
-        return False
+    def reloads(self, message: SinvalMessage) -> int:
+        """What is looked up anew before the next change: RELOADS bits."""
+        return 0
 
     def validate(self, catalog: CatalogView) -> None:
         """Called with the catalog at the end of the window.

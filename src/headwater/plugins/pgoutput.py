@@ -22,7 +22,14 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
-from headwater.plugins.api import CatalogView, OutputPlugin, PluginContext, SinvalMessage
+from headwater.plugins.api import (
+    RELOADS_MEMBERS,
+    RELOADS_PUBLICATIONS,
+    CatalogView,
+    OutputPlugin,
+    PluginContext,
+    SinvalMessage,
+)
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 from headwater.plugins.pgoutput_protocol import (
@@ -56,6 +63,9 @@ else (publications there send relsync messages)."""
 
 PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
+
+MEMBERSHIP = {15: {48, 51}, 16: {48, 51}, 17: {48, 51}, 18: {50, 53}}
+"""PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, whose cached lists any message about one of their rows drops."""
 
 CATALOGS = {
     15: _UP_TO_15,
@@ -256,11 +266,14 @@ class PgOutput(OutputPlugin):
             return 0 if message.value in CATALOGS[self.major] else None
         return 0 if message.id in CATCACHES[self.major] else None
 
-    def reloads(self, message: SinvalMessage) -> bool:
-        """Whether the server loads the named publications anew (publication_invalidation_cb)."""
+    def reloads(self, message: SinvalMessage) -> int:
+        """What the server looks up anew: publications (publication_invalidation_cb), their members (syscache lists)."""
         if message.id == WHOLE_CATALOG:
-            return message.value == PG_PUBLICATION
-        return message.id == PUBLICATIONOID[self.major]
+            is_member = message.value in (PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE)
+            return RELOADS_PUBLICATIONS if message.value == PG_PUBLICATION else RELOADS_MEMBERS if is_member else 0
+        if message.id == PUBLICATIONOID[self.major]:
+            return RELOADS_PUBLICATIONS
+        return RELOADS_MEMBERS if message.id in MEMBERSHIP[self.major] else 0
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
         """The named publications that do not exist; 18 warns of each and goes on."""

@@ -3,9 +3,10 @@
 The plugin asks the catalog how a relation is published when it first meets it after it was told to forget it, and goes
 by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
-first touch decides what is wanted, and the schema goes before its first wanted change. What the publications
-themselves say (not which relations are in them) is loaded once more, at the first touch of any relation after a
-message about publications, and kept until the next.
+first touch decides what is wanted, and the schema goes before its first wanted change. The answer itself is put
+together from two things that are kept longer: what the publications say is loaded at the first touch of any relation
+after a message about publications, and which publications a relation is in is looked up at the first entry after a
+message about their members.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
 """
@@ -112,28 +113,45 @@ class SyncedRows:
 
 @dataclass(frozen=True)
 class LoadedPublications:
-    """The catalog at a touch, with publications as they were when they were loaded last.
+    """The catalog at a touch, with publications and their members as they were when they were loaded last.
 
     Attributes:
         now: at the touch.
         loaded: when the publications were loaded.
+        members: when the relation's memberships were looked up.
     """
 
     now: HistoricCatalog
     loaded: HistoricCatalog
+    members: HistoricCatalog
 
     def relation(self, oid: int) -> RelationSchema | None:
         """The relation with this OID, now."""
         return self.now.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """The publication as loaded, with the members it has now."""
-        loaded, now = self.loaded.publication(name), self.now.publication(name)
-        if loaded is None or now is None:
+        """The publication as loaded, with the members it had when they were looked up."""
+        loaded, then = self.loaded.publication(name), self.members.publication(name)
+        if loaded is None or then is None:
             return loaded
         return replace(
-            loaded, tables=now.tables, column_lists=now.column_lists, filtered=now.filtered, schemas=now.schemas
+            loaded, tables=then.tables, column_lists=then.column_lists, filtered=then.filtered, schemas=then.schemas
         )
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """Where the plugin and the caches it uses forget; units are transactions.
+
+    Attributes:
+        entries: what is known of a relation (0: of all).
+        publications: what the publications say (relation 0).
+        members: which relations are in them (relation 0).
+    """
+
+    entries: Sequence[Forget]
+    publications: Sequence[Forget]
+    members: Sequence[Forget]
 
 
 def sync_rows(
@@ -142,8 +160,7 @@ def sync_rows(
     resolved: Resolved,
     others: Touches,
     resolver: Resolver,
-    forgets: Iterable[Forget],
-    reloads: Iterable[Forget],
+    forgetting: Forgetting,
 ) -> SyncedRows:
     """Let each entry's first touch decide for all, candidates and others.
 
@@ -152,8 +169,7 @@ def sync_rows(
         candidates: some of its rows; resolved: as of the change.
         others: touches by truncates.
         resolver: its resolutions are numbered on.
-        forgets: where entries end; units are transactions.
-        reloads: where publications are to be loaded anew.
+        forgetting: where the plugin forgets.
     """
     at, resolution = candidates.at, resolved.resolution
     toast = np.array([x.is_toast for x in resolver.resolutions] + [True], np.bool_)
@@ -163,7 +179,7 @@ def sync_rows(
         np.concatenate([candidates.txn[touched], others.txn]),
         np.concatenate([rows.change_first[at[touched]], others.lsn]),
     )
-    synced = sync_touches(touches, resolver, forgets, reloads)
+    synced = sync_touches(touches, resolver, forgetting)
     own = resolver.txns.changes_catalog
     changed = synced.resolution[: len(touched)] != resolution[touched]
     if not changed.any():
@@ -185,22 +201,25 @@ def _with_own_spans(rows: Rows, candidates: Candidates, resolution: Int64s, span
     return Resolved(resolution, both[:, np.lexsort((both[2], both[1], both[0]))])
 
 
-def sync_touches(touches: Touches, resolver: Resolver, forgets: Iterable[Forget], reloads: Iterable[Forget]) -> Synced:
+def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -> Synced:
     """Let each entry's first touch decide for all.
 
     Args:
         touches: of relations that are no TOAST relations.
         resolver: its resolutions are numbered on.
-        forgets: where entries end; units are transactions.
-        reloads: where publications are to be loaded anew.
+        forgetting: where the plugin forgets.
     """
     uses = resolver.resolutions
     oids = np.array([use.schema.oid for use in uses] or [0], np.int64)
-    order, starts = entry_starts(oids[touches.resolution], touches.txn, touches.lsn, forgets)
+    relation = oids[touches.resolution]
+    order, starts = entry_starts(relation, touches.txn, touches.lsn, forgetting.entries)
     number = np.cumsum(starts) - 1
     entry = np.empty(len(order), np.int64)
     entry[order] = number
-    first = _decided(touches, order[starts], _loaded_at(touches, reloads), resolver)
+    firsts, every = order[starts], np.arange(len(order))
+    loaded = _looked_up_at(touches, np.zeros(len(order), np.int64), every, forgetting.publications)[firsts]
+    members = _looked_up_at(touches, relation[firsts], firsts, forgetting.members)
+    first = _decided(touches, firsts, loaded, members, resolver)
     answers = _answers(uses)
     resolution = touches.resolution.copy()
     for touch in np.flatnonzero(answers[resolution] != answers[first[entry]] if len(order) else []):
@@ -210,22 +229,33 @@ def sync_touches(touches: Touches, resolver: Resolver, forgets: Iterable[Forget]
     return Synced(resolution, entry, order)
 
 
-def _loaded_at(touches: Touches, reloads: Iterable[Forget]) -> Int64s:
-    """int64[n] the touch at which the publications were loaded that each touch goes by."""
-    order, starts = entry_starts(np.zeros(len(touches.txn), np.int64), touches.txn, touches.lsn, reloads)
-    loaded = np.empty(len(order), np.int64)
-    loaded[order] = order[starts][np.cumsum(starts) - 1]
-    return loaded
+def _looked_up_at(touches: Touches, subject: Int64s, which: Int64s, forgets: Iterable[Forget]) -> Int64s:
+    """The touch at which what each touch goes by was looked up: the first of its subject since it was forgotten.
+
+    Args:
+        touches: touches.
+        subject: int64[k] what is looked up at each of the chosen touches.
+        which: int64[k] the chosen touches.
+        forgets: where it is forgotten.
+
+    Returns:
+        int64[k] touches.
+    """
+    order, starts = entry_starts(subject, touches.txn[which], touches.lsn[which], forgets)
+    found = np.empty(len(order), np.int64)
+    found[order] = which[order[starts][np.cumsum(starts) - 1]]
+    return found
 
 
-def _decided(touches: Touches, firsts: Int64s, loaded: Int64s, resolver: Resolver) -> Int64s:
-    """The resolution of each entry's first touch; asked anew where publications were loaded at a later place."""
+def _decided(touches: Touches, firsts: Int64s, loaded: Int64s, members: Int64s, resolver: Resolver) -> Int64s:
+    """The resolution of each entry's first touch; asked anew where something was looked up at a later place."""
     decided = touches.resolution[firsts]
-    for entry in np.flatnonzero(touches.lsn[loaded[firsts]] > touches.lsn[firsts]):
-        at, by = int(firsts[entry]), int(loaded[firsts[entry]])
-        now, then = (resolver.view(int(touches.txn[i]), int(touches.lsn[i])) for i in (at, by))
+    lsn = touches.lsn
+    for entry in np.flatnonzero((lsn[loaded] > lsn[firsts]) | (lsn[members] > lsn[firsts])):
+        places = (int(at[entry]) for at in (firsts, loaded, members))
+        views = (resolver.view(int(touches.txn[at]), int(lsn[at])) for at in places)
         use = resolver.resolutions[int(decided[entry])]
-        wants, messages = resolver.describe(use.schema, LoadedPublications(now, then))
+        wants, messages = resolver.describe(use.schema, LoadedPublications(*views))
         decided[entry] = resolver.numbered(replace(use, wants=wants, messages=messages))
     return decided
 

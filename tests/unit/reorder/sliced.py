@@ -16,7 +16,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import Forget, ForgetPlaces
 from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
-from headwater.reorder.sync import SyncedRows, Touches, sync_rows
+from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import Request, WalIndex, build_index
@@ -118,7 +118,9 @@ class Sliced:
             touch = zip(candidates.txn.tolist(), rows.change_first[candidates.at].tolist(), strict=True)
             forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
         none = Touches(*np.empty((3, 0), np.int64))
-        return sync_rows(rows, candidates, resolved, none, _Relations(txns, self.relations), forgets, ())
+        return sync_rows(
+            rows, candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), ())
+        )
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))

@@ -55,9 +55,8 @@ def frames(records: Sequence[bytes], first_lsn: int = 0x1000028, step: int = 0) 
         data += one + bytes(-len(one) % 8)
         lsn += len(one) + -len(one) % 8 + step
     starts = np.array(lsns, np.int64)
-    return Frames(
-        np.frombuffer(data or b"\0", np.uint8).copy(), np.array(positions, np.int64), starts, np.append(starts[1:], lsn), None
-    )  # fmt: skip
+    array = np.frombuffer(data or b"\0", np.uint8).copy()
+    return Frames(array, np.array(positions, np.int64), starts, np.append(starts[1:], lsn), None)
 
 
 def tuple_bytes(body: bytes = b"row") -> bytes:

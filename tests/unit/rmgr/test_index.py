@@ -54,7 +54,7 @@ def test_rows_say_what_the_records_say(records, step) -> None:
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, GRID // 4]))
 def test_no_row_crosses_a_catalog_event_or_a_grid_line(records, step) -> None:
-    made, found = index(records, step)
+    _, found = index(records, step)
     rows = found.rows
     events = [int(k.lsn) for k in found.kept] + [int(x) for x in rows.inval_lsn]
     for first, last in zip(rows.change_first, rows.change_last, strict=True):
@@ -86,21 +86,21 @@ def _first(rows):
 def test_neighbouring_changes_share_a_row() -> None:
     _, found = index([plain.insert(3, 20000), plain.update(3, 20000), plain.insert(3, 20001), plain.commit(3)])
     rows = found.rows
-    assert [(1 | 2, 2), (1, 1)] == [*zip(rows.change_kinds, rows.change_count, strict=True)]
+    assert [*zip(rows.change_kinds, rows.change_count, strict=True)] == [(1 | 2, 2), (1, 1)]
 
 
 def test_a_speculative_insert_leaves_its_row_unsettled_until_it_is_confirmed() -> None:
     spec, confirm = plain.insert(3, 20000, flags=12), plain.record(10, 0x50, 3, b"\1\0", file=20000)
     assert index([spec])[1].rows.change_kinds[0] & UNSETTLED
     rows = index([spec, confirm])[1].rows
-    assert (16 | 32, 1) == (rows.change_kinds[0], rows.change_count[0])
+    assert (rows.change_kinds[0], rows.change_count[0]) == (16 | 32, 1)
 
 
 def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_catalog() -> None:
     lock = plain.record(10, 0x60, 3, bytes(8), file=20000)
     made, found = index([lock, plain.insert(3, 20000), plain.new_cid(4, 0)])
     rows = found.rows
-    assert [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)] == [*zip(rows.xid, rows.xid_bits, strict=True)]
+    assert [*zip(rows.xid, rows.xid_bits, strict=True)] == [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)]
     assert [int(x) for x in made.lsns] == [int(x) for x in rows.xid_lsn]
 
 
@@ -109,18 +109,18 @@ def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
     catalog = plain.record(10, 0x00, 3, b"\1\0\0", file=1259, block_data=plain.tuple_bytes())
     _, found = index([catalog, plain.insert(3, 20000)], request=request)
     assert [catalog] == [k.data for k in found.kept]
-    assert 1 == len(found.rows.change_xid)
+    assert len(found.rows.change_xid) == 1
 
 
 def test_commits_carry_subtransactions_times_and_invalidations() -> None:
     messages = bytes(range(32))
     _, found = index([plain.commit(3, [4, 5], time=-9, invals=messages), plain.commit(6)])
     rows = found.rows
-    assert [0, 2, 2] == rows.end_subs.tolist()
-    assert [4, 5] == rows.sub_xids.tolist()
-    assert [-9, 77] == rows.end_time.tolist()
-    assert [2, 0] == rows.end_invals.tolist()
-    assert [plain.DATABASE] * 2 == rows.end_database.tolist()
+    assert rows.end_subs.tolist() == [0, 2, 2]
+    assert rows.sub_xids.tolist() == [4, 5]
+    assert rows.end_time.tolist() == [-9, 77]
+    assert rows.end_invals.tolist() == [2, 0]
+    assert rows.end_database.tolist() == [plain.DATABASE] * 2
 
 
 def test_more_files_than_the_table_first_holds() -> None:
@@ -132,7 +132,7 @@ def test_more_files_than_the_table_first_holds() -> None:
 def test_an_unknown_record_is_an_error_with_its_lsn(rmid, info) -> None:
     with pytest.raises(RecordError, match="unknown record") as raised:
         index([plain.record(rmid, info, 3)])
-    assert 0x1000028 == raised.value.lsn
+    assert raised.value.lsn == 0x1000028
 
 
 @settings(deadline=None, max_examples=300)
