@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,9 @@ WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 
 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
+
+FIRST_NORMAL_FILE = 16384
+"""Files numbered below were made by initdb; a user's table never has one (FirstNormalObjectId)."""
 
 Describe = Callable[[RelationSchema, Any], tuple[int, tuple[bytes, ...]]]
 """Which changes of a relation the plugin wants, and its schema messages, as of a view."""
@@ -131,6 +135,11 @@ class Resolver:
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
     _own_commands: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
+    @cached_property
+    def _catalogs(self) -> frozenset[tuple[int, int, int]]:
+        """The files that are followed as catalogs."""
+        return self.store.locators()
+
     @property
     def store(self) -> CatalogStore:
         """The catalog."""
@@ -184,7 +193,9 @@ class Resolver:
         return number
 
     def _row(self, txn: int, locator: Int64s, lsn: int, kinds: int) -> int:
-        tablespace, _, filenode = (int(x) for x in locator)
+        tablespace, database, filenode = (int(x) for x in locator)
+        if filenode < FIRST_NORMAL_FILE and (tablespace, database, filenode) in self._catalogs:
+            return -1
         catalog = self.view(txn, lsn)
         schema = catalog.relation_by_filenode(tablespace, filenode)
         if schema is not None:

@@ -346,7 +346,8 @@ def _index_heap(
     locator = _locator(headers, locators, slots, counts)
     if locator < catalogs:
         _keep(kept, counts)
-    elif change != 0 and database != 0 and xid != 0:
+    # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
+    if change != 0 and database != 0 and xid != 0:
         _add_change(xid, locator, change, count, u32(data, at), headers[ORIGIN], lsn, changes, open_rows, counts)
     return bits
 
