@@ -31,6 +31,7 @@ format: $(READY) ## rewrite the sources in the project's format
 
 types: $(READY) ## check types
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tools bench tests/conftest.py tests/oracle
 
 test: servers ## all rungs, PostgreSQL 15, 16 and 18, in minutes
 	$(VENV)/bin/pytest --all-rungs -m "not slow"
