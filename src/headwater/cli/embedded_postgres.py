@@ -387,10 +387,12 @@ def readable_programs(programs: ServerPrograms) -> ServerPrograms:
     if os.geteuid() != 0 or _reachable(programs.root / "bin"):
         return programs
     version = program_version(programs.program("postgres"))
-    target = cache_root() / f"bundled-{version}"
-    if not (target / "bin" / "postgres").exists():
-        _copy_installation(programs.root, target)
-    return ServerPrograms(target, programs.major)
+    place = cache_root() / f"bundled-{version}"
+    copied = ServerPrograms(place / programs.root.parent.name / programs.root.name, programs.major)
+    if not place.exists():
+        _copy_installation(programs.root, place)
+    program_version(copied.program("initdb"))
+    return copied
 
 
 def program_version(program: Path) -> str:
@@ -406,25 +408,38 @@ def program_version(program: Path) -> str:
     return found.group(1)
 
 
-def _copy_installation(source: Path, target: Path) -> None:
-    """Copy beside the target and rename, so that a half-made copy is never used."""
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if target.parent.stat().st_uid != os.geteuid():
-        raise EmbeddedPostgresError("the cache of server programs belongs to another user", file=str(target.parent))
-    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=target.parent))
+def _copy_installation(root: Path, place: Path) -> None:
+    """Copy an installation, and the libraries that a wheel keeps beside its package; one rename publishes both.
+
+    A wheel's programs look for their libraries by a relative path (``PACKAGE.libs``, as auditwheel lays it out), so
+    the copy has the same folders.
+    """
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if place.parent.stat().st_uid != os.geteuid():
+        raise EmbeddedPostgresError("the cache of server programs belongs to another user", file=str(place.parent))
+    package = root.parent
+    libraries = package.parent / f"{package.name}.libs"
+    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=place.parent))
     try:
-        shutil.copytree(source, partial / "copy", symlinks=True)
-        for path in (partial / "copy", *(partial / "copy").rglob("*")):
-            if not path.is_symlink():
-                mode = stat.S_IMODE(path.stat().st_mode)
-                path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
+        shutil.copytree(root, partial / "copy" / package.name / root.name, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, partial / "copy" / libraries.name, symlinks=True)
+        _make_readable(partial / "copy")
         try:
-            (partial / "copy").rename(target)
+            (partial / "copy").rename(place)
         except OSError:
-            if not (target / "bin" / "postgres").exists():
+            if not place.exists():
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _make_readable(top: Path) -> None:
+    """What ``chmod -R a+rX`` does."""
+    for path in (top, *top.rglob("*")):
+        if not path.is_symlink():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
 
 
 def _reachable(path: Path) -> bool:
