@@ -298,7 +298,6 @@ def sequence(_workload: Workload, session: Session) -> bool:
 
 def temporary(_workload: Workload, session: Session) -> bool:
     """A temporary table: its rows are in no WAL, its catalog rows are."""
-    session.used_temp = True
     name = f"temp_{session.next_number()}"
     dropped = " ON COMMIT DROP" if session.in_transaction and session.rng.random() < 0.5 else ""
     made = session.run(f"CREATE TEMPORARY TABLE {name} (id integer PRIMARY KEY, a text){dropped}", "create temporary")

@@ -241,14 +241,17 @@ def create_type(session: Session) -> None:
 
 
 def enum_value(session: Session) -> None:
-    """ADD VALUE or RENAME VALUE of an enum."""
+    """ADD VALUE of an enum; RENAME VALUE where no row of an open transaction can have the label.
+
+    The server's cache may show such a row with the newer label (see ``KNOWN_GAPS`` of the scenarios).
+    """
     own = [t for t in session.enums if t.startswith(session.schema + ".") or t == "mood"]
     if not own:
         return
     name = session.rng.choice(own)
     labels = session.enums[name]
     new = f"label {session.next_number()}"
-    if session.rng.random() < 0.6:
+    if session.rng.random() < 0.6 or name == "mood" or session.has_prepared or session.in_transaction:
         place = session.rng.choice(("", f" BEFORE {values.quote(labels[0])}"))
         session.run(f"ALTER TYPE {name} ADD VALUE '{new}'{place}", "add value")
     else:

@@ -198,6 +198,15 @@ b| ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'
 a| INSERT INTO t VALUES (4, 'fine')
 a| COMMIT
 """,
+    "label_renamed_behind_an_open_transaction": """
+a| CREATE TYPE mood AS ENUM ('sad', 'ok')
+a| CREATE TABLE t (id int PRIMARY KEY, m mood)
+a| BEGIN
+a| INSERT INTO t VALUES (1, 'ok')
+b| ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'
+b| INSERT INTO t VALUES (2, 'fine')
+a| COMMIT
+""",
     "domains": """
 a| CREATE DOMAIN positive AS int CHECK (VALUE > 0)
 a| CREATE DOMAIN more AS positive CHECK (VALUE > 10)
@@ -350,4 +359,9 @@ a| ALTER TABLE t ADD COLUMN b text DEFAULT repeat('compressible ', 3000)
 a| ALTER TABLE t REPLICA IDENTITY FULL
 a| DELETE FROM t
 """.replace("{BIG}", "'" + "".join(f"{n * 7919 % 100003:05d}" for n in range(1200)) + "'"),
+}
+
+KNOWN_GAPS: dict[str, str] = {
+    "label_renamed_behind_an_open_transaction": "the server prints the older row with the newer label, which its cache "
+    "has kept from the row it printed before; Headwater prints the label as of the row",
 }

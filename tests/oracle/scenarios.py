@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oracle.scenario_definitions import DEFINITIONS
+from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
 from oracle.scenario_rows import ROWS
 from oracle.scenario_transactions import ALONE, TRANSACTIONS
 
@@ -43,5 +43,7 @@ def _named() -> dict[str, Scenario]:
         found[name] = _split(text, is_alone=True, settings=settings)
     return found
 
+
+__all__ = ["KNOWN_GAPS", "SCENARIOS", "Scenario"]
 
 SCENARIOS: dict[str, Scenario] = _named()

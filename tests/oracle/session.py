@@ -94,9 +94,8 @@ class Session:
     connection: psycopg.Connection[Any] = field(init=False)
     in_transaction: bool = False
     savepoints: list[str] = field(default_factory=list)
-    wrote: bool = False
     changed_public: bool = False
-    used_temp: bool = False
+    has_prepared: bool = False
     serial: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     statements: Counter[str] = field(default_factory=Counter)
@@ -231,7 +230,7 @@ class Session:
     def _reset(self) -> None:
         self.in_transaction = False
         self.savepoints.clear()
-        self.wrote = self.changed_public = self.used_temp = False
+        self.changed_public = False
         self.forget_catalog()
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pytest
 
+from headwater.cli.stream_comparison import first_difference
 from oracle.oracle import PGOUTPUT, SCENARIO_PREFIX, TEST_DECODING
+from oracle.scenarios import KNOWN_GAPS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +39,9 @@ def test_random_workload_is_rich(random_run: DecodedRun) -> None:
 def test_scenario(scenario_run: DecodedRun, scenario: str, name: str) -> None:
     stream = scenario_run.run.streams[name]
     expected, actual = (_part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
+    if scenario in KNOWN_GAPS and name != "pgoutput, lists":
+        assert first_difference(expected, actual) is not None, "the gap is closed: take it off the list"
+        pytest.xfail(KNOWN_GAPS[scenario])
     scenario_run.check(stream, expected, actual)
 
 

@@ -169,6 +169,7 @@ class Workload:
         gid = f"gid {session.next_number()} it''s"
         if session.finish(f"PREPARE TRANSACTION '{gid}'"):
             self.prepared.append(gid)
+            session.has_prepared = True
 
     def _finish_prepared(self, session: Session) -> None:
         if session.in_transaction:
