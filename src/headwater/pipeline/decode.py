@@ -28,7 +28,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Locator, Request, WalIndex
 
-SLICE_BYTES = 48 << 20
+SLICE_BYTES = 128 << 20
 """Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
 
 SMALLEST_SLICE = 4 << 20
@@ -188,7 +188,7 @@ def _run_index(numbered: tuple[IndexTask, str]) -> Stored[WalIndex]:
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
     total = int(assembly.plan.rows.size.sum())
-    return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (2 * parallel))))
+    return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // parallel)))
 
 
 class _timed:

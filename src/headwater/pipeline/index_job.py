@@ -13,7 +13,7 @@ from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 
-RUN_BYTES = 64 << 20
+RUN_BYTES = 192 << 20
 """Upper bound of the WAL bytes of one index task."""
 
 

@@ -29,6 +29,7 @@ Progress = Callable[[str, int, int], None]
 """Called with a step's name, tasks done and tasks in all."""
 
 POLL_SECONDS = 0.1
+WARM_UP_JOBS = 4
 
 
 def spark_session(master: str | None = None) -> SparkSession:
@@ -70,6 +71,7 @@ _CONFIG = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
     "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
@@ -78,13 +80,14 @@ _CONFIG = {
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Start the Python workers, so that the first job does not pay for it."""
+    """Start the Python workers and let Spark run a few jobs, so that the first real one does not pay for it."""
     context = spark.sparkContext
-    parallel = context.defaultParallelism
-    context.parallelize(range(parallel), parallel).map(_load_kernels).collect()
+    for _ in range(WARM_UP_JOBS):
+        run_tasks(context, "start", _load_kernels, range(context.defaultParallelism), None)
 
 
 def _load_kernels(_: int) -> int:
+    """Load what the daemon has not: it has, if it is ours; a cluster's own workers may have another."""
     from headwater.pipeline import worker_daemon
 
     return worker_daemon.preload()
