@@ -318,6 +318,21 @@ a| COMMIT
 a| DELETE FROM few
 a| UPDATE other SET id = id + 10
 """,
+    "publications_loaded_for_an_older_transaction": """
+CREATE TABLE few (id int PRIMARY KEY, a text);
+CREATE TABLE kept (id int PRIMARY KEY, a text);
+ALTER PUBLICATION pub_some ADD TABLE few;
+ALTER PUBLICATION pub_list ADD TABLE kept;
+---
+a| INSERT INTO kept VALUES (1, 'kept')
+a| BEGIN
+a| INSERT INTO few VALUES (1, 'older')
+b| ALTER PUBLICATION pub_some SET (publish = 'delete')
+c| INSERT INTO kept VALUES (2, 'newer')
+a| COMMIT
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+a| INSERT INTO few VALUES (2, 'last')
+""",
     "tables_from_before_the_backup": """
 CREATE TABLE t (id int PRIMARY KEY, a text, gone int, b text DEFAULT 'b');
 ALTER TABLE t DROP COLUMN gone;

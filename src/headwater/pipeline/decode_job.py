@@ -1,14 +1,13 @@
 """Step 4: one slice decoded into messages.
 
-A task reads only the stretches of WAL its slice names, keeps only the planned transactions, and renders them. It needs
+A task reads only the ranges of WAL its slice names, keeps only the planned transactions, and renders them. It needs
 nothing but the slice, the WAL directory and the plugin, all of which pickle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
 
 from headwater.errors import HeadwaterError
 from headwater.plugins.api import OutputPlugin
@@ -19,7 +18,8 @@ from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import Frames, read_frames
+from headwater.wal.frames import Frames
+from headwater.wal.stretches import read_stretches
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        frames = _read(self.directory, plan)
-        changes = collect(plan, frames, self.plugin.filter_origin(1))
+        changes = collect(plan, _read(self.directory, plan), self.plugin.filter_origin(1))
         layouts = compile_layouts([use.schema for use in changes.relations], self.session)
-        return DecodedSlice(changes, render(frames.data, changes.items, layouts))
+        return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def messages(self, plan: Slice) -> Messages:
         """The plugin's messages of a slice.
@@ -73,25 +72,11 @@ class SliceDecoder:
         )
 
 
-def _read(directory: WalDirectory, plan: Slice) -> Frames:
-    """The records of a slice's ranges in one table."""
-    parts = [read_frames(directory, lo, hi, check=False) for lo, hi in plan.ranges]
-    if len(parts) == 1:
-        return parts[0]
-    data, bases, base = [np.empty(0, np.uint8)], [], 0
-    for part in parts:
-        padding = -len(part.data) % 8
-        data += [part.data, np.zeros(padding, np.uint8)]
-        bases.append(base)
-        base += len(part.data) + padding
-    empty = [np.empty(0, np.int64)]
-    return Frames(
-        np.concatenate(data),
-        np.concatenate([*empty, *(p.positions + b for p, b in zip(parts, bases, strict=True))]),
-        np.concatenate([*empty, *(p.lsns for p in parts)]),
-        np.concatenate([*empty, *(p.end_lsns for p in parts)]),
-        None,
-    )
+def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:
+    """The records of a slice's ranges, stretch by stretch."""
+    for lo, hi in plan.ranges:
+        for _, _, frames in read_stretches(directory, lo, hi, check=False):
+            yield frames
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from headwater.reorder.merge import merge_indexes
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.stretches import read_stretches
 
 RUN_BYTES = 192 << 20
 """Upper bound of the WAL bytes of one index task."""
+
+RUNS_PER_CORE = 2
+"""Runs for each task that can run at once: where the log really ends is not known when it is cut."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class IndexTask:
         Raises:
             WalError: a segment, page or record is not what it should be.
         """
-        frames = read_frames(self.directory, self.lo, self.hi)
-        return build_index(frames, self.lo, self.hi, self.request)
+        pieces = read_stretches(self.directory, self.lo, self.hi)
+        return merge_indexes([build_index(frames, lo, hi, self.request) for lo, hi, frames in pieces])
 
 
 def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Request, parallel: int) -> list[IndexTask]:
@@ -56,7 +60,7 @@ def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Requ
 
 def _runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[int, int]]:
     segments = -(-(hi - lo) // segment_size)
-    per_run = max(1, min(RUN_BYTES // segment_size, -(-segments // parallel)))
+    per_run = max(1, min(RUN_BYTES // segment_size, -(-segments // (RUNS_PER_CORE * parallel))))
     at = lo
     while at < hi:
         cut = min(hi, (at // segment_size + per_run) * segment_size)

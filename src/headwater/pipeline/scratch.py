@@ -1,17 +1,26 @@
 """Values that driver and tasks hand each other as files of the scratch directory.
 
-An index or a slice can hold tens of megabytes of flat arrays; as a file it is written and read once, while through
-Spark it would be copied by the JVM on its way. A file appears under its name only when it is whole.
+An index or a slice can hold tens of megabytes of flat arrays; as a file it is written once and mapped by its reader,
+while through Spark it would be copied by the JVM on its way. A file appears under its name only when it is whole.
+
+The file: the lengths of the pickle and of its arrays' buffers, then these, each from a multiple of 64 bytes on.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import Generic, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
+
+_ALIGNED = 64
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,16 @@ class Stored(Generic[T]):
     path: str
 
     def load(self) -> T:
-        """The value."""
+        """The value; its arrays are the file, mapped, and stay so when the file is removed."""
         with open(self.path, "rb") as source:
-            value: T = pickle.load(source)
+            mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
+        count = int(np.frombuffer(mapped, np.int64, 1)[0])
+        lengths = np.frombuffer(mapped, np.int64, count, 8)
+        parts, at = [], _padded(8 + 8 * count)
+        for length in lengths.tolist():
+            parts.append(memoryview(mapped)[at : at + length])
+            at += _padded(length)
+        value: T = pickle.loads(parts[0], buffers=parts[1:])
         return value
 
 
@@ -41,8 +57,21 @@ def store(value: T, path: str) -> Stored[T]:
     Returns:
         what to hand over.
     """
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     part = f"{path}.part"
     with open(part, "wb") as sink:
-        pickle.dump(value, sink, protocol=5)
+        _write(sink, [memoryview(pickled), *(buffer.raw() for buffer in buffers)])
     os.replace(part, path)
     return Stored(path)
+
+
+def _write(sink: BufferedIOBase, parts: Sequence[memoryview]) -> None:
+    header = np.array([len(parts), *(part.nbytes for part in parts)], np.int64)
+    for part in (header.data, *parts):
+        sink.write(part)
+        sink.write(bytes(_padded(part.nbytes) - part.nbytes))
+
+
+def _padded(length: int) -> int:
+    return -(-length // _ALIGNED) * _ALIGNED

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.reorder.keys import stable_order
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.transactions import CommittedTransactions
@@ -57,7 +58,7 @@ def candidate_rows(
     if rows.change_origin.any() or is_filtered(0):
         keep &= ~has_origin_of(rows.change_origin, is_filtered)
     at = np.flatnonzero(keep)
-    at = at[np.argsort(txn[at], kind="stable")]
+    at = at[stable_order(txn[at])]
     return Candidates(at, txn[at])
 
 

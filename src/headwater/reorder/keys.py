@@ -1,7 +1,7 @@
-"""Look-ups over whole columns: values by key, and distinct values.
+"""Look-ups over whole columns: values by key, distinct values, stable order.
 
 Keys are mostly dense (xids of a window, numbers of files), so a table by key answers for a million rows in the time of
-a few passes; where they are not, sorting does.
+two passes; where they are not, sorting does.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headwater.reorder import _keys as k
 
 Int64s = NDArray[np.int64]
 
@@ -23,17 +25,15 @@ def _is_dense(low: int, high: int, count: int) -> bool:
 
 def lookup(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
     """``values`` at the (first) places of ``wanted`` in the sorted ``keys``, -1 where absent."""
-    if not len(keys):
+    if not len(keys) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     low, high = int(keys[0]), int(keys[-1])
     if not _is_dense(low, high, len(keys) + len(wanted)):
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, values[at], -1)
-    table = np.full(high - low + 2, -1, np.int64)
-    table[keys[::-1] - low] = values[::-1]
-    place = wanted - low
-    place[(wanted < low) | (wanted > high)] = high - low + 1
-    return table[place]
+    found = np.empty(len(wanted), np.int64)
+    k.look_up(keys, values, wanted, np.full(high - low + 1, -1, np.int64), found)
+    return found
 
 
 class Distinct(NamedTuple):
@@ -57,8 +57,26 @@ def distinct(values: Int64s) -> Distinct:
     low, high = int(values.min()), int(values.max())
     if not _is_dense(low, high, len(values)):
         return Distinct(*np.unique(values, return_index=True, return_inverse=True))
-    place = values - low
-    first = np.full(high - low + 1, -1, np.int64)
-    first[place[::-1]] = np.arange(len(values) - 1, -1, -1)
-    met = first >= 0
-    return Distinct(np.flatnonzero(met) + low, first[met], (np.cumsum(met) - 1)[place])
+    table, number = np.full(high - low + 1, -1, np.int64), np.empty(len(values), np.int64)
+    k.number_values(values, low, table, number)
+    met = np.flatnonzero(table >= 0)
+    return Distinct(met + low, table[met], number)
+
+
+def stable_order(values: Int64s) -> Int64s:
+    """The places of a column by (value, place) (``np.argsort``, which compares)."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if not _is_dense(low, high, len(values)):
+        return np.argsort(values, kind="stable")
+    order = np.empty(len(values), np.int64)
+    k.sort_by_number(values - low if low else values, np.zeros(high - low + 2, np.int64), order)
+    return order
+
+
+def place_order(major: Int64s, minor: Int64s) -> Int64s:
+    """The places of two columns by (major, minor, place); mostly they are in that order."""
+    if k.is_ascending(major, minor):
+        return np.arange(len(major))
+    return np.lexsort((minor, major))

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct, lookup
+from headwater.reorder.keys import distinct, lookup, place_order, stable_order
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index import Rows
 
@@ -62,25 +63,32 @@ def entry_starts(
         int64[n] the touches by (relation, unit, LSN), and bool[n], in that order, whether each is such a first one.
     """
     relations = distinct(relation)
-    order = _in_order(relations.number, unit, lsn)
+    order = place_order(unit, lsn)
+    order = order[stable_order(relations.number[order])]
     number, passed = relations.number[order], np.zeros(len(order), np.int64)
     found = np.array([(f.relation, f.unit, f.lsn) for f in forgets], np.int64).reshape(-1, 3)
-    named = lookup(relations.values, np.arange(len(relations.values)), found[:, 0])
-    everything = np.zeros(len(order), np.int64)
-    for which, forgotten, touched in ((found[:, 0] == 0, named * 0, everything), (named >= 0, named, number)):
-        places = np.stack([forgotten[which], found[which, 1], found[which, 2]])
-        passed += _forgets_until(places, touched, unit[order], lsn[order])
+    if len(found):
+        passed = _passed(found, relations.values, number, unit[order], lsn[order])
     starts = np.ones(len(order), np.bool_)
     starts[1:] = (number[1:] != number[:-1]) | (passed[1:] != passed[:-1])
     return order, starts
 
 
-def _in_order(number: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
-    """Touches by (number, unit, LSN); mostly they come by (unit, LSN)."""
-    ascends = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (lsn[1:] >= lsn[:-1]))
-    order = np.arange(len(unit)) if ascends.all() else np.lexsort((lsn, unit))
-    by = number[order].astype(np.uint16) if number.max(initial=0) < 1 << 16 else number[order]
-    return order[np.argsort(by, kind="stable")]
+def _passed(found: Int64s, relations: Int64s, number: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
+    """How many forgets that concern a touch's relation come up to it.
+
+    Args:
+        found: int64[f, 3] forgets: (relation or 0, unit, LSN).
+        relations: int64[r] sorted OIDs; number: int64[n] which of them each touch is of.
+        unit: int64[n]; lsn: int64[n] the touches' places.
+    """
+    named = lookup(relations, np.arange(len(relations)), found[:, 0])
+    everything = np.zeros(len(unit), np.int64)
+    passed = np.zeros(len(unit), np.int64)
+    for which, forgotten, touched in ((found[:, 0] == 0, named * 0, everything), (named >= 0, named, number)):
+        places = np.stack([forgotten[which], found[which, 1], found[which, 2]])
+        passed += _forgets_until(places, touched, unit, lsn)
+    return passed
 
 
 def _forgets_until(forgets: Int64s, relation: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
@@ -125,8 +133,7 @@ class ForgetPlaces:
             forgotten: which relations (0: all) a group of 16-byte invalidation messages at an LSN concerns.
         """
         r = self.rows
-        toplevel = self._toplevel()
-        member = self.txns.txn_of(r.inval_xid)
+        toplevel, member = self._toplevel, self._member
         received: dict[int, set[int]] = {}
         for i in range(len(r.inval_lsn)):
             lsn = int(r.inval_lsn[i])
@@ -140,9 +147,15 @@ class ForgetPlaces:
         yield from self._after_own_commit(received)
         yield from self._distributed(received)
 
+    @cached_property
+    def _member(self) -> Int64s:
+        """The transaction that each invalidation record's xid committed with, -1 if none."""
+        return self.txns.txn_of(self.rows.inval_xid)
+
+    @cached_property
     def _toplevel(self) -> Int64s:
         """The committed transaction whose toplevel xid each invalidation record belongs to, -1 if none."""
-        order = np.argsort(self.txns.xid, kind="stable")
+        order = stable_order(self.txns.xid)
         return lookup(self.txns.xid[order], order, toplevel_of(self.rows)(self.rows.inval_xid))
 
     def _unit_after(self, lsn: int) -> int:

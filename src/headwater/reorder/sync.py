@@ -4,7 +4,7 @@ The plugin asks the catalog how a relation is published when it first meets it a
 by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
 first touch decides what is wanted, and the schema goes before its first wanted change. The answer itself is put
-together from two things that are kept longer: what the publications say is loaded at the first touch of any relation
+together from two things that are kept longer: what the publications say is loaded at the first entry of any relation
 after a message about publications, and which publications a relation is in is looked up at the first entry after a
 message about their members.
 
@@ -70,8 +70,8 @@ class Synced:
         """
         sends = np.zeros(len(wanted), np.bool_)
         which = self.order[wanted[self.order]]
-        _, first = np.unique(self.entry[which], return_index=True)
-        sends[which[first]] = True
+        entry = self.entry[which]
+        sends[which[np.flatnonzero(np.diff(entry, prepend=-1))]] = True
         return sends
 
 
@@ -216,8 +216,8 @@ def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -
     number = np.cumsum(starts) - 1
     entry = np.empty(len(order), np.int64)
     entry[order] = number
-    firsts, every = order[starts], np.arange(len(order))
-    loaded = _looked_up_at(touches, np.zeros(len(order), np.int64), every, forgetting.publications)[firsts]
+    firsts = order[starts]
+    loaded = _looked_up_at(touches, np.zeros(len(firsts), np.int64), firsts, forgetting.publications)
     members = _looked_up_at(touches, relation[firsts], firsts, forgetting.members)
     first = _decided(touches, firsts, loaded, members, resolver)
     answers = _answers(uses)

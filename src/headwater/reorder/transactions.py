@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup
+from headwater.reorder.keys import lookup, stable_order
 from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index import Rows
 
@@ -61,7 +61,7 @@ class CommittedTransactions:
 
     def _grouped(self) -> tuple[Int64s, Int64s]:
         if self._by_txn is None:
-            order = np.argsort(self.member_txn, kind="stable")
+            order = stable_order(self.member_txn)
             starts = np.searchsorted(self.member_txn[order], np.arange(len(self.xid) + 1))
             object.__setattr__(self, "_by_txn", (order, starts))
         assert self._by_txn is not None
@@ -108,7 +108,7 @@ def _members(rows: Rows, ends: Int64s, xid: Int64s) -> tuple[Int64s, Int64s]:
     subs = rows.sub_xids[np.repeat(rows.end_subs[ends], counts) + within]
     keys = np.concatenate([xid, subs])
     txns = np.concatenate([np.arange(len(ends)), owners])
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     return keys[order], txns[order]
 
 
@@ -130,7 +130,7 @@ def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
 def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
     """Per toplevel xid: first LSN, LSN of its base snapshot, whether it changed the catalog."""
     toplevel = toplevel_of(rows)
-    order = np.argsort(tops, kind="stable")
+    order = stable_order(tops)
     first = np.full(len(tops), NEVER, np.int64)
     base = np.full(len(tops), NEVER, np.int64)
     catalog = np.zeros(len(tops), np.bool_)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.history import LogicalMessage
+from headwater.reorder.keys import stable_order
 from headwater.reorder.plan import Units
 from headwater.reorder.transactions import CommittedTransactions
 
@@ -60,6 +61,6 @@ def make_units(
 def _members(txns: CommittedTransactions, unit_of: Int64s) -> tuple[Int64s, Int64s]:
     """The xids of each unit, by unit."""
     unit = unit_of[txns.member_txn]
-    order = np.argsort(unit, kind="stable")
+    order = stable_order(unit)
     order = order[np.searchsorted(unit[order], 0) :]
     return txns.member_xid[order], unit[order]

@@ -2,6 +2,8 @@
 
 PostgreSQL: DecodeInsert, DecodeUpdate, DecodeDelete, DecodeMultiInsert and DecodeSpecConfirm of decode.c, and the
 speculative inserts of reorderbuffer.c.
+
+The log comes in stretches, whose memory is used again: tuples are copied out of it into one array without gaps.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from headwater.rmgr._record import (
     u16,
     u32,
 )
+from headwater.rows._copy import copy
 
-OK, NEED_SPACE, MALFORMED, UNCONFIRMED = 0, -1, 1, 2
-"""Status codes: done; the raw table is full; lengths disagree; a CONFIRM without its speculative insert."""
+OK, NEED_SPACE, NEED_ROOM, MALFORMED, UNCONFIRMED = 0, -1, -2, 1, 2
+"""Status codes: done; the raw table is full; the tuples are; lengths disagree; a CONFIRM without its speculative
+insert."""
 
 INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
 """Kinds of items; SKIPPED only drops pending chunks, PARKED is a speculative insert not yet confirmed."""
@@ -42,8 +46,8 @@ WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE = 1, 2, 4, 8
 KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = range(11)
 COLUMNS = 11
 
-# Indexes into Work.state: the next record, items so far, the next event.
-RECORD, ITEMS, EVENT = range(3)
+# Indexes into Work.state: the next record, items so far, the next event, bytes of tuples so far.
+RECORD, ITEMS, EVENT, USED = range(4)
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -89,13 +93,15 @@ class Work(NamedTuple):
         headers: int64[HEADERS_LENGTH] scratch.
         parked: int64[u] raw item of a speculative insert, -1 none.
         pending: bool[u] TOAST chunks wait.
-        state: int64[3] see above.
+        state: int64[4] see above.
+        tuples: uint8[] the items' tuples.
     """
 
     headers: Int64s
     parked: Int64s
     pending: Bools
     state: Int64s
+    tuples: Bytes
 
 
 @borrowing_kernel
@@ -193,6 +199,14 @@ def _refer(raw: Int64s, n: Int, at_row: Int, at: Int, length: Int) -> None:
     raw[at_row + 1, n] = length
 
 
+@inline_kernel
+def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, at_row: Int) -> None:
+    """Copy a tuple of item ``n`` out of the log; there is room for all of its record."""
+    used = work.state[USED]
+    work.state[USED] = copy(data, at, work.tuples, used, length)
+    _refer(raw, n, at_row, used, length)
+
+
 @borrowing_kernel
 def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
@@ -209,7 +223,7 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, clear)
         return OK
     n = _push(raw, state, kind, unit, xid, lsn, relation, clear)
-    _refer(raw, n, NEW_AT, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH])
+    _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
     if kind == PARKED:
         work.parked[unit] = n
     return OK
@@ -240,7 +254,7 @@ def _multi_insert(
         size = u16(data, base + p)
         flags = CLEAR_TOAST if is_last and k == count - 1 else 0
         n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
-        _refer(raw, n, NEW_AT, base + p + 2, size + 5)
+        _keep(data, base + p + 2, size + 5, work, raw, n, NEW_AT)
         p += 7 + size
     return OK
 
@@ -277,7 +291,7 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     elif wanted.wants[relation] & (WANT_DELETE_OLD if flags & 0x06 else WANT_DELETE_BARE):
         n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x04 else 0))
         if flags & 0x06:
-            _refer(raw, n, OLD_AT, main + 8, length - 8)
+            _keep(data, main + 8, length - 8, work, raw, n, OLD_AT)
     elif work.pending[unit]:
         _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
     return OK
@@ -297,9 +311,9 @@ def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     flags = data[main + 7]
     n = _push(raw, state, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x08 else 0))
     if flags & 0x10:
-        _refer(raw, n, NEW_AT, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH])
+        _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
     if flags & 0x0C:
-        _refer(raw, n, OLD_AT, main + 14, length - 14)
+        _keep(data, main + 14, length - 14, work, raw, n, OLD_AT)
     return OK
 
 
@@ -330,10 +344,10 @@ def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wa
 
 @borrowing_kernel
 def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """Pick the slice's changes out of framed records, from record ``state[RECORD]`` on.
+    """Pick the slice's changes out of a stretch's records, from record ``state[RECORD]`` on.
 
     Args:
-        data: uint8[] record bytes.
+        data: uint8[] record bytes of the stretch.
         positions: int64[n] offsets of the records.
         lsns: int64[n] their starts.
         wanted: the slice.
@@ -341,7 +355,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         raw: int64[COLUMNS, capacity].
 
     Returns:
-        OK; NEED_SPACE; MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
+        OK; NEED_SPACE, NEED_ROOM, MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
     """
     headers, state = work.headers, work.state
     while state[RECORD] < len(positions):
@@ -368,12 +382,20 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
                 room = 1 + (u16(data, headers[MAIN_AT] + 2) if rmid == 9 else 0)
                 if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[1]:
                     status = NEED_SPACE
+                elif state[USED] + u32(data, at) > len(work.tuples):
+                    status = NEED_ROOM
                 else:
                     status = _change(data, at, unit, lsn, relation, wanted, work, raw)
         if status != OK:
             state[RECORD] -= 1
             return status
-    return OK if _push_events(wanted, raw, state, np.int64(0x7FFFFFFFFFFFFFFF)) else NEED_SPACE
+    return OK
+
+
+@borrowing_kernel
+def push_rest(wanted: Wanted, work: Work, raw: Int64s) -> Int:
+    """Add the events that come after the last record: OK or NEED_SPACE."""
+    return OK if _push_events(wanted, raw, work.state, np.int64(0x7FFFFFFFFFFFFFFF)) else NEED_SPACE
 
 
 class Grouped(NamedTuple):

@@ -1,11 +1,13 @@
 """The changes of one slice, picked out of the WAL it names and put in output order.
 
-In: a :class:`~headwater.reorder.plan.Slice` and the framed records of its ranges. Out: :class:`Items`, transactions and
-literals for the plugin. One pass over the records; nothing is allocated per record.
+In: a :class:`~headwater.reorder.plan.Slice` and the framed records of its ranges, stretch by stretch. Out:
+:class:`Items` with their tuples, transactions and literals for the plugin. One pass over the records; nothing is
+allocated per record, and of a stretch nothing stays in memory but planned changes, however long the ranges are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,23 +21,33 @@ from headwater.rows import _collect as k
 from headwater.rows.items import LITERAL, Items, Literals, Transactions
 from headwater.wal.frames import Frames
 
+_RECORD_BYTES = 64
+"""Most records of changes are longer: the first guess of how many items there will be."""
+
 
 @dataclass(frozen=True)
 class SliceChanges:
-    """What a plugin renders: items, their transactions, literals, and the relation versions that items use."""
+    """What a plugin renders.
 
+    Attributes:
+        tuples: uint8[] the tuples that the items refer to.
+        items: changes and literals in output order; transactions: theirs; literals: messages made before.
+        relations: the relation versions that items use.
+    """
+
+    tuples: NDArray[np.uint8]
     items: Items
     transactions: Transactions
     literals: Literals
     relations: tuple[RelationUse, ...]
 
 
-def collect(plan: Slice, frames: Frames, local_only: bool) -> SliceChanges:
+def collect(plan: Slice, stretches: Iterable[Frames], local_only: bool) -> SliceChanges:
     """Pick a slice's changes out of its records.
 
     Args:
         plan: the slice.
-        frames: the records of its ranges, in LSN order.
+        stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
         local_only: leave out changes that came from a replication origin.
 
     Returns:
@@ -46,7 +58,10 @@ def collect(plan: Slice, frames: Frames, local_only: bool) -> SliceChanges:
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    raw, count = _scan(frames, _wanted(plan, local_only, order), len(plan.unit_xid))
+    scan = _Scan(plan, _wanted(plan, local_only, order))
+    for frames in stretches:
+        scan.add(frames)
+    raw, count = scan.finish()
     grouped, transactions = _group(plan, raw, count)
     missing = k.announce(
         np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
@@ -55,7 +70,7 @@ def collect(plan: Slice, frames: Frames, local_only: bool) -> SliceChanges:
         raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
     items, used = _items(grouped, len(plan.relations))
     relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    return SliceChanges(items, transactions, _literals(plan, order), relations)
+    return SliceChanges(scan.tuples, items, transactions, _literals(plan, order), relations)
 
 
 def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted:
@@ -80,21 +95,54 @@ def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted
     )
 
 
-def _scan(frames: Frames, wanted: k.Wanted, units: int) -> tuple[NDArray[np.int64], int]:
-    work = k.Work(
-        headers=np.zeros(HEADERS_LENGTH, np.int64),
-        parked=np.full(units, -1, np.int64),
-        pending=np.zeros(units, np.bool_),
-        state=np.zeros(3, np.int64),
-    )
-    raw = np.empty((k.COLUMNS, len(frames.positions) + len(wanted.event_lsn) + 1024), np.int64)
-    while status := k.collect_items(frames.data, frames.positions, frames.lsns, wanted, work, raw):
-        if status != k.NEED_SPACE:
-            raise _scan_error(status, int(frames.lsns[work.state[k.RECORD]]))
-        wider = np.empty((k.COLUMNS, 2 * raw.shape[1] + 65536), np.int64)
-        wider[:, : raw.shape[1]] = raw
-        raw = wider
-    return raw, int(work.state[k.ITEMS])
+class _Scan:
+    """The pass over the records of a slice: raw items and their tuples, in arrays that grow."""
+
+    def __init__(self, plan: Slice, wanted: k.Wanted) -> None:
+        units = len(plan.unit_xid)
+        self._wanted = wanted
+        self._work = k.Work(
+            headers=np.zeros(HEADERS_LENGTH, np.int64),
+            parked=np.full(units, -1, np.int64),
+            pending=np.zeros(units, np.bool_),
+            state=np.zeros(4, np.int64),
+            tuples=np.empty(plan.size, np.uint8),
+        )
+        self._raw = np.empty((k.COLUMNS, plan.size // _RECORD_BYTES + len(wanted.event_lsn) + 1024), np.int64)
+
+    @property
+    def tuples(self) -> NDArray[np.uint8]:
+        """The tuples so far."""
+        return self._work.tuples[: self._work.state[k.USED]]
+
+    def add(self, frames: Frames) -> None:
+        """Pick the changes out of one stretch."""
+        state = self._work.state
+        state[k.RECORD] = 0
+        while status := k.collect_items(
+            frames.data, frames.positions, frames.lsns, self._wanted, self._work, self._raw
+        ):
+            record = int(state[k.RECORD])
+            if status > 0:
+                raise _scan_error(status, int(frames.lsns[record]))
+            self._make_room(status, int(frames.lengths[record]))
+
+    def finish(self) -> tuple[NDArray[np.int64], int]:
+        """The raw items and their number, once all stretches are in."""
+        while status := k.push_rest(self._wanted, self._work, self._raw):
+            self._make_room(status, 0)
+        return self._raw, int(self._work.state[k.ITEMS])
+
+    def _make_room(self, status: int, record: int) -> None:
+        """Lengthen what was full; the next record is given in bytes."""
+        if status == k.NEED_SPACE:
+            wider = np.empty((k.COLUMNS, 2 * self._raw.shape[1] + 65536), np.int64)
+            wider[:, : self._raw.shape[1]] = self._raw
+            self._raw = wider
+        else:
+            longer = np.empty(2 * len(self._work.tuples) + record, np.uint8)
+            longer[: len(self.tuples)] = self.tuples
+            self._work = self._work._replace(tuples=longer)
 
 
 def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:

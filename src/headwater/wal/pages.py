@@ -81,7 +81,7 @@ class PageWindow:
         if pages <= self.table.status.shape[0]:
             return
         room = pages + 16
-        words: NDArray[np.int64] = np.zeros(self.offset(room) // 8, np.int64)
+        words: NDArray[np.int64] = np.empty(self.offset(room) // 8, np.int64)
         used = self.offset(self.loaded) // 8
         words[:used] = self.words[:used]
         self.words = words

@@ -178,15 +178,7 @@ class Sliced:
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
     def _collect(self, one: Slice, found: list[Unit]) -> None:
-        parts = [part(self.made, *bounds) for bounds in one.ranges] or [part(self.made, 0, 0)]
-        frames = Frames(
-            self.made.data,
-            np.concatenate([p.positions for p in parts]),
-            np.concatenate([p.lsns for p in parts]),
-            np.concatenate([p.end_lsns for p in parts]),
-            None,
-        )
-        changes = collect(one, frames, self.local_only)
+        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), self.local_only)
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:
@@ -202,8 +194,8 @@ class Sliced:
         found = []
         for i in range(start, end):
             kind, flags = int(items.kind[i]), int(items.flags[i])
-            new = self._bytes(int(items.new_at[i]), int(items.new_len[i]))
-            old = self._bytes(int(items.old_at[i]), int(items.old_len[i]))
+            new = _bytes(changes.tuples, int(items.new_at[i]), int(items.new_len[i]))
+            old = _bytes(changes.tuples, int(items.old_at[i]), int(items.old_len[i]))
             if kind == LITERAL:
                 at = literals.first[items.layout[i]]
                 data = literals.data[literals.offsets[at] : literals.offsets[at + 1]].tobytes()
@@ -231,5 +223,6 @@ class Sliced:
                 pending = []
         return found
 
-    def _bytes(self, at: int, length: int) -> bytes | None:
-        return None if at < 0 else self.made.data[at : at + length].tobytes()
+
+def _bytes(tuples: np.ndarray, at: int, length: int) -> bytes | None:
+    return None if at < 0 else tuples[at : at + length].tobytes()

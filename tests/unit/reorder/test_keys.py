@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder.keys import distinct, lookup
+from headwater.reorder.keys import distinct, lookup, place_order, stable_order
 
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
 
@@ -25,3 +25,17 @@ def test_distinct(column) -> None:
     assert found.values.tolist() == sorted(set(column))
     assert found.first.tolist() == [column.index(value) for value in sorted(set(column))]
     assert [int(found.values[i]) for i in found.number] == column
+
+
+@given(st.lists(values))
+def test_stable_order(column) -> None:
+    expected = sorted(range(len(column)), key=lambda i: column[i])
+    assert stable_order(np.array(column, np.int64)).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.booleans())
+def test_place_order(places, in_order) -> None:
+    places = sorted(places) if in_order else places
+    major, minor = np.array(places, np.int64).reshape(-1, 2).T
+    expected = sorted(range(len(places)), key=lambda i: places[i])
+    assert place_order(np.ascontiguousarray(major), np.ascontiguousarray(minor)).tolist() == expected

@@ -1,0 +1,89 @@
+"""Kernels for columns of dense keys: tables by key instead of sorting. The twins in NumPy are in the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import borrowing_kernel
+
+Int64s = NDArray[np.int64]
+
+
+@borrowing_kernel
+def look_up(keys: Int64s, values: Int64s, wanted: Int64s, table: Int64s, found: Int64s) -> None:
+    """Fill ``found[i]`` with the value at the first place of ``wanted[i]`` in the sorted ``keys``, or -1.
+
+    Args:
+        keys: int64[k] sorted, at least one.
+        values: int64[k].
+        wanted: int64[n].
+        table: int64[keys[-1] - keys[0] + 1] all -1; used up.
+        found: int64[n] written.
+    """
+    low = keys[0]
+    for i in range(len(keys) - 1, -1, -1):
+        table[keys[i] - low] = values[i]
+    for i in range(len(wanted)):
+        place = wanted[i] - low
+        found[i] = table[place] if 0 <= place < len(table) else -1
+
+
+@borrowing_kernel
+def number_values(values: Int64s, low: int, table: Int64s, number: Int64s) -> Any:
+    """Number distinct values in ascending order.
+
+    Args:
+        values: int64[n], none below ``low``.
+        low: the lowest value.
+        table: int64[highest - low + 1] all -1; gets where each value is met first, -1 elsewhere.
+        number: int64[n] written: which of the distinct values each one is.
+
+    Returns:
+        how many there are.
+    """
+    for i in range(len(values) - 1, -1, -1):
+        table[values[i] - low] = i
+    # Every value finds its number at its first place, which is written before the others are.
+    count = np.int64(0)
+    for place in range(len(table)):
+        if table[place] >= 0:
+            number[table[place]] = count
+            count += 1
+    for i in range(len(values)):
+        number[i] = number[table[values[i] - low]]
+    return count
+
+
+@borrowing_kernel
+def sort_by_number(number: Int64s, starts: Int64s, order: Int64s) -> None:
+    """Sort stably by a small number, by counting.
+
+    Args:
+        number: int64[n] each in ``[0, g)``.
+        starts: int64[g + 1] all 0; gets the place after the last of each group.
+        order: int64[n] written: the places by (number, place).
+    """
+    for i in range(len(number)):
+        starts[number[i] + 1] += 1
+    for group in range(1, len(starts)):
+        starts[group] += starts[group - 1]
+    for i in range(len(number)):
+        at = starts[number[i]]
+        order[at] = i
+        starts[number[i]] = at + 1
+
+
+@borrowing_kernel
+def is_ascending(major: Int64s, minor: Int64s) -> bool:
+    """Whether pairs never descend.
+
+    Args:
+        major: int64[n]; minor: int64[n].
+    """
+    for i in range(1, len(major)):
+        if major[i] < major[i - 1] or (major[i] == major[i - 1] and minor[i] < minor[i - 1]):
+            return False
+    return True
