@@ -125,9 +125,9 @@ class _Assembler:
         """All of it."""
         rows, txns = self.rows, self.txns
         candidates = candidate_rows(rows, txns, self.output, self.plugin.filter_origin)
-        at, txn = candidates
+        at = candidates.at
         resolved = self.resolver.rows(
-            txn, rows.change_locator[at], rows.change_first[at], rows.change_kinds[at], rows.locators
+            candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
         driver = DriverMessages(self.history, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages = list(driver.truncates()), list(driver.messages())
@@ -200,7 +200,6 @@ class _Assembler:
         itself = np.where(self.output, np.arange(len(self.output)), -1)
         places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
         return sync_rows(
-            self.rows,
             candidates,
             resolved,
             Touches(*np.array(more, np.int64).reshape(-1, 3).T),

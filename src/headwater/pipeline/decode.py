@@ -19,19 +19,25 @@ from pyspark.sql import SparkSession
 
 from headwater.pipeline.assemble import Assembly, Window, assemble
 from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.delivery import Deliver, deliver_while_running
 from headwater.pipeline.index_job import IndexTask, index_tasks
-from headwater.pipeline.message_files import MessageFile, MessageForm, write_messages
+from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.scratch import Stored, store
-from headwater.pipeline.spark import Progress, run_tasks
+from headwater.pipeline.spark import Progress, job_group, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Locator, Request, WalIndex
+
+SLICES_PER_CORE = 3
+"""Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
 
 SLICE_BYTES = 128 << 20
 """Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
 
 SMALLEST_SLICE = 4 << 20
+
+DECODE_GROUP = job_group("decode")
 
 
 @dataclass
@@ -62,7 +68,7 @@ class DecodeResult:
     def tables(self) -> Iterator[pa.Table]:
         """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
         for file in self.files:
-            yield file.table()
+            yield message_table(file.path)
 
     def close(self) -> None:
         """Remove the files."""
@@ -85,6 +91,7 @@ def decode(
     progress: Progress | None = None,
     form: MessageForm = MessageForm.ARROW,
     scratch: str | None = None,
+    deliver: Deliver | None = None,
 ) -> DecodeResult:
     """Decode a window of WAL.
 
@@ -94,6 +101,8 @@ def decode(
         progress: called with (step, tasks done, tasks in all).
         form: what the tasks write.
         scratch: an existing directory that driver and workers share; a temporary one is made inside it.
+        deliver: takes the files in output order while later ones are made; an error that comes later takes nothing
+            back that it did.
 
     Returns:
         the messages.
@@ -101,7 +110,7 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    run = _Run(spark, progress, Path(tempfile.mkdtemp(prefix="headwater-", dir=scratch)))
+    run = _Run(spark, progress, Path(tempfile.mkdtemp(prefix="headwater-", dir=scratch)), deliver)
     try:
         return run.decode(request, form)
     except BaseException:
@@ -116,6 +125,7 @@ class _Run:
     spark: SparkSession
     progress: Progress | None
     scratch: Path
+    deliver: Deliver | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     passes: int = 0
 
@@ -178,7 +188,16 @@ class _Run:
         def run(stored: Stored[Slice]) -> MessageFile:
             return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)
 
-        return run_tasks(self.spark.sparkContext, "decode", run, slices, self.progress)
+        context = self.spark.sparkContext
+        if self.deliver is None:
+            return run_tasks(context, "decode", run, slices, self.progress)
+
+        def job() -> list[MessageFile]:
+            context.setJobGroup(DECODE_GROUP, "decode")
+            return run_tasks(context, "decode", run, slices, self.progress)
+
+        paths = [f"{one.path}.messages" for one in slices]
+        return deliver_while_running(job, lambda: context.cancelJobGroup(DECODE_GROUP), paths, self.deliver)
 
 
 def _run_index(numbered: tuple[IndexTask, str]) -> Stored[WalIndex]:
@@ -188,7 +207,7 @@ def _run_index(numbered: tuple[IndexTask, str]) -> Stored[WalIndex]:
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
     total = int(assembly.plan.rows.size.sum())
-    return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // parallel)))
+    return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (SLICES_PER_CORE * parallel))))
 
 
 class _timed:

@@ -6,6 +6,7 @@ A file appears under its name only when it is whole.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from headwater.errors import HeadwaterError
 from headwater.pipeline._lines import LSN_AND_XID, join_lines
 from headwater.rows.items import Messages
+
+BATCH_BYTES = 1 << 30
+"""Messages of one Arrow batch have at most so many bytes, unless a single one has more."""
 
 
 class MessageForm(Enum):
@@ -40,24 +44,38 @@ class MessageFile:
     messages: int
     size: int
 
-    def table(self) -> pa.Table:
-        """The messages of an Arrow file, mapped into memory."""
-        with pa.memory_map(self.path) as source:
-            return pa.ipc.open_file(source).read_all()
+
+def message_table(path: str) -> pa.Table:
+    """The messages of an Arrow file, mapped into memory."""
+    with pa.memory_map(path) as source:
+        return pa.ipc.open_file(source).read_all()
 
 
-def message_batch(messages: Messages, is_text: bool) -> pa.RecordBatch:
-    """``lsn int64, xid int64, data string|binary`` over the arrays as they are."""
-    size = int(messages.offsets[-1])
-    kind: pa.DataType
-    offsets: NDArray[np.generic]
-    if size < 2**31:
-        kind, offsets = (pa.string() if is_text else pa.binary()), messages.offsets.astype(np.int32)
-    else:
-        kind, offsets = (pa.large_string() if is_text else pa.large_binary()), messages.offsets
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(messages.data[:size]))]
-    data = pa.Array.from_buffers(kind, len(messages.lsn), buffers)
-    return pa.record_batch([_int64(messages.lsn), _int64(messages.xid), data], names=["lsn", "xid", "data"])
+def message_batches(messages: Messages, is_text: bool) -> Iterator[pa.RecordBatch]:
+    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count."""
+    offsets, start, count = messages.offsets, 0, len(messages.lsn)
+    while start < count:
+        end = int(np.searchsorted(offsets, offsets[start] + BATCH_BYTES, "right")) - 1
+        stop = min(count, max(end, start + 1))
+        yield _batch(messages, start, stop, is_text)
+        start = stop
+
+
+def message_schema(is_text: bool) -> pa.Schema:
+    """``lsn int64, xid int64, data string|binary``."""
+    return pa.schema([("lsn", pa.int64()), ("xid", pa.int64()), ("data", pa.string() if is_text else pa.binary())])
+
+
+def _batch(messages: Messages, start: int, stop: int, is_text: bool) -> pa.RecordBatch:
+    low, high = (int(messages.offsets[i]) for i in (start, stop))
+    offsets = (messages.offsets[start : stop + 1] - low).astype(np.int32)
+    data = np.ascontiguousarray(messages.data[low:high])
+    schema = message_schema(is_text)
+    column = pa.Array.from_buffers(
+        schema.field("data").type, stop - start, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    lsn, xid = _int64(messages.lsn[start:stop]), _int64(messages.xid[start:stop])
+    return pa.RecordBatch.from_arrays([lsn, xid, column], schema=schema)
 
 
 def _int64(values: NDArray[np.int64]) -> pa.Array:
@@ -93,9 +111,9 @@ def write_messages(messages: Messages, path: str, form: MessageForm, is_text: bo
 def _write(messages: Messages, path: str, form: MessageForm, is_text: bool) -> None:
     with pa.OSFile(path, "wb") as sink:
         if form is MessageForm.ARROW:
-            batch = message_batch(messages, is_text)
-            with pa.ipc.new_file(sink, batch.schema) as writer:
-                writer.write_batch(batch)
+            with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
+                for batch in message_batches(messages, is_text):
+                    writer.write_batch(batch)
         else:
             sink.write(lines(messages, form is MessageForm.LINES_WITH_LSN, not is_text))
 

@@ -131,6 +131,11 @@ def run_tasks(
     return [_succeeded(result) for result in results]
 
 
+def job_group(step: str) -> str:
+    """The name of the group that Spark knows a step's job under."""
+    return f"headwater {step}"
+
+
 def _file_of(error: OSError) -> str | None:
     return None if error.filename is None else os.fsdecode(error.filename)
 
@@ -159,7 +164,7 @@ class _Watch:
     def __enter__(self) -> None:
         if self.progress is not None:
             self.progress(self.name, 0, self.total)
-            self.context.setJobGroup(f"headwater {self.name}", self.name)
+            self.context.setJobGroup(job_group(self.name), self.name)
             self.thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -172,7 +177,7 @@ class _Watch:
         tracker = self.context.statusTracker()
         while not self.done.wait(POLL_SECONDS):
             finished = 0
-            for job in tracker.getJobIdsForGroup(f"headwater {self.name}"):
+            for job in tracker.getJobIdsForGroup(job_group(self.name)):
                 info = tracker.getJobInfo(job)
                 for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
                     stage_info = tracker.getStageInfo(stage)

@@ -87,3 +87,33 @@ def is_ascending(major: Int64s, minor: Int64s) -> bool:
         if major[i] < major[i - 1] or (major[i] == major[i - 1] and minor[i] < minor[i - 1]):
             return False
     return True
+
+
+@borrowing_kernel
+def or_by_number(values: Int64s, number: Int64s, together: Int64s) -> None:
+    """OR the values of each number together.
+
+    Args:
+        values: int64[n]; number: int64[n] each in ``[0, g)``.
+        together: int64[g] all 0; written.
+    """
+    for i in range(len(values)):
+        together[number[i]] |= values[i]
+
+
+@borrowing_kernel
+def count_before(major: Int64s, minor: Int64s, of_major: Int64s, of_minor: Int64s, count: Int64s) -> None:
+    """How many of the sorted pairs ``of`` are at or before each of some sorted pairs.
+
+    Args:
+        major: int64[n]; minor: int64[n] sorted pairs.
+        of_major: int64[m]; of_minor: int64[m] sorted pairs.
+        count: int64[n] written.
+    """
+    passed = 0
+    for i in range(len(major)):
+        while passed < len(of_major) and (
+            of_major[passed] < major[i] or (of_major[passed] == major[i] and of_minor[passed] <= minor[i])
+        ):
+            passed += 1
+        count[i] = passed

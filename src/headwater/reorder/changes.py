@@ -29,10 +29,14 @@ class Candidates(NamedTuple):
 
     Attributes:
         at: int64[c] row numbers of the index; txn: int64[c] their transactions.
+        locator, kinds, first: int64[c] their columns of the index.
     """
 
     at: Int64s
     txn: Int64s
+    locator: Int64s
+    kinds: Int64s
+    first: Int64s
 
 
 def has_origin_of(origin: Int64s, is_filtered: Callable[[int], bool]) -> Bools:
@@ -59,7 +63,7 @@ def candidate_rows(
         keep &= ~has_origin_of(rows.change_origin, is_filtered)
     at = np.flatnonzero(keep)
     at = at[stable_order(txn[at])]
-    return Candidates(at, txn[at])
+    return Candidates(at, txn[at], rows.change_locator[at], rows.change_kinds[at], rows.change_first[at])
 
 
 class Choice(NamedTuple):
@@ -86,7 +90,7 @@ def choose(
         relations: by number.
         txns: number of transactions.
     """
-    kinds = rows.change_kinds[candidates.at]
+    kinds = candidates.kinds
     # Number -1 is the last element of each table.
     wants = np.array([x.wants for x in relations] + [0], np.int64)
     wanted: Bools = kinds & wanted_kinds(wants)[resolution] != 0
@@ -98,7 +102,7 @@ def choose(
     if len(speculative):
         confirms = np.flatnonzero(wanted & (kinds & CONFIRMS != 0))
         used = used.copy()
-        key = candidates.txn * len(rows.locators) + rows.change_locator[candidates.at]
+        key = candidates.txn * len(rows.locators) + candidates.locator
         used[speculative] = np.isin(key[speculative], key[confirms])
     return Choice(wanted, used)
 
@@ -138,15 +142,16 @@ def change_rows(
         announce: bool[c] the schema goes before the row's first wanted change.
     """
     unit = unit_of[candidates.txn]
-    which = np.flatnonzero(choice.used & (unit >= 0))
+    chosen = choice.used & (unit >= 0)
+    which = slice(None) if chosen.all() else np.flatnonzero(chosen)
     at = candidates.at[which]
     return ChangeRows(
         unit=unit[which],
         xid=rows.change_xid[at],
-        locator=rows.change_locator[at],
-        kinds=rows.change_kinds[at],
+        locator=candidates.locator[which],
+        kinds=candidates.kinds[which],
         size=rows.change_bytes[at],
-        first=rows.change_first[at],
+        first=candidates.first[which],
         last=rows.change_last[at],
         resolution=resolution[which],
         wanted=choice.wanted[which],

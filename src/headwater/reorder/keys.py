@@ -80,3 +80,24 @@ def place_order(major: Int64s, minor: Int64s) -> Int64s:
     if k.is_ascending(major, minor):
         return np.arange(len(major))
     return np.lexsort((minor, major))
+
+
+def or_together(values: Int64s, number: Int64s, count: int) -> Int64s:
+    """The values of each number in ``[0, count)`` ORed."""
+    together = np.zeros(count, np.int64)
+    k.or_by_number(values, number, together)
+    return together
+
+
+def places_passed(major: Int64s, minor: Int64s, places: Int64s) -> Int64s:
+    """How many places are at or before each pair.
+
+    Args:
+        major: int64[n]; minor: int64[n] in order of pairs.
+        places: int64[m, 2] pairs in any order.
+    """
+    count = np.zeros(len(major), np.int64)
+    if len(places):
+        of_major, of_minor = places[np.lexsort((places[:, 1], places[:, 0]))].T.copy()
+        k.count_before(major, minor, of_major, of_minor, count)
+    return count

@@ -23,7 +23,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.reorder.history import Command, History
-from headwater.reorder.keys import distinct
+from headwater.reorder.keys import distinct, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
@@ -70,29 +70,35 @@ def resolve_rows(
         txn: int64[n]; locator: int64[n]; first: int64[n]; kinds: int64[n] the rows.
         answer: asks for one of them.
     """
-    commits = np.sort(txns.commit_lsn[txns.changes_catalog])
-    own = txns.changes_catalog[txn]
-    plain, owned = np.flatnonzero(~own), np.flatnonzero(own)
-    files = int(locator.max(initial=0)) + 1
-    # By (file, number of commits before it).
-    keys = distinct(locator[plain] * (len(commits) + 1) + np.searchsorted(commits, first[plain]))
-    at = plain[keys.first]
-    together = np.zeros(len(at), np.int64)
-    np.bitwise_or.at(together, keys.number, kinds[plain])
-    answers = np.array(
-        [answer(-1, int(locator[i]), int(first[i]), int(k)) for i, k in zip(at, together, strict=True)], np.int64
-    )
+    owned = np.flatnonzero(txns.changes_catalog[txn])
+    if not len(owned):
+        return Resolved(*_resolve_plain(txns, locator, first, kinds, answer))
+    plain = np.flatnonzero(~txns.changes_catalog[txn])
+    answers, shared = _resolve_plain(txns, locator[plain], first[plain], kinds[plain], answer)
     own_answers = np.array(
         [answer(int(txn[i]), int(locator[i]), int(first[i]), int(kinds[i])) for i in owned], np.int64
     )
     resolution = np.empty(len(txn), np.int64)
-    resolution[plain] = answers[keys.number]
-    resolution[owned] = own_answers
+    resolution[plain], resolution[owned] = answers, own_answers
+    spans = np.stack([txn[owned], locator[owned], first[owned], own_answers])
+    order = np.argsort(spans[0] * (int(locator.max()) + 1) + spans[1], kind="stable")
+    return Resolved(resolution, np.concatenate([shared, _joined(spans[:, order])], axis=1))
+
+
+def _resolve_plain(
+    txns: CommittedTransactions, locator: Int64s, first: Int64s, kinds: Int64s, answer: Answer
+) -> tuple[Int64s, Int64s]:
+    """Resolutions and spans of rows of transactions without catalog changes."""
+    commits = np.sort(txns.commit_lsn[txns.changes_catalog])
+    # By (file, number of commits before it).
+    key = locator * (len(commits) + 1) + np.searchsorted(commits, first) if len(commits) else locator
+    keys = distinct(key)
+    together = or_together(kinds, keys.number, len(keys.values))
+    asked = zip(keys.first, together.tolist(), strict=True)
+    answers = np.array([answer(-1, int(locator[i]), int(first[i]), bits) for i, bits in asked], np.int64)
     since = np.append(-1, commits)[keys.values % (len(commits) + 1)] + 1
-    shared = np.stack([np.full(len(at), -1, np.int64), locator[at], since, answers])
-    own_spans = np.stack([txn[owned], locator[owned], first[owned], own_answers])
-    order = np.argsort(own_spans[0] * files + own_spans[1], kind="stable")
-    return Resolved(resolution, np.concatenate([_joined(shared), _joined(own_spans[:, order])], axis=1))
+    spans = np.stack([np.full(len(answers), -1, np.int64), locator[keys.first], since, answers])
+    return answers[keys.number], _joined(spans)
 
 
 def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.reorder.changes import Candidates
+from headwater.reorder.keys import distinct, places_passed
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.resend import Forget, entry_starts
 from headwater.reorder.resolve import Resolved, Resolver
 from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
-from headwater.rmgr.index import Rows
 
 Int64s = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
 
 @dataclass(frozen=True)
 class Touches:
-    """Changes and truncates of relations, in any order, n of them.
+    """Changes and truncates of relations in order of their places (transaction, LSN), n of them.
 
     Attributes:
         resolution: int64[n] the relation as of the touch.
@@ -55,12 +55,10 @@ class Synced:
     Attributes:
         resolution: int64[n] what each is decoded and announced as.
         entry: int64[n] the entry each belongs to.
-        order: int64[n] the touches by (relation, place).
     """
 
     resolution: Int64s
     entry: Int64s
-    order: Int64s
 
     def announced(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The first wanted touch of every entry.
@@ -69,9 +67,8 @@ class Synced:
             wanted: bool[n].
         """
         sends = np.zeros(len(wanted), np.bool_)
-        which = self.order[wanted[self.order]]
-        entry = self.entry[which]
-        sends[which[np.flatnonzero(np.diff(entry, prepend=-1))]] = True
+        which = np.flatnonzero(wanted)
+        sends[which[distinct(self.entry[which]).first]] = True
         return sends
 
 
@@ -80,21 +77,24 @@ class SyncedRows:
     """Candidates, and other touches, as the plugin takes them.
 
     Attributes:
-        synced: all touches: first those of candidates, then the others.
+        synced: all touches.
         touched: int64[] the candidates that are touches.
+        rows_at: int64[] which touches they are; others_at: int64[k] which the others are.
         resolved: the candidates.
         own: bool[t] transactions with spans of their own.
     """
 
     synced: Synced
     touched: Int64s
+    rows_at: Int64s | slice
+    others_at: Int64s
     resolved: Resolved
     own: NDArray[np.bool_]
 
     @property
     def others(self) -> Int64s:
         """int64[k] the resolutions of the other touches."""
-        return self.synced.resolution[len(self.touched) :]
+        return self.synced.resolution[self.others_at]
 
     def announced(self, wanted: NDArray[np.bool_], others: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Before which candidates and other touches the schema goes.
@@ -105,10 +105,13 @@ class SyncedRows:
         Returns:
             bool[c + k].
         """
-        sends = self.synced.announced(np.concatenate([wanted[self.touched], others]))
+        of_touches = np.empty(len(self.synced.entry), np.bool_)
+        of_touches[self.rows_at] = wanted[self.touched]
+        of_touches[self.others_at] = others
+        sends = self.synced.announced(of_touches)
         announce = np.zeros(len(wanted), np.bool_)
-        announce[self.touched] = sends[: len(self.touched)]
-        return np.concatenate([announce, sends[len(self.touched) :]])
+        announce[self.touched] = sends[self.rows_at]
+        return np.concatenate([announce, sends[self.others_at]])
 
 
 @dataclass(frozen=True)
@@ -153,56 +156,80 @@ class Forgetting:
     publications: Sequence[Forget]
     members: Sequence[Forget]
 
+    def places(self) -> Int64s:
+        """int64[m, 2] all places (unit, LSN), each once."""
+        found = {(f.unit, f.lsn) for group in (self.entries, self.publications, self.members) for f in group}
+        return np.array(sorted(found), np.int64).reshape(-1, 2)
+
 
 def sync_rows(
-    rows: Rows,
-    candidates: Candidates,
-    resolved: Resolved,
-    others: Touches,
-    resolver: Resolver,
-    forgetting: Forgetting,
+    candidates: Candidates, resolved: Resolved, others: Touches, resolver: Resolver, forgetting: Forgetting
 ) -> SyncedRows:
     """Let each entry's first touch decide for all, candidates and others.
 
     Args:
-        rows: the index.
-        candidates: some of its rows; resolved: as of the change.
-        others: touches by truncates.
+        candidates: rows of the index; resolved: as of the change.
+        others: touches by truncates, in any order.
         resolver: its resolutions are numbered on.
         forgetting: where the plugin forgets.
     """
-    at, resolution = candidates.at, resolved.resolution
+    resolution = resolved.resolution
     toast = np.array([x.is_toast for x in resolver.resolutions] + [True], np.bool_)
-    touched = np.flatnonzero(~toast[resolution] & (rows.change_kinds[at] & ROW_CHANGES != 0))
-    touches = Touches(
-        np.concatenate([resolution[touched], others.resolution]),
-        np.concatenate([candidates.txn[touched], others.txn]),
-        np.concatenate([rows.change_first[at[touched]], others.lsn]),
-    )
+    touched = np.flatnonzero(~toast[resolution] & (candidates.kinds & ROW_CHANGES != 0))
+    of_rows = Touches(resolution[touched], candidates.txn[touched], candidates.first[touched])
+    touches, rows_at, others_at = _merged(of_rows, others)
     synced = sync_touches(touches, resolver, forgetting)
     own = resolver.txns.changes_catalog
-    changed = synced.resolution[: len(touched)] != resolution[touched]
-    if not changed.any():
-        return SyncedRows(synced, touched, resolved, own)
-    resolution = resolution.copy()
-    resolution[touched] = synced.resolution[: len(touched)]
-    odd = np.unique(candidates.txn[touched[changed]])
-    own = own.copy()
-    own[odd] = True
-    return SyncedRows(synced, touched, _with_own_spans(rows, candidates, resolution, resolved.spans, odd), own)
+    then = synced.resolution[rows_at]
+    changed = np.flatnonzero(then != of_rows.resolution)
+    if len(changed):
+        resolution = resolution.copy()
+        resolution[touched] = then
+        odd = np.unique(of_rows.txn[changed])
+        own = own.copy()
+        own[odd] = True
+        resolved = _with_own_spans(candidates, resolution, resolved.spans, odd)
+    return SyncedRows(synced, touched, rows_at, others_at, resolved, own)
 
 
-def _with_own_spans(rows: Rows, candidates: Candidates, resolution: Int64s, spans: Int64s, odd: Int64s) -> Resolved:
+def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, Int64s]:
+    """Touches of both kinds in order, and which of them are rows, and others.
+
+    Args:
+        rows: many; others: few, in any order.
+    """
+    count = len(others.txn)
+    if not count:
+        return rows, slice(None), np.empty(0, np.int64)
+    order = np.lexsort((others.lsn, others.txn))
+    low, high = (np.searchsorted(rows.txn, others.txn[order], side) for side in ("left", "right"))
+    before = np.array(
+        [a + np.searchsorted(rows.lsn[a:b], lsn) for a, b, lsn in zip(low, high, others.lsn[order], strict=True)]
+    )
+    others_at = np.empty(count, np.int64)
+    others_at[order] = before + np.arange(count)
+    is_row = np.ones(len(rows.txn) + count, np.bool_)
+    is_row[others_at] = False
+    merged = (
+        np.insert(a, before, b[order])
+        for a, b in ((rows.resolution, others.resolution), (rows.txn, others.txn), (rows.lsn, others.lsn))
+    )
+    return Touches(*merged), np.flatnonzero(is_row), others_at
+
+
+def _with_own_spans(candidates: Candidates, resolution: Int64s, spans: Int64s, odd: Int64s) -> Resolved:
     """Resolutions, and spans of which all rows of some transactions have their own."""
     which = np.flatnonzero(np.isin(candidates.txn, odd))
-    at = candidates.at[which]
-    more = np.stack([candidates.txn[which], rows.change_locator[at], rows.change_first[at], resolution[which]])
+    columns = (candidates.txn, candidates.locator, candidates.first, resolution)
+    more = np.stack([column[which] for column in columns])
     both = np.concatenate([spans[:, ~np.isin(spans[0], odd)], more], axis=1)
     return Resolved(resolution, both[:, np.lexsort((both[2], both[1], both[0]))])
 
 
 def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -> Synced:
     """Let each entry's first touch decide for all.
+
+    Touches with one resolution between the same two places of forgetting are alike: the first stands for them.
 
     Args:
         touches: of relations that are no TOAST relations.
@@ -211,22 +238,25 @@ def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -
     """
     uses = resolver.resolutions
     oids = np.array([use.schema.oid for use in uses] or [0], np.int64)
-    relation = oids[touches.resolution]
-    order, starts = entry_starts(relation, touches.txn, touches.lsn, forgetting.entries)
-    number = np.cumsum(starts) - 1
-    entry = np.empty(len(order), np.int64)
-    entry[order] = number
-    firsts = order[starts]
+    passed = places_passed(touches.txn, touches.lsn, forgetting.places())
+    alike = distinct(passed * len(oids) + touches.resolution)
+    heads, resolution = alike.first, touches.resolution[alike.first]
+    relation = oids[resolution]
+    order, starts = entry_starts(relation, touches.txn[heads], touches.lsn[heads], forgetting.entries)
+    entry = np.empty(len(heads), np.int64)
+    entry[order] = np.cumsum(starts) - 1
+    firsts = heads[order[starts]]
     loaded = _looked_up_at(touches, np.zeros(len(firsts), np.int64), firsts, forgetting.publications)
-    members = _looked_up_at(touches, relation[firsts], firsts, forgetting.members)
+    members = _looked_up_at(touches, relation[order[starts]], firsts, forgetting.members)
     first = _decided(touches, firsts, loaded, members, resolver)
     answers = _answers(uses)
-    resolution = touches.resolution.copy()
-    for touch in np.flatnonzero(answers[resolution] != answers[first[entry]] if len(order) else []):
-        then = uses[int(first[entry[touch]])]
-        now = replace(uses[int(resolution[touch])], wants=then.wants, messages=then.messages)
-        resolution[touch] = resolver.numbered(now)
-    return Synced(resolution, entry, order)
+    differs = np.flatnonzero(answers[resolution] != answers[first[entry]])
+    for head in differs:
+        then = uses[int(first[entry[head]])]
+        now = replace(uses[int(resolution[head])], wants=then.wants, messages=then.messages)
+        resolution[head] = resolver.numbered(now)
+    everywhere = resolution[alike.number] if len(differs) else touches.resolution
+    return Synced(everywhere, entry[alike.number])
 
 
 def _looked_up_at(touches: Touches, subject: Int64s, which: Int64s, forgets: Iterable[Forget]) -> Int64s:
@@ -263,4 +293,4 @@ def _decided(touches: Touches, firsts: Int64s, loaded: Int64s, members: Int64s, 
 def _answers(uses: Sequence[RelationUse]) -> Int64s:
     """Equal numbers for uses that the plugin answers alike, whatever the schema."""
     seen: dict[tuple[int, tuple[bytes, ...]], int] = {}
-    return np.array([seen.setdefault((use.wants, use.messages), len(seen)) for use in uses] or [0], np.int64)
+    return np.array([seen.setdefault((use.wants, use.messages), len(seen)) for use in uses], np.int64)

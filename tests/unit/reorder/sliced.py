@@ -92,9 +92,8 @@ class Sliced:
         self.commits = np.sort(rows.end_lsn[rows.end_invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, lambda origin: self.local_only and origin != 0)
-        at, txn = candidates
         resolved = resolve_rows(
-            self.txns, txn, rows.change_locator[at], rows.change_first[at], rows.change_kinds[at], self._answer
+            self.txns, candidates.txn, candidates.locator, candidates.first, candidates.kinds, self._answer
         )
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
@@ -115,11 +114,11 @@ class Sliced:
         forgets = places.forgets(lambda data, lsn: {m.value for m in parse_invalidations(data, lsn, 16)})
         if not self.sends_schema:
             # Forgotten everywhere: each touch goes by what it sees itself.
-            touch = zip(candidates.txn.tolist(), rows.change_first[candidates.at].tolist(), strict=True)
+            touch = zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
             forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
         none = Touches(*np.empty((3, 0), np.int64))
         return sync_rows(
-            rows, candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), ())
+            candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), ())
         )
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder.keys import distinct, lookup, place_order, stable_order
+from headwater.reorder.keys import distinct, lookup, or_together, place_order, places_passed, stable_order
 
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
 
@@ -39,3 +39,23 @@ def test_place_order(places, in_order) -> None:
     major, minor = np.array(places, np.int64).reshape(-1, 2).T
     expected = sorted(range(len(places)), key=lambda i: places[i])
     assert place_order(np.ascontiguousarray(major), np.ascontiguousarray(minor)).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7))))
+def test_or_together(pairs) -> None:
+    number, value = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    expected = [0] * 4
+    for group, bits in pairs:
+        expected[group] |= bits
+    assert or_together(value, number, 4).tolist() == expected
+
+
+PLACES = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)))
+
+
+@given(PLACES, PLACES)
+def test_places_passed(pairs, places) -> None:
+    pairs = sorted(pairs)
+    major, minor = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    expected = [sum(place <= pair for place in places) for pair in pairs]
+    assert places_passed(major, minor, np.array(places, np.int64).reshape(-1, 2)).tolist() == expected

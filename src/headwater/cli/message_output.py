@@ -1,0 +1,234 @@
+"""Where the messages of ``headwater decode`` go: standard output, a file of lines, a Parquet file, a device.
+
+A regular file is written beside its place while later messages are still decoded, and takes its name when all of it is
+there. What cannot be taken back (standard output, a device) gets nothing before everything is decoded.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.errors import HeadwaterError, UsageError
+from headwater.pipeline.decode import DecodeResult
+from headwater.pipeline.delivery import Deliver
+from headwater.pipeline.message_files import message_schema, message_table
+
+
+class MessageOutput(Protocol):
+    """Takes the files of a decoding.
+
+    Attributes:
+        early: takes one file after the other as they are made, or None: :meth:`finish` takes all.
+    """
+
+    @property
+    def early(self) -> Deliver | None: ...
+
+    def finish(self, result: DecodeResult) -> None:
+        """Everything is decoded."""
+
+
+class _Late:
+    """Lines to where they cannot be taken back from."""
+
+    early = None
+
+    def __init__(self, descriptor: int, out: str) -> None:
+        self._lines = _Lines(descriptor, out)
+
+    def finish(self, result: DecodeResult) -> None:
+        for file in result.files:
+            self._lines.early(file.path)
+
+
+class _Lines:
+    """Lines to a descriptor; `out` is what errors call it."""
+
+    def __init__(self, descriptor: int, out: str) -> None:
+        self._descriptor, self._out = descriptor, out
+
+    def early(self, path: str) -> None:
+        with open(path, "rb") as source:
+            while chunk := source.read(1 << 20):
+                try:
+                    _write_all(self._descriptor, memoryview(chunk))
+                except BrokenPipeError:
+                    raise
+                except OSError as error:
+                    raise _write_error(error, self._out) from None
+
+    def finish(self, result: DecodeResult) -> None:
+        """Nothing is left to do."""
+
+
+class _Parquet:
+    """A Parquet file of ``lsn, xid, data``; the first file of messages says what kind of data."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+
+    def early(self, path: str) -> None:
+        table = message_table(path)
+        self._open(table.schema).write_table(table)
+
+    def finish(self, result: DecodeResult) -> None:
+        self._open(message_schema(result.is_text)).close()
+
+    def close(self) -> None:
+        """Let go of the file, complete or not."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
+        if self._writer is None:
+            ascending = {"lsn": "DELTA_BINARY_PACKED", "xid": "DELTA_BINARY_PACKED"}
+            self._writer = pq.ParquetWriter(
+                self._path, schema, compression="snappy", use_dictionary=False, column_encoding=ascending
+            )
+        return self._writer
+
+
+@contextmanager
+def message_output(out: str) -> Iterator[MessageOutput]:
+    """Open what ``--out`` names; a file is there after the ``with`` block, or nothing is.
+
+    Args:
+        out: ``-``, or a path that :func:`check_output` has let pass.
+
+    Raises:
+        HeadwaterError: it cannot be written.
+    """
+    if out == "-":
+        yield _Late(sys.stdout.fileno(), "standard output")
+    elif _is_special(Path(out)):
+        with _appending(Path(out), out) as descriptor:
+            yield _Late(descriptor, out)
+    else:
+        with _whole_file(_target(Path(out)), out) as part:
+            if out.endswith(".parquet"):
+                with _parquet(part) as output:
+                    yield output
+            else:
+                with _appending(part, out) as descriptor:
+                    yield _Lines(descriptor, out)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[_Parquet]:
+    output = _Parquet(path)
+    try:
+        yield output
+    finally:
+        output.close()
+
+
+@contextmanager
+def _appending(path: Path, out: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError as error:
+        raise _write_error(error, out) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _whole_file(path: Path, out: str) -> Iterator[Path]:
+    """A file that takes its name only when it is complete; `out` is what errors call it."""
+    try:
+        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise _write_error(error, out) from None
+    os.close(descriptor)
+    try:
+        yield Path(part)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(part, 0o666 & ~umask)
+        os.replace(part, path)
+    except OSError as error:
+        Path(part).unlink(missing_ok=True)
+        raise _write_error(error, out) from None
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _write_error(error: OSError, out: str) -> HeadwaterError:
+    return HeadwaterError(f"could not write output: {error.strerror or error}", file=out)
+
+
+def check_output(flag: str, out: str, is_parquet: bool) -> None:
+    """Refuse a file that could not be written, before anything is read.
+
+    Args:
+        flag: the option that names it.
+        out: ``-`` or a path.
+        is_parquet: it becomes a Parquet file.
+
+    Raises:
+        UsageError: it is a directory, or lies in none, or may not be made or written there.
+    """
+    if out == "-":
+        return
+    path = Path(out)
+    parent = _target(path).parent
+    hint = f"choose another {flag}"
+    if not parent.is_dir():
+        raise UsageError(f'cannot write "{out}": no such directory', hint=f"make it, or choose another {flag}")
+    if path.is_dir():
+        raise UsageError(f'cannot write "{out}": it is a directory', hint=hint)
+    if _is_special(path) and is_parquet:
+        raise UsageError(f'cannot write "{out}": it is no regular file, which Parquet needs', hint=hint)
+    refusal = _refusal(path, parent)
+    if refusal is not None:
+        raise UsageError(f'cannot write "{out}": {refusal}', hint=hint)
+
+
+def unfinished_place(out: str) -> str | None:
+    """Unfinished output waits beside the file it becomes, or where temporary files go (None)."""
+    return None if out == "-" or _is_special(Path(out)) else str(_target(Path(out)).parent)
+
+
+def writing_refused(directory: Path) -> str | None:
+    """Why no file can be made in a directory; None if one can."""
+    return _refusal(None, directory)
+
+
+def _refusal(path: Path | None, parent: Path) -> str | None:
+    """Why a device cannot be written, or no file be made in a directory; None if it can."""
+    try:
+        if path is not None and _is_special(path):
+            return None if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
+        with tempfile.TemporaryFile(dir=parent):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _is_special(path: Path) -> bool:
+    """A device or pipe: there is no file to be made beside it."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _target(path: Path) -> Path:
+    """The file that is written when a path is, symbolic links followed."""
+    return Path(os.path.realpath(path))

@@ -1,0 +1,30 @@
+"""Messages in Arrow batches: all of them, in order, however few fit into one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.pipeline import message_files
+from headwater.pipeline.message_files import message_batches
+from headwater.rows.items import Messages
+
+
+def made(data: list[bytes]) -> Messages:
+    offsets = np.cumsum([0, *map(len, data)])
+    lsn = np.arange(len(data), dtype=np.int64)
+    return Messages(lsn, lsn + 700, offsets, np.frombuffer(b"".join(data) or b"\0", np.uint8))
+
+
+@given(st.lists(st.binary(max_size=9)), st.integers(1, 20))
+def test_batches_hold_all_messages(data, limit) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message_files, "BATCH_BYTES", limit)
+        batches = list(message_batches(made(data), is_text=False))
+    table = pa.Table.from_batches(batches, message_files.message_schema(is_text=False))
+    expected = [{"lsn": i, "xid": i + 700, "data": part} for i, part in enumerate(data)]
+    assert table.to_pylist() == expected
+    assert all(len(batch) == 1 or sum(map(len, batch["data"].to_pylist())) <= limit for batch in batches)
