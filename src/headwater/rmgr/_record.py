@@ -31,18 +31,22 @@ MALFORMED = -1
 """Returned when the headers and the record's length disagree."""
 
 
+# Indexes that are uint64 cannot be negative, so that LLVM makes one load of each of these.
+_1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
 @inline_kernel
 def u16(data: NDArray[np.uint8], at: Int) -> Int:
     """Little-endian uint16 at an offset the caller has checked."""
-    return np.int64(data[at]) | np.int64(data[at + 1]) << 8
+    i = np.uint64(at)
+    return np.int64(data[i]) | np.int64(data[i + _1]) << 8
 
 
 @inline_kernel
 def u32(data: NDArray[np.uint8], at: Int) -> Int:
     """Little-endian uint32 at an offset the caller has checked."""
-    return (
-        np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
-    )
+    i = np.uint64(at)
+    return np.int64(data[i]) | np.int64(data[i + _1]) << 8 | np.int64(data[i + _2]) << 16 | np.int64(data[i + _3]) << 24
 
 
 @inline_kernel

@@ -42,7 +42,7 @@ INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
 WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE = 1, 2, 4, 8
 
-# Rows of the raw table int64[COLUMNS, capacity]: one column of it is an item, in WAL order.
+# Columns of the raw table int64[capacity, COLUMNS]: one row of it is an item, in WAL order.
 KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = range(11)
 COLUMNS = 11
 
@@ -166,17 +166,17 @@ def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, 
     """Add an item without tuples whose place is its LSN; returns its number."""
     n = state[ITEMS]
     state[ITEMS] = n + 1
-    raw[KIND, n] = kind
-    raw[UNIT, n] = unit
-    raw[XID, n] = xid
-    raw[LSN, n] = lsn
-    raw[LAYOUT, n] = layout
-    raw[NEW_AT, n] = -1
-    raw[NEW_LEN, n] = 0
-    raw[OLD_AT, n] = -1
-    raw[OLD_LEN, n] = 0
-    raw[FLAGS, n] = flags
-    raw[PLACE, n] = lsn
+    raw[n, KIND] = kind
+    raw[n, UNIT] = unit
+    raw[n, XID] = xid
+    raw[n, LSN] = lsn
+    raw[n, LAYOUT] = layout
+    raw[n, NEW_AT] = -1
+    raw[n, NEW_LEN] = 0
+    raw[n, OLD_AT] = -1
+    raw[n, OLD_LEN] = 0
+    raw[n, FLAGS] = flags
+    raw[n, PLACE] = lsn
     return n
 
 
@@ -184,27 +184,27 @@ def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, 
 def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: Int) -> bool:
     """Add the events that come before an LSN; whether there was room."""
     while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
-        if state[ITEMS] >= raw.shape[1]:
+        if state[ITEMS] >= raw.shape[0]:
             return False
         event = state[EVENT]
         n = _push(raw, state, LITERAL, wanted.event_unit[event], 0, wanted.event_lsn[event], event, 0)
-        raw[PLACE, n] = wanted.event_place[event]
+        raw[n, PLACE] = wanted.event_place[event]
         state[EVENT] = event + 1
     return True
 
 
 @inline_kernel
-def _refer(raw: Int64s, n: Int, at_row: Int, at: Int, length: Int) -> None:
-    raw[at_row, n] = at
-    raw[at_row + 1, n] = length
+def _refer(raw: Int64s, n: Int, column: Int, at: Int, length: Int) -> None:
+    raw[n, column] = at
+    raw[n, column + 1] = length
 
 
 @inline_kernel
-def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, at_row: Int) -> None:
+def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, column: Int) -> None:
     """Copy a tuple of item ``n`` out of the log; there is room for all of its record."""
     used = work.state[USED]
     work.state[USED] = copy(data, at, work.tuples, used, length)
-    _refer(raw, n, at_row, used, length)
+    _refer(raw, n, column, used, length)
 
 
 @borrowing_kernel
@@ -270,9 +270,9 @@ def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw
         return OK
     if source < 0:
         return UNCONFIRMED
-    n = _push(raw, work.state, INSERT, unit, raw[XID, source], raw[LSN, source], relation, CLEAR_TOAST)
-    raw[PLACE, n] = lsn
-    _refer(raw, n, NEW_AT, raw[NEW_AT, source], raw[NEW_LEN, source])
+    n = _push(raw, work.state, INSERT, unit, raw[source, XID], raw[source, LSN], relation, CLEAR_TOAST)
+    raw[n, PLACE] = lsn
+    _refer(raw, n, NEW_AT, raw[source, NEW_AT], raw[source, NEW_LEN])
     return OK
 
 
@@ -337,8 +337,8 @@ def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wa
         status = _update(data, unit, xid, lsn, relation, wanted, work, raw)
     last = work.state[ITEMS] - 1
     if last >= before:
-        kept = work.pending[unit] and not raw[FLAGS, last] & CLEAR_TOAST
-        work.pending[unit] = raw[KIND, last] == TOAST or kept
+        kept = work.pending[unit] and not raw[last, FLAGS] & CLEAR_TOAST
+        work.pending[unit] = raw[last, KIND] == TOAST or kept
     return status
 
 
@@ -352,7 +352,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         lsns: int64[n] their starts.
         wanted: the slice.
         work: what the pass remembers.
-        raw: int64[COLUMNS, capacity].
+        raw: int64[capacity, COLUMNS].
 
     Returns:
         OK; NEED_SPACE, NEED_ROOM, MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
@@ -380,7 +380,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
             if relation >= 0:
                 room = 1 + (u16(data, headers[MAIN_AT] + 2) if rmid == 9 else 0)
-                if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[1]:
+                if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
                     status = NEED_SPACE
                 elif state[USED] + u32(data, at) > len(work.tuples):
                     status = NEED_ROOM
@@ -421,7 +421,7 @@ def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, t
     """Sort raw items by unit, keeping the order of the log inside each.
 
     Args:
-        raw: int64[COLUMNS, >= count].
+        raw: int64[>= count, COLUMNS].
         count: items in it.
         item_start: int64[u] written here: where the items of each unit begin.
         item_end: int64[u] written here: where they end.
@@ -429,25 +429,25 @@ def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, t
     """
     item_end[:] = 0
     for i in range(count):
-        item_end[raw[UNIT, i]] += 1
+        item_end[raw[i, UNIT]] += 1
     total = np.int64(0)
     for unit in range(len(item_end)):
         item_start[unit] = total
         total += item_end[unit]
         item_end[unit] = item_start[unit]
     for i in range(count):
-        unit = raw[UNIT, i]
+        unit = raw[i, UNIT]
         at = item_end[unit]
         item_end[unit] = at + 1
-        to.kind[at] = raw[KIND, i]
+        to.kind[at] = raw[i, KIND]
         to.txn[at] = unit
-        to.xid[at] = raw[XID, i]
-        to.lsn[at] = raw[LSN, i]
-        to.layout[at] = raw[LAYOUT, i]
+        to.xid[at] = raw[i, XID]
+        to.lsn[at] = raw[i, LSN]
+        to.layout[at] = raw[i, LAYOUT]
         for k in range(4):
-            to.refs[k, at] = raw[NEW_AT + k, i]
-        to.flags[at] = raw[FLAGS, i]
-        to.place[at] = raw[PLACE, i]
+            to.refs[k, at] = raw[i, NEW_AT + k]
+        to.flags[at] = raw[i, FLAGS]
+        to.place[at] = raw[i, PLACE]
 
 
 @borrowing_kernel

@@ -108,7 +108,7 @@ class _Scan:
             state=np.zeros(4, np.int64),
             tuples=np.empty(plan.size, np.uint8),
         )
-        self._raw = np.empty((k.COLUMNS, plan.size // _RECORD_BYTES + len(wanted.event_lsn) + 1024), np.int64)
+        self._raw = np.empty((plan.size // _RECORD_BYTES + len(wanted.event_lsn) + 1024, k.COLUMNS), np.int64)
 
     @property
     def tuples(self) -> NDArray[np.uint8]:
@@ -136,9 +136,9 @@ class _Scan:
     def _make_room(self, status: int, record: int) -> None:
         """Lengthen what was full; the next record is given in bytes."""
         if status == k.NEED_SPACE:
-            wider = np.empty((k.COLUMNS, 2 * self._raw.shape[1] + 65536), np.int64)
-            wider[:, : self._raw.shape[1]] = self._raw
-            self._raw = wider
+            longer_raw = np.empty((2 * len(self._raw) + 65536, k.COLUMNS), np.int64)
+            longer_raw[: len(self._raw)] = self._raw
+            self._raw = longer_raw
         else:
             longer = np.empty(2 * len(self._work.tuples) + record, np.uint8)
             longer[: len(self.tuples)] = self.tuples
