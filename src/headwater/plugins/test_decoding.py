@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.plugins._messages import Out
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
 from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, PluginContext
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, pack, settled
 from headwater.plugins.options import parse_bool
-from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
 from headwater.plugins.stamps import commit_stamps
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
