@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._copy import QUOTE, borrow, put_bytes, put_doubled
-from headwater.plugins._messages import Out, put_decimal
-from headwater.plugins._plan import BEGIN, CHANGE, DELETE, INSERT, READY, UPDATE, Int64s, Plan, Ready
+from headwater.plugins._messages import Out, put_decimal, put_ready
+from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import Cells, Items
+from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items
 
 RAW, BITS, BOOL, QUOTED = 0, 1, 2, 3
-
-NULL, TEXT, UNCHANGED = 0, 1, 2
 
 LETTER_T = 0x74
 
@@ -132,14 +130,12 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: In
 
 
 @inline_kernel
-def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
+def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
     """A change's line (pg_decode_change).
 
     Args:
-        kind: INSERT, UPDATE or DELETE.
-        layout: index of its layout.
-        old: first cell of the old tuple, -1 absent.
-        new: first cell of the new tuple, -1 absent.
+        items: the slice's changes.
+        item: index of an INSERT, UPDATE or DELETE.
         cells: the slice's.
         lines: the slice's.
         out: uint8[].
@@ -148,6 +144,8 @@ def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, lines: 
     Returns:
         The end, or -1 when there might not be room.
     """
+    kind, layout = np.int64(items.kind[item]), np.int64(items.layout[item])
+    old, new = cells.old_first[item], cells.new_first[item]
     head = 4 * layout + (3 if kind == UPDATE and old >= 0 else kind - 1)
     start, end = lines.head_start[head], lines.head_start[head + 1]
     if o + end - start + 2 * LONGEST_WORD > len(out):
@@ -225,11 +223,9 @@ def render_lines(
     for k in range(span[0], span[1]):
         o, op, arg, xid = out.offsets[k], plan.op[k], plan.arg[k], plan.xid[k]
         if op == CHANGE:
-            kind, layout = np.int64(items.kind[arg]), np.int64(items.layout[arg])
-            o = put_change(kind, layout, cells.old_first[arg], cells.new_first[arg], cells, lines, out.data, o)
+            o = put_change(items, arg, cells, lines, out.data, o)
         elif op == READY:
-            start, end = ready.offsets[arg], ready.offsets[arg + 1]
-            o = put_bytes(ready.data, start, end, out.data, o) if o + end - start <= len(out.data) else -1
+            o = put_ready(ready, arg, out.data, o)
         elif op == BEGIN:
             o = put_boundary(BEGIN_TEXT, with_xids, xid, stamps, -1, out.data, o)
         else:
