@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import put_bytes
 from headwater.plugins._plan import Ready
+from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 
@@ -33,7 +33,7 @@ class Out(NamedTuple):
 def put_ready(ready: Ready, message: Int, out: Bytes, o: Int) -> Int:
     """A ready-made message; its end, or -1 when there is no room."""
     start, end = ready.offsets[message], ready.offsets[message + 1]
-    return put_bytes(ready.data, start, end, out, o) if o + end - start <= len(out) else -1
+    return copy(ready.data, start, out, o, end - start) if o + end - start <= len(out) else -1
 
 
 @kernel

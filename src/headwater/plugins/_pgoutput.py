@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import borrow, put_bytes
+from headwater.plugins._borrow import borrow
 from headwater.plugins._messages import Out, put_i32, put_i64, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
 
@@ -74,7 +75,7 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
             out[o] = 0x74
             o = put_i32(length, out, o + 1)
             start = cells.start[cell]
-            o = put_bytes(cells.text, start, start + length, out, o)
+            o = copy(cells.text, start, out, o, length)
         else:
             out[o] = 0x75 if kind == UNCHANGED else 0x6E
             o += 1

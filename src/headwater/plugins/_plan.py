@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import borrow
+from headwater.plugins._borrow import borrow
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import (
     BARE,

@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import QUOTE, borrow, put_bytes, put_doubled
+from headwater.plugins._borrow import borrow
 from headwater.plugins._messages import Out, put_decimal, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items
 
 RAW, BITS, BOOL, QUOTED = 0, 1, 2, 3
 
-LETTER_T = 0x74
+LETTER_T, QUOTE = 0x74, 0x27
+
+_LOWS, _QUOTES = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x2727272727272727)
 
 BEGIN_TEXT = np.frombuffer(b"BEGIN", np.uint8).copy()
 COMMIT_TEXT = np.frombuffer(b"COMMIT", np.uint8).copy()
@@ -70,13 +73,40 @@ class Stamps(NamedTuple):
 
 
 @inline_kernel
+def _put_doubled(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
+    """Copy ``src[start:end]`` with every ``'`` doubled to ``out[o:]``, eight bytes at a time where there is none.
+
+    The caller has checked the bounds, with room for twice the length and eight bytes.
+    """
+    at = start
+    while at < end and end - start >= 8:
+        at = min(at, end - 8)
+        word = load_64(src, at)
+        other = word ^ _QUOTES
+        if ~((other & _LOWS) + _LOWS | other | _LOWS):
+            break
+        store_64(out, o + at - start, word)
+        at += 8
+    o += at - start
+    while at < end:
+        byte = src[at]
+        out[o] = byte
+        o += 1
+        if byte == QUOTE:
+            out[o] = QUOTE
+            o += 1
+        at += 1
+    return o
+
+
+@inline_kernel
 def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A value as print_literal writes it; the caller has checked the room: twice the length and LONGEST_WORD."""
     end = start + length
     if style == BOOL:
         if length == 1 and src[start] == LETTER_T:
-            return put_bytes(TRUE_TEXT, 0, 4, out, o)
-        return put_bytes(FALSE_TEXT, 0, 5, out, o)
+            return copy(TRUE_TEXT, 0, out, o, 4)
+        return copy(FALSE_TEXT, 0, out, o, 5)
     if style == BITS:
         out[o] = 66
         o += 1
@@ -84,9 +114,9 @@ def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
         out[o] = QUOTE
         o += 1
     if style == QUOTED:
-        o = put_doubled(src, start, end, out, o)
+        o = _put_doubled(src, start, end, out, o)
     else:
-        o = put_bytes(src, start, end, out, o)
+        o = copy(src, start, out, o, end - start)
     if style != RAW:
         out[o] = QUOTE
         o += 1
@@ -119,13 +149,13 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: In
         length = np.int64(cells.length[cell]) if kind == TEXT else np.int64(0)
         if o + name_end - name + 2 * length > room:
             return -1
-        o = put_bytes(lines.text, name, name_end, out, o)
+        o = copy(lines.text, name, out, o, name_end - name)
         if kind == TEXT:
             o = _put_value(lines.style[c], cells.text, cells.start[cell], length, out, o)
         elif kind == UNCHANGED:
-            o = put_bytes(UNCHANGED_TEXT, 0, len(UNCHANGED_TEXT), out, o)
+            o = copy(UNCHANGED_TEXT, 0, out, o, len(UNCHANGED_TEXT))
         else:
-            o = put_bytes(NULL_TEXT, 0, 4, out, o)
+            o = copy(NULL_TEXT, 0, out, o, 4)
     return o
 
 
@@ -150,17 +180,17 @@ def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, 
     start, end = lines.head_start[head], lines.head_start[head + 1]
     if o + end - start + 2 * LONGEST_WORD > len(out):
         return -1
-    o = put_bytes(lines.text, start, end, out, o)
+    o = copy(lines.text, start, out, o, end - start)
     for side in range(2):
         base = old if side == 0 else new
         if o < 0 or (side == 0 and kind == INSERT) or (side == 1 and kind == DELETE):
             continue
         if side == 1 and kind == UPDATE and old >= 0:
-            o = put_bytes(NEW_TUPLE_TEXT, 0, len(NEW_TUPLE_TEXT), out, o)
+            o = copy(NEW_TUPLE_TEXT, 0, out, o, len(NEW_TUPLE_TEXT))
         if base >= 0:
             o = put_tuple(cells, base, lines, layout, side == 0, out, o)
         elif side == 1 or kind == DELETE:
-            o = put_bytes(NO_TUPLE_TEXT, 0, len(NO_TUPLE_TEXT), out, o)
+            o = copy(NO_TUPLE_TEXT, 0, out, o, len(NO_TUPLE_TEXT))
     return o
 
 
@@ -183,11 +213,11 @@ def put_boundary(word: Bytes, with_xid: Int, xid: Int, stamps: Stamps, t: Int, o
     start, end = (stamps.start[t], stamps.start[t + 1]) if t >= 0 else (np.int64(0), np.int64(0))
     if o + 2 * LONGEST_WORD + end - start > len(out):
         return -1
-    o = put_bytes(word, 0, len(word), out, o)
+    o = copy(word, 0, out, o, len(word))
     if with_xid:
         out[o] = 32
         o = put_decimal(xid, out, o + 1)
-    return put_bytes(stamps.text, start, end, out, o)
+    return copy(stamps.text, start, out, o, end - start)
 
 
 @kernel
