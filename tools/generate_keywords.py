@@ -1,6 +1,6 @@
-"""Write ``src/headwater/plugins/keywords.py`` from running servers, one of each major version.
+"""Write ``src/headwater/pg/keywords.py`` from running servers, one of each major version.
 
-Usage: ``python tools/generate_keywords.py DSN... > src/headwater/plugins/keywords.py``
+Usage: ``python tools/generate_keywords.py DSN... > src/headwater/pg/keywords.py``
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ every keyword whose category is not UNRESERVED_KEYWORD.
 from __future__ import annotations
 '''
 
+FOOTER = """KEYWORDS: dict[int, frozenset[str]] = {
+    major: frozenset(word for since, words in _NEW.items() if since <= major for word in words.split())
+    for major in _NEW
+}"""
+
 
 def keywords(dsn: str) -> tuple[int, list[str]]:
     """The server's major version and its keywords that are not unreserved."""
@@ -29,15 +34,19 @@ def keywords(dsn: str) -> tuple[int, list[str]]:
 
 
 def main() -> None:
-    """Print the module."""
+    """Print the module: the words of the first major, and what each later one adds."""
     tables = sorted(keywords(dsn) for dsn in sys.argv[1:])
     print(HEADER.format(majors=", ".join(str(major) for major, _ in tables)))
+    print("_NEW = {")
+    known: set[str] = set()
     for major, words in tables:
-        print(f'_WORDS_{major} = """\n{textwrap.fill(" ".join(words), 118)}\n"""\n')
-    print("KEYWORDS: dict[int, frozenset[str]] = {")
-    for major, _ in tables:
-        print(f"    {major}: frozenset(_WORDS_{major}.split()),")
+        if not known <= set(words):
+            raise SystemExit(f"PostgreSQL {major} no longer quotes {sorted(known - set(words))}: the table only adds")
+        print(f'    {major}: """\n{textwrap.fill(" ".join(word for word in words if word not in known), 118)}\n""",')
+        known.update(words)
     print("}")
+    print('"""What each major version adds to the words of the ones before it."""\n')
+    print(FOOTER)
 
 
 if __name__ == "__main__":

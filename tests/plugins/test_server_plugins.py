@@ -14,6 +14,7 @@ from sql_catalog import SqlCatalog
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
+from headwater.pg.identifiers import quote_identifier
 from headwater.plugins.api import (
     EMITS_DELETE,
     EMITS_INSERT,
@@ -23,7 +24,6 @@ from headwater.plugins.api import (
     PluginContext,
     load_plugin,
 )
-from headwater.plugins.quoting import quote_identifier
 
 pytestmark = pytest.mark.server
 

@@ -23,7 +23,7 @@ from headwater.catalog.type_names import SPELLINGS
 from headwater.catalog.versions import NEVER, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import F_ARRAY_SUBSCRIPT_HANDLER, GLOBAL_TABLESPACE, PG_CATALOG_NAMESPACE
-from headwater.pg.identifiers import quote_identifier
+from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
@@ -332,10 +332,9 @@ class HistoricCatalog:
 
     def _type_name(self, name: str, namespace: int) -> str:
         """A type's name, qualified unless the default search path finds it (TypeIsVisible)."""
-        quoted = quote_identifier(name, self._store.major)
         if namespace == PG_CATALOG_NAMESPACE or self._is_visible_in_public(name, namespace):
-            return quoted
-        return f"{quote_identifier(self.namespace_name(namespace), self._store.major)}.{quoted}"
+            return quote_identifier(name, self._store.major)
+        return quote_qualified_identifier(self.namespace_name(namespace), name, self._store.major)
 
     def _is_visible_in_public(self, name: str, namespace: int) -> bool:
         """The schema is ``public``, and no type of ``pg_catalog``, which is searched first, hides this one."""

@@ -1,4 +1,4 @@
-"""What the kernels of all output plugins share: where messages go, and how numbers get there.
+"""What the kernels of all output plugins share: where messages go, and how numbers and ready-made messages get there.
 
 A plugin's kernel writes message after message of a plan and comes back with how many it wrote; fewer than all means
 that the next one might not fit. Its caller then grows the data array and calls again from there.
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
+from headwater.plugins._plan import Ready
+from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 
@@ -25,6 +27,13 @@ class Out(NamedTuple):
 
     offsets: NDArray[np.int64]
     data: Bytes
+
+
+@inline_kernel
+def put_ready(ready: Ready, message: Int, out: Bytes, o: Int) -> Int:
+    """A ready-made message; its end, or -1 when there is no room."""
+    start, end = ready.offsets[message], ready.offsets[message + 1]
+    return copy(ready.data, start, out, o, end - start) if o + end - start <= len(out) else -1
 
 
 @kernel

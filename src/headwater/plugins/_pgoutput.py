@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import borrow, put_bytes
-from headwater.plugins._messages import Out, put_i32, put_i64
-from headwater.plugins._plan import BEGIN, CHANGE, DELETE, INSERT, READY, UPDATE, Int64s, Plan, Ready
+from headwater.plugins._borrow import borrow
+from headwater.plugins._messages import Out, put_i32, put_i64, put_ready
+from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import Cells, Items, Transactions
-
-TEXT, UNCHANGED = 1, 2
+from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
 
 FIXED_SIZE, TUPLE_SIZE, CELL_SIZE = 32, 3, 5
 """Room for BEGIN, COMMIT or the head of a change; for the head of a tuple; of a cell."""
@@ -76,7 +75,7 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
             out[o] = 0x74
             o = put_i32(length, out, o + 1)
             start = cells.start[cell]
-            o = put_bytes(cells.text, start, start + length, out, o)
+            o = copy(cells.text, start, out, o, length)
         else:
             out[o] = 0x75 if kind == UNCHANGED else 0x6E
             o += 1
@@ -84,14 +83,12 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
 
 
 @inline_kernel
-def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, wire: Wire, out: Bytes, o: Int) -> Int:
-    """I, U or D (logicalrep_write_insert, _update, _delete); the caller has checked the room for FIXED_SIZE.
+def put_change(items: Items, item: Int, cells: Cells, wire: Wire, out: Bytes, o: Int) -> Int:
+    """I, U or D (logicalrep_write_insert, _update, _delete).
 
     Args:
-        kind: INSERT, UPDATE or DELETE.
-        layout: index of its layout.
-        old: first cell of the old tuple, -1 absent.
-        new: first cell of the new tuple, -1 absent.
+        items: the slice's changes.
+        item: index of an INSERT, UPDATE or DELETE.
         cells: the slice's.
         wire: the slice's.
         out: uint8[].
@@ -100,6 +97,10 @@ def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, wire: W
     Returns:
         The end, or -1 when there is no room.
     """
+    if o + FIXED_SIZE > len(out):
+        return -1
+    kind, layout = items.kind[item], np.int64(items.layout[item])
+    old, new = cells.old_first[item], cells.new_first[item]
     out[o] = 0x49 if kind == INSERT else 0x55 if kind == UPDATE else 0x44
     o = put_i32(wire.relation[layout], out, o + 1)
     for side in range(2):
@@ -151,14 +152,12 @@ def render_messages(
     plan, wire, out = borrow(plan), borrow(wire), borrow(out)
     for k in range(span[0], span[1]):
         o, op, arg = out.offsets[k], plan.op[k], plan.arg[k]
-        size = ready.offsets[arg + 1] - ready.offsets[arg] if op == READY else FIXED_SIZE
-        if o + size > len(out.data):
-            return k
         if op == CHANGE:
-            kind, layout = items.kind[arg], np.int64(items.layout[arg])
-            o = put_change(kind, layout, cells.old_first[arg], cells.new_first[arg], cells, wire, out.data, o)
+            o = put_change(items, arg, cells, wire, out.data, o)
         elif op == READY:
-            o = put_bytes(ready.data, ready.offsets[arg], ready.offsets[arg + 1], out.data, o)
+            o = put_ready(ready, arg, out.data, o)
+        elif o + FIXED_SIZE > len(out.data):
+            o = -1
         elif op == BEGIN:
             o = _put_begin(transactions, arg, out.data, o)
         else:

@@ -13,16 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import borrow
+from headwater.plugins._borrow import borrow
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import Cells, Items, Transactions
+from headwater.rows.items import (
+    BARE,
+    BEGINS_HERE,
+    DELETE,
+    ENDS_HERE,
+    LITERAL,
+    SEND_SCHEMA,
+    TOAST,
+    WROTE_BEFORE,
+    Cells,
+    Items,
+    Transactions,
+)
 
 BEGIN, COMMIT, CHANGE, READY = 0, 1, 2, 3
 """Kinds of messages."""
-
-INSERT, UPDATE, DELETE, LITERAL, TOAST = 1, 2, 3, 4, 10
-SEND_SCHEMA = 4
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
 
 # Indexes into the rules: BEGIN is put off; changes without their tuple give no message.
 SKIPS_EMPTY, NEEDS_TUPLES = 0, 1

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import kernel
-from headwater.plugins._copy import put_bytes
+from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes
 from headwater.rows._text_datetime import write_timestamptz
 
@@ -39,9 +39,9 @@ def put_stamps(
     o = 0
     for t in range(len(times)):
         start[t] = o
-        o = put_bytes(AT_TEXT, 0, len(AT_TEXT), text, o)
+        o = copy(AT_TEXT, 0, text, o, len(AT_TEXT))
         end = write_timestamptz(tz_at, tz_offset, cycle, times[t], text, o)
-        o = end if end >= 0 else put_bytes(RANGE_TEXT, 0, len(RANGE_TEXT), text, o)
+        o = end if end >= 0 else copy(RANGE_TEXT, 0, text, o, len(RANGE_TEXT))
         text[o] = 41
         o += 1
     start[len(times)] = o

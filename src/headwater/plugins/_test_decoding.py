@@ -13,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
-from headwater.plugins._copy import QUOTE, borrow, put_bytes, put_doubled
-from headwater.plugins._messages import Out, put_decimal
-from headwater.plugins._plan import BEGIN, CHANGE, DELETE, INSERT, READY, UPDATE, Int64s, Plan, Ready
+from headwater.plugins._borrow import borrow
+from headwater.plugins._messages import Out, put_decimal, put_ready
+from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import Cells, Items
+from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items
 
 RAW, BITS, BOOL, QUOTED = 0, 1, 2, 3
 
-NULL, TEXT, UNCHANGED = 0, 1, 2
+LETTER_T, QUOTE = 0x74, 0x27
 
-LETTER_T = 0x74
+_LOWS, _QUOTES = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x2727272727272727)
 
 BEGIN_TEXT = np.frombuffer(b"BEGIN", np.uint8).copy()
 COMMIT_TEXT = np.frombuffer(b"COMMIT", np.uint8).copy()
@@ -72,13 +73,40 @@ class Stamps(NamedTuple):
 
 
 @inline_kernel
+def _put_doubled(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
+    """Copy ``src[start:end]`` with every ``'`` doubled to ``out[o:]``, eight bytes at a time where there is none.
+
+    The caller has checked the bounds, with room for twice the length and eight bytes.
+    """
+    at = start
+    while at < end and end - start >= 8:
+        at = min(at, end - 8)
+        word = load_64(src, at)
+        other = word ^ _QUOTES
+        if ~((other & _LOWS) + _LOWS | other | _LOWS):
+            break
+        store_64(out, o + at - start, word)
+        at += 8
+    o += at - start
+    while at < end:
+        byte = src[at]
+        out[o] = byte
+        o += 1
+        if byte == QUOTE:
+            out[o] = QUOTE
+            o += 1
+        at += 1
+    return o
+
+
+@inline_kernel
 def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A value as print_literal writes it; the caller has checked the room: twice the length and LONGEST_WORD."""
     end = start + length
     if style == BOOL:
         if length == 1 and src[start] == LETTER_T:
-            return put_bytes(TRUE_TEXT, 0, 4, out, o)
-        return put_bytes(FALSE_TEXT, 0, 5, out, o)
+            return copy(TRUE_TEXT, 0, out, o, 4)
+        return copy(FALSE_TEXT, 0, out, o, 5)
     if style == BITS:
         out[o] = 66
         o += 1
@@ -86,9 +114,9 @@ def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
         out[o] = QUOTE
         o += 1
     if style == QUOTED:
-        o = put_doubled(src, start, end, out, o)
+        o = _put_doubled(src, start, end, out, o)
     else:
-        o = put_bytes(src, start, end, out, o)
+        o = copy(src, start, out, o, end - start)
     if style != RAW:
         out[o] = QUOTE
         o += 1
@@ -121,25 +149,23 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: In
         length = np.int64(cells.length[cell]) if kind == TEXT else np.int64(0)
         if o + name_end - name + 2 * length > room:
             return -1
-        o = put_bytes(lines.text, name, name_end, out, o)
+        o = copy(lines.text, name, out, o, name_end - name)
         if kind == TEXT:
             o = _put_value(lines.style[c], cells.text, cells.start[cell], length, out, o)
         elif kind == UNCHANGED:
-            o = put_bytes(UNCHANGED_TEXT, 0, len(UNCHANGED_TEXT), out, o)
+            o = copy(UNCHANGED_TEXT, 0, out, o, len(UNCHANGED_TEXT))
         else:
-            o = put_bytes(NULL_TEXT, 0, 4, out, o)
+            o = copy(NULL_TEXT, 0, out, o, 4)
     return o
 
 
 @inline_kernel
-def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
+def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, o: Int) -> Int:
     """A change's line (pg_decode_change).
 
     Args:
-        kind: INSERT, UPDATE or DELETE.
-        layout: index of its layout.
-        old: first cell of the old tuple, -1 absent.
-        new: first cell of the new tuple, -1 absent.
+        items: the slice's changes.
+        item: index of an INSERT, UPDATE or DELETE.
         cells: the slice's.
         lines: the slice's.
         out: uint8[].
@@ -148,21 +174,23 @@ def put_change(kind: Int, layout: Int, old: Int, new: Int, cells: Cells, lines: 
     Returns:
         The end, or -1 when there might not be room.
     """
+    kind, layout = np.int64(items.kind[item]), np.int64(items.layout[item])
+    old, new = cells.old_first[item], cells.new_first[item]
     head = 4 * layout + (3 if kind == UPDATE and old >= 0 else kind - 1)
     start, end = lines.head_start[head], lines.head_start[head + 1]
     if o + end - start + 2 * LONGEST_WORD > len(out):
         return -1
-    o = put_bytes(lines.text, start, end, out, o)
+    o = copy(lines.text, start, out, o, end - start)
     for side in range(2):
         base = old if side == 0 else new
         if o < 0 or (side == 0 and kind == INSERT) or (side == 1 and kind == DELETE):
             continue
         if side == 1 and kind == UPDATE and old >= 0:
-            o = put_bytes(NEW_TUPLE_TEXT, 0, len(NEW_TUPLE_TEXT), out, o)
+            o = copy(NEW_TUPLE_TEXT, 0, out, o, len(NEW_TUPLE_TEXT))
         if base >= 0:
             o = put_tuple(cells, base, lines, layout, side == 0, out, o)
         elif side == 1 or kind == DELETE:
-            o = put_bytes(NO_TUPLE_TEXT, 0, len(NO_TUPLE_TEXT), out, o)
+            o = copy(NO_TUPLE_TEXT, 0, out, o, len(NO_TUPLE_TEXT))
     return o
 
 
@@ -185,11 +213,11 @@ def put_boundary(word: Bytes, with_xid: Int, xid: Int, stamps: Stamps, t: Int, o
     start, end = (stamps.start[t], stamps.start[t + 1]) if t >= 0 else (np.int64(0), np.int64(0))
     if o + 2 * LONGEST_WORD + end - start > len(out):
         return -1
-    o = put_bytes(word, 0, len(word), out, o)
+    o = copy(word, 0, out, o, len(word))
     if with_xid:
         out[o] = 32
         o = put_decimal(xid, out, o + 1)
-    return put_bytes(stamps.text, start, end, out, o)
+    return copy(stamps.text, start, out, o, end - start)
 
 
 @kernel
@@ -225,11 +253,9 @@ def render_lines(
     for k in range(span[0], span[1]):
         o, op, arg, xid = out.offsets[k], plan.op[k], plan.arg[k], plan.xid[k]
         if op == CHANGE:
-            kind, layout = np.int64(items.kind[arg]), np.int64(items.layout[arg])
-            o = put_change(kind, layout, cells.old_first[arg], cells.new_first[arg], cells, lines, out.data, o)
+            o = put_change(items, arg, cells, lines, out.data, o)
         elif op == READY:
-            start, end = ready.offsets[arg], ready.offsets[arg + 1]
-            o = put_bytes(ready.data, start, end, out.data, o) if o + end - start <= len(out.data) else -1
+            o = put_ready(ready, arg, out.data, o)
         elif op == BEGIN:
             o = put_boundary(BEGIN_TEXT, with_xids, xid, stamps, -1, out.data, o)
         else:

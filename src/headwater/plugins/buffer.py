@@ -1,7 +1,6 @@
 """Messages made in Python, and the arrays that kernels write messages into.
 
-A slice is rendered in two steps: a plan says which messages there are, a plugin's kernel writes them. The kernel is
-called until it wrote all; between calls its data array grows.
+A plugin's kernel is called until it wrote all messages of a plan; between calls its data array grows.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.plugins._messages import Out
-from headwater.plugins._plan import Plan, Ready, plan_messages
+from headwater.plugins._plan import Int64s, Plan, Ready, plan_messages
 from headwater.rows.items import LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Literals, Messages, Transactions
 
-Int64s = NDArray[np.int64]
+Step = Callable[[Int64s, Out], int]
+"""A plugin's kernel with everything but its span (int64[2]) and where messages go."""
 
 Table = TypeVar("Table", Items, Cells, Transactions, Literals)
 
@@ -40,14 +40,6 @@ def pack_literals(literals: Sequence[Sequence[bytes]]) -> Literals:
     np.cumsum([len(literal) for literal in literals], out=first[1:])
     offsets, data = pack(message for literal in literals for message in literal)
     return Literals(first, offsets, data)
-
-
-def pack_messages(messages: Iterable[tuple[int, int, bytes]]) -> Messages:
-    """Messages from (LSN, xid, data) triples."""
-    rows = list(messages)
-    offsets, data = pack(row[2] for row in rows)
-    lsn = np.array([row[0] for row in rows], np.int64)
-    return Messages(lsn, np.array([row[1] for row in rows], np.int64), offsets, data)
 
 
 def settled(table: Table) -> Table:
@@ -103,12 +95,12 @@ class Rendering:
     """A slice ready to be written.
 
     Attributes:
-        step: the plugin's kernel with everything but its span (int64[2]) and where messages go.
+        step: the plugin's kernel.
         plan: the messages.
         size: bytes that will probably do.
     """
 
-    step: Callable[[Int64s, Out], int]
+    step: Step
     plan: Plan
     size: int
 

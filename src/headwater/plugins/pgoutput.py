@@ -22,15 +22,16 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
+from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import (
     RELOADS_MEMBERS,
     RELOADS_PUBLICATIONS,
     CatalogView,
-    OutputPlugin,
     PluginContext,
     SinvalMessage,
 )
-from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
+from headwater.plugins.buffer import Step
+from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 from headwater.plugins.pgoutput_protocol import (
     RelationMessage,
@@ -40,7 +41,6 @@ from headwater.plugins.pgoutput_protocol import (
     write_truncate,
 )
 from headwater.plugins.publication import Published, is_publishable, load_publications, published
-from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -205,7 +205,7 @@ def _refuse_features(options: PgOutputOptions) -> None:
             raise PluginError(f'pgoutput option "{feature}" is not supported yet', hint=f"leave {feature} off")
 
 
-class PgOutput(OutputPlugin):
+class PgOutput(KernelPlugin):
     """pgoutput.
 
     Attributes:
@@ -216,6 +216,7 @@ class PgOutput(OutputPlugin):
     sends_schema = True
     is_text = False
     skips_empty = True
+    needs_tuples = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
         """Parse the options.
@@ -295,39 +296,16 @@ class PgOutput(OutputPlugin):
         publications = load_publications(self.options.publication_names, catalog, self.major)
         return published(schema, publications, catalog, self.major)
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
-        """All messages of a slice; see :meth:`OutputPlugin.render`."""
-        return self.rendering(items, cells, transactions, literals, schemas, schema_messages).messages()
-
-    def rendering(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Rendering:
-        """The slice, ready to be written."""
-        wire = make_wire(schemas, schema_messages)
-        items, cells, transactions = settled(items), settled(cells), settled(transactions)
-        counts = np.ones(len(literals.first) - 1, np.uint8)
-        ready = make_ready(literals, schema_messages, counts)
-        plan = make_plan(items, cells, transactions, ready, skips_empty=True, needs_tuples=True)
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
+        """The kernel, with how the layouts are sent."""
+        wire = make_wire(tables.schemas, tables.schema_messages)
+        items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:
             return int(render_messages(items, cells, transactions, ready, plan, wire, span, out))
 
         size = len(cells.text) + CELL_SIZE * len(cells.kind) + FIXED_SIZE * len(plan.op) + len(ready.data)
-        return Rendering(step, plan, size)
+        return step, size
 
 
 def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]]) -> Wire:

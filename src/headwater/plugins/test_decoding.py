@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.plugins._messages import Out
+from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
-from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, PluginContext
-from headwater.plugins.buffer import Rendering, make_plan, make_ready, pack, settled
+from headwater.plugins.api import EMITS_ALL, CatalogView, PluginContext
+from headwater.plugins.buffer import Step, pack
+from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
-from headwater.plugins.quoting import quote_identifier, quote_qualified_identifier
 from headwater.plugins.stamps import commit_stamps
-from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+from headwater.rows.items import Literals, Transactions
 
 FIRST_UNPINNED_OBJECT_ID = 12000
 """OIDs below are the system catalogs' (access/transam.h); their changes are no logical changes."""
@@ -91,7 +93,7 @@ def parse_options(options: Sequence[tuple[str, str | None]]) -> TestDecodingOpti
     return result
 
 
-class TestDecoding(OutputPlugin):
+class TestDecoding(KernelPlugin):
     """test_decoding.
 
     Attributes:
@@ -102,6 +104,7 @@ class TestDecoding(OutputPlugin):
 
     name = "test_decoding"
     sends_schema = False
+    needs_tuples = False
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
         """Parse the options.
@@ -150,45 +153,22 @@ class TestDecoding(OutputPlugin):
         """With ``only-local``, all that has an origin."""
         return self.options.only_local and origin_id != 0
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
-        """All messages of a slice; see :meth:`OutputPlugin.render`."""
-        return self.rendering(items, cells, transactions, literals, schemas, schema_messages).messages()
-
-    def rendering(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Rendering:
-        """The slice, ready to be written."""
-        lines = make_lines(schemas, schema_messages, self.major)
-        stamps = self._stamps(transactions)
-        items, cells, transactions = settled(items), settled(cells), settled(transactions)
-        ready = make_ready(literals, [()] * len(schemas), self._counts(literals))
-        plan = make_plan(items, cells, transactions, ready, skips_empty=self.skips_empty, needs_tuples=False)
-        with_xids = self.options.include_xids
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
+        """The kernel, with the words of the layouts and the commit times."""
+        lines = make_lines(tables.schemas, tables.schema_messages, self.major)
+        stamps = self._stamps(tables.transactions)
+        items, cells, with_xids = tables.items, tables.cells, self.options.include_xids
 
         def step(span: NDArray[np.int64], out: Out) -> int:
             return int(render_lines(items, cells, ready, plan, lines, stamps, span, with_xids, out))
 
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
         size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op)
-        return Rendering(step, plan, size + len(ready.data) + len(stamps.text))
+        return step, size + len(ready.data) + len(stamps.text)
 
-    def _counts(self, literals: Literals) -> NDArray[np.uint8]:
-        """Which literals bring forth a BEGIN: all but, before 17, logical messages (``message: ...``)."""
-        counts = np.ones(len(literals.first) - 1, np.uint8)
+    def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
+        """All literals but, before 17, logical messages (``message: ...``)."""
+        counts = super().brings_begin(literals)
         if not self.messages_count:
             full = np.flatnonzero(np.diff(literals.first))
             counts[full] = literals.data[literals.offsets[literals.first[full]]] != ord("m")

@@ -16,19 +16,29 @@ Kernels that take many arrays are called once per item or less: each array of an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._compression import decompress, raw_size
 from headwater.rows._copy import read_u32
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows._toast import Pending, append_chunk, find, reassemble, reset, value_size
-
-if TYPE_CHECKING:
-    from headwater.rows.items import Items
+from headwater.rows.items import (
+    ABSENT,
+    CLEAR_TOAST,
+    DELETE,
+    LITERAL,
+    NULL,
+    PARKED,
+    SKIPPED,
+    TEXT,
+    TOAST,
+    UNCHANGED,
+    Items,
+)
 
 DONE, NEED_ARENA = 0, -4
 BAD_TUPLE, BAD_VARLENA, TRAILING_BYTES, BAD_COMPRESSED = -7, -8, -9, -10
@@ -44,14 +54,14 @@ LENGTH, ALIGN_MASK, DROPPED, MISSING_AT, MISSING_END, COLUMN_FIELDS = 0, 1, 2, 3
 IN_ARENA = 4
 """Kind of a cell whose payload lies in the arena; those in data are TEXT at once."""
 
-# Kinds of items and of cells, flags (items.py); cells that still have to be unpacked.
-_DELETE, _LITERAL, _TOAST, _SKIPPED, _PARKED = 3, 4, 10, 11, 12
-_CLEAR_TOAST = 2
-_NULL, _TEXT, _UNCHANGED, _ABSENT = 0, 1, 2, 3
+# Kinds of cells that still have to be unpacked.
 _COMPRESSED, _EXTERNAL = 5, 6
 
 _NOT_PENDING = -1000
 _VARTAG_ONDISK = 18
+
+CellArrays: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+"""Per cell its kind, its payload's offset and length, and its column."""
 
 
 @borrowing_kernel
@@ -61,25 +71,42 @@ def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
     if head & 1 and head != 1:
         size = head >> 1
         if at + size <= end:
-            return _TEXT, at + 1, size - 1, at + size
+            return TEXT, at + 1, size - 1, at + size
     elif head == 1:
         if at + 18 <= end and data[at + 1] == _VARTAG_ONDISK:
             return _EXTERNAL, at + 2, 16, at + 18
     elif at + 4 <= end:
         size = read_u32(data, at) >> 2
         if size >= 4 and at + size <= end:
-            return (_COMPRESSED if head & 2 else _TEXT), at + 4, size - 4, at + size
+            return (_COMPRESSED if head & 2 else TEXT), at + 4, size - 4, at + size
     return BAD_VARLENA, at, 0, at
 
 
 @borrowing_kernel
-def _bitmap_size(data: Bytes, at: Int, length: Int, stored: Int) -> Int:
-    """Check a tuple's header; the bytes of its null bitmap (0: no nulls) or BAD_TUPLE."""
+def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
+    """Check a tuple's header; (bytes of its null bitmap, 0 without nulls, or BAD_TUPLE; attributes stored)."""
+    if at < 0 or length < 5 or at + length > len(data):
+        return BAD_TUPLE, 0
+    stored = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & 0x07FF
     bitmap = (stored + 7) >> 3 if data[at + 2] & 1 else 0
     hoff = np.int64(data[at + 4])
     if hoff & 7 or hoff < 23 + bitmap or hoff - 18 > length:
-        return BAD_TUPLE
-    return bitmap
+        return BAD_TUPLE, stored
+    return bitmap, stored
+
+
+@inline_kernel
+def _attribute(
+    data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, off: Int, end: Int
+) -> tuple[Int, Int, Int, Int]:
+    """The next attribute of a tuple at ``data[origin:end]``, looked for from ``off`` on; see :func:`varlena`."""
+    size = columns[column, LENGTH]
+    if size > 0 or off >= end or data[off] == 0:
+        mask = columns[column, ALIGN_MASK]
+        off = origin + ((off - origin + mask) & ~mask)
+    if size > 0:
+        return TEXT, off, size, off + size
+    return varlena(data, off, end) if off < end else (BAD_VARLENA, off, 0, off)
 
 
 @borrowing_kernel
@@ -112,36 +139,24 @@ def _walk(
     Returns:
         (1 if cells have to be unpacked, else 0, or a status; the column the status is about or -1).
     """
-    end = at + length
-    if at < 0 or length < 5 or end > len(data):
-        return BAD_TUPLE, -1
-    stored = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & 0x07FF
-    bitmap = _bitmap_size(data, at, length, stored)
+    bitmap, stored = _header(data, at, length)
     if bitmap < 0:
         return BAD_TUPLE, -1
-    origin = at - 18 + np.int64(data[at + 4])
+    end, origin = at + length, at - 18 + np.int64(data[at + 4])
     off, unusual = origin, 0
     for k in range(natts):
-        kind, start, size = _NULL, 0, 0
+        kind, start, size = NULL, 0, 0
         if k >= stored:
             start = columns[base + k, MISSING_AT]
             if start >= 0:
                 kind, size = IN_ARENA, columns[base + k, MISSING_END] - start
         elif bitmap == 0 or data[at + 5 + (k >> 3)] >> (k & 7) & 1:
-            size = columns[base + k, LENGTH]
-            if size > 0 or off >= end or data[off] == 0:
-                mask = columns[base + k, ALIGN_MASK]
-                off = origin + ((off - origin + mask) & ~mask)
-            if size > 0:
-                kind, start = _TEXT, off
-                off += size
-            elif off < end:
-                kind, start, size, off = varlena(data, off, end)
-                unusual |= kind > _TEXT
-            if off > end or size < 0 or kind < 0:
+            kind, start, size, off = _attribute(data, columns, base + k, origin, off, end)
+            if off > end or kind < 0:
                 return BAD_VARLENA, base + k
+            unusual |= kind > TEXT
         if columns[base + k, DROPPED]:
-            kind = _ABSENT
+            kind = ABSENT
         kinds[cell + k], starts[cell + k], sizes[cell + k] = kind, start, size
     if off != end and stored <= natts:
         return TRAILING_BYTES, -1
@@ -194,7 +209,7 @@ def _settle(
     data: Bytes,
     is_new: bool,
     pending: Pending,
-    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    cells: CellArrays,
     first: Int,
     natts: Int,
     arena: Bytes,
@@ -210,7 +225,7 @@ def _settle(
         else:
             continue
         if size == _NOT_PENDING:
-            kinds[cell], starts[cell], sizes[cell] = _UNCHANGED, 0, 0
+            kinds[cell], starts[cell], sizes[cell] = UNCHANGED, 0, 0
         elif size < 0:
             state[COLUMN] = cell - first
             return size
@@ -218,6 +233,56 @@ def _settle(
             kinds[cell], starts[cell], sizes[cell] = IN_ARENA, state[ARENA_END], size
             state[ARENA_END] += size
     return DONE
+
+
+@inline_kernel
+def _check_item(kind: Int, layout: Int, layouts: Int) -> Int:
+    """DONE for an item that :func:`locate` knows, of a TOAST row or of one of so many layouts; else a status."""
+    if kind == 0 or (kind > LITERAL and kind != TOAST and kind != SKIPPED and kind != PARKED):
+        return BAD_KIND
+    return BAD_LAYOUT if kind <= DELETE and (layout < 0 or layout >= layouts) else DONE
+
+
+@inline_kernel
+def _locate_tuple(
+    data: Bytes,
+    at: Int,
+    length: Int,
+    is_new: bool,
+    relation: tuple[NDArray[np.int64], NDArray[np.int64], Int],
+    pending: Pending,
+    cells: CellArrays,
+    cell: Int,
+    arena: Bytes,
+    state: NDArray[np.int64],
+) -> tuple[Int, Int, Int]:
+    """Find the payloads of one tuple.
+
+    Args:
+        data: uint8[] the slice's bytes.
+        at: offset of the tuple's ``xl_heap_header``.
+        length: bytes, header included.
+        is_new: it is an item's new tuple: the values of its TOAST pointers are put together.
+        relation: the slice's first_column and columns, and the tuple's layout.
+        pending: chunks that wait.
+        cells: see :func:`locate`.
+        cell: the tuple's first cell.
+        arena: see :func:`locate`.
+        state: see :func:`locate`.
+
+    Returns:
+        (DONE or a status, the column the status is about or -1, the cell after the tuple's last).
+    """
+    kinds, starts, sizes, owners = cells
+    first_column, columns, layout = relation
+    base, natts = first_column[layout], first_column[layout + 1] - first_column[layout]
+    status, column = _walk(data, at, length, columns, base, natts, kinds, starts, sizes, cell)
+    if status > 0:
+        status = _settle(data, is_new, pending, cells, cell, natts, arena, state)
+        column = base + state[COLUMN]
+    for k in range(natts):
+        owners[cell + k] = base + k
+    return status, column, cell + natts
 
 
 @borrowing_kernel
@@ -229,7 +294,7 @@ def locate(
     pending: Pending,
     new_first: NDArray[np.int64],
     old_first: NDArray[np.int64],
-    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    cells: CellArrays,
     arena: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
@@ -251,45 +316,34 @@ def locate(
         DONE, NEED_ARENA (make the arena ``state[DETAIL]`` long and call again), or the status of an error at item
         ``state[ITEM]``, column ``state[COLUMN]`` (-1: none in particular).
     """
-    kinds, starts, sizes, owners = cells
-    item_kind, item_txn, item_layout, flags = items.kind, items.txn, items.layout, items.flags
-    new_at, new_len, old_at, old_len = items.new_at, items.new_len, items.old_at, items.old_len
-    for item in range(state[ITEM], len(item_kind)):
-        kind, txn, cell, arena_end = item_kind[item], np.int64(item_txn[item]), state[CELL], state[ARENA_END]
-        status, column = DONE, -1
+    for item in range(state[ITEM], len(items.kind)):
+        kind, layout, txn = items.kind[item], items.layout[item], np.int64(items.txn[item])
+        cell, arena_end = state[CELL], state[ARENA_END]
+        status, column = _check_item(kind, layout, len(first_column) - 1), -1
         new_first[item] = old_first[item] = -1
         if txn != state[TXN]:
             reset(pending)
             state[TXN] = txn
-        if kind == _TOAST:
-            status = append_chunk(data, new_at[item], np.int64(new_len[item]), pending, state[DETAIL:])
-        elif kind == 0 or (kind > _LITERAL and kind != _SKIPPED and kind != _PARKED):
-            status = BAD_KIND
-        elif kind <= _DELETE:
-            layout = item_layout[item]
-            if layout < 0 or layout >= len(first_column) - 1:
-                status = BAD_LAYOUT
+        if kind == TOAST:
+            status = append_chunk(data, items.new_at[item], np.int64(items.new_len[item]), pending, state[DETAIL:])
+        elif kind <= DELETE:
             for is_new in range(2):
-                at, length = (new_at[item], new_len[item]) if is_new else (old_at[item], old_len[item])
+                at = items.new_at[item] if is_new else items.old_at[item]
+                length = items.new_len[item] if is_new else items.old_len[item]
                 if at == -1 or status < 0:
                     continue
-                base, natts = first_column[layout], first_column[layout + 1] - first_column[layout]
                 if is_new:
                     new_first[item] = cell
                 else:
                     old_first[item] = cell
-                status, column = _walk(data, at, length, columns, base, natts, kinds, starts, sizes, cell)
-                if status > 0:
-                    status = _settle(data, is_new == 1, pending, cells, cell, natts, arena, state)
-                    column = base + state[COLUMN]
-                for k in range(natts):
-                    owners[cell + k] = base + k
-                cell += natts
+                status, column, cell = _locate_tuple(
+                    data, at, length, is_new == 1, (first_column, columns, layout), pending, cells, cell, arena, state
+                )
         if status < 0:
             state[ITEM], state[COLUMN], state[ARENA_END] = item, column, arena_end
             return status
         state[CELL] = cell
-        if flags[item] & _CLEAR_TOAST:
+        if items.flags[item] & CLEAR_TOAST:
             reset(pending)
     return DONE
 
@@ -300,8 +354,8 @@ def count_cells(items: Items, first_column: NDArray[np.int64], counts: NDArray[n
     kind, item_layout, new_at, old_at = items.kind, items.layout, items.new_at, items.old_at
     for item in range(len(kind)):
         layout = item_layout[item]
-        if kind[item] == _TOAST:
+        if kind[item] == TOAST:
             counts[1] += 1
-        elif kind[item] <= _DELETE and 0 <= layout < len(first_column) - 1:
+        elif kind[item] <= DELETE and 0 <= layout < len(first_column) - 1:
             natts = first_column[layout + 1] - first_column[layout]
             counts[0] += natts * (np.int64(new_at[item] != -1) + np.int64(old_at[item] != -1))

@@ -5,8 +5,8 @@ Dates and times are read in ISO style, as ``_text_datetime`` writes them (Postgr
 both since 1970-01-01; infinity becomes the ends of what Spark shows, 9999-12-31 and 0001-01-01, as Spark's own dialect
 for PostgreSQL has it.
 
-``picks`` names the cells to read, -1 where the column has no value. Every kernel returns DONE or the index of the pick
-it cannot read.
+``picks`` names the cells to read, -1 where the column has no value. The kernels return DONE or the index of the pick
+they cannot read.
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 
 DONE = -1
+
+INTEGERS, DATES, TIMESTAMPS = 0, 1, 2
+"""What :func:`parse_numbers` reads."""
+
+TEXTS, BYTEA = 0, 1
+"""What :func:`parse_values` reads."""
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -141,69 +147,49 @@ def _whole_number(text: Bytes, at: Int, end: Int) -> tuple[Int, bool]:
     return (value, False) if value == _BAD else (-value, is_number)
 
 
+@inline_kernel
+def _number(form: Int, text: Bytes, at: Int, end: Int) -> tuple[Int, bool]:
+    """Read a cell of one of the forms that :func:`parse_numbers` knows; (the number, whether it is one)."""
+    if form == INTEGERS:
+        return _whole_number(text, at, end)
+    sign = _is_infinity(text, at, end)
+    if form == DATES:
+        if sign != 0:
+            return np.int64(_LAST_DAY if sign > 0 else _FIRST_DAY), True
+        days, stop = _date(text, at, end)
+        return days, days != _BAD and days <= _MAX_DATE and (stop == end or end - stop == 3)
+    if sign != 0:
+        return np.int64((_LAST_DAY + 1) * _DAY - 1 if sign > 0 else _FIRST_DAY * _DAY), True
+    micros = _timestamp(text, at, end)
+    return micros, micros != _BAD
+
+
 @borrowing_kernel
-def parse_ints(
-    text: Bytes, start: NDArray[np.int64], length: NDArray[np.int32], picks: NDArray[np.int64], out: NDArray[np.int64]
+def parse_numbers(
+    form: Int,
+    text: Bytes,
+    start: NDArray[np.int64],
+    length: NDArray[np.int32],
+    picks: NDArray[np.int64],
+    out: NDArray[np.int64 | np.int32],
 ) -> Int:
-    """Whole numbers, 0 where there is none.
+    """Whole numbers, dates as days since 1970-01-01 or timestamps as microseconds since then, UTC with an offset.
 
     Args:
+        form: INTEGERS, DATES or TIMESTAMPS.
         text: uint8[] of the cells.
         start: int64[m] of the cells.
         length: int32[m] of the cells.
         picks: int64[k] cells or -1.
-        out: int64[k].
+        out: int64[k], for dates int32[k]; 0 where there is no value.
     """
     for row in range(len(picks)):
         value = np.int64(0)
         if picks[row] >= 0:
             at = start[picks[row]]
-            end = at + length[picks[row]]
-            value, is_number = _whole_number(text, at, end)
+            value, is_number = _number(form, text, at, at + length[picks[row]])
             if not is_number:
                 return row
-        out[row] = value
-    return DONE
-
-
-@borrowing_kernel
-def parse_dates(
-    text: Bytes, start: NDArray[np.int64], length: NDArray[np.int32], picks: NDArray[np.int64], out: NDArray[np.int32]
-) -> Int:
-    """Dates as days since 1970-01-01 (out int32[k]); arguments as of :func:`parse_ints`."""
-    for row in range(len(picks)):
-        value = np.int64(0)
-        if picks[row] >= 0:
-            at = start[picks[row]]
-            end = at + length[picks[row]]
-            sign = _is_infinity(text, at, end)
-            if sign == 0:
-                value, stop = _date(text, at, end)
-                if value == _BAD or value > _MAX_DATE or not (stop == end or end - stop == 3):
-                    return row
-            else:
-                value = np.int64(_LAST_DAY if sign > 0 else _FIRST_DAY)
-        out[row] = value
-    return DONE
-
-
-@borrowing_kernel
-def parse_timestamps(
-    text: Bytes, start: NDArray[np.int64], length: NDArray[np.int32], picks: NDArray[np.int64], out: NDArray[np.int64]
-) -> Int:
-    """Timestamps as microseconds since 1970-01-01, UTC if they have an offset; arguments as of :func:`parse_ints`."""
-    for row in range(len(picks)):
-        value = np.int64(0)
-        if picks[row] >= 0:
-            at = start[picks[row]]
-            end = at + length[picks[row]]
-            sign = _is_infinity(text, at, end)
-            if sign == 0:
-                value = _timestamp(text, at, end)
-                if value == _BAD:
-                    return row
-            else:
-                value = np.int64((_LAST_DAY + 1) * _DAY - 1 if sign > 0 else _FIRST_DAY * _DAY)
         out[row] = value
     return DONE
 
@@ -251,8 +237,17 @@ def _escaped(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
     return o
 
 
+@inline_kernel
+def _bytea(text: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
+    """Bytes, in either form of ``bytea_output``; the new ``o`` or -1."""
+    if end - at >= 2 and text[at] == _BACKSLASH and text[at + 1] == _LOWER_X:
+        return _hexadecimal(text, at + 2, end, out, o)
+    return _escaped(text, at, end, out, o)
+
+
 @borrowing_kernel
-def parse_bytea(
+def parse_values(
+    form: Int,
     text: Bytes,
     start: NDArray[np.int64],
     length: NDArray[np.int32],
@@ -260,9 +255,10 @@ def parse_bytea(
     out: Bytes,
     offsets: NDArray[np.int64],
 ) -> Int:
-    """Bytes, in either form of ``bytea_output``.
+    """The texts themselves, or the bytes that they stand for, one after the other.
 
     Args:
+        form: TEXTS or BYTEA.
         text: uint8[] of the cells.
         start: int64[m] of the cells.
         length: int32[m] of the cells.
@@ -274,32 +270,9 @@ def parse_bytea(
     for row in range(len(picks)):
         offsets[row] = o
         if picks[row] >= 0:
-            at = start[picks[row]]
-            end = at + length[picks[row]]
-            if end - at >= 2 and text[at] == _BACKSLASH and text[at + 1] == _LOWER_X:
-                o = _hexadecimal(text, at + 2, end, out, o)
-            else:
-                o = _escaped(text, at, end, out, o)
+            at, size = start[picks[row]], np.int64(length[picks[row]])
+            o = copy(text, at, out, o, size) if form == TEXTS else _bytea(text, at, at + size, out, o)
             if o < 0:
                 return row
-    offsets[len(picks)] = o
-    return DONE
-
-
-@borrowing_kernel
-def gather(
-    text: Bytes,
-    start: NDArray[np.int64],
-    length: NDArray[np.int32],
-    picks: NDArray[np.int64],
-    out: Bytes,
-    offsets: NDArray[np.int64],
-) -> Int:
-    """Copy the texts themselves; arguments as of :func:`parse_bytea`, always DONE."""
-    o = 0
-    for row in range(len(picks)):
-        offsets[row] = o
-        if picks[row] >= 0:
-            o = copy(text, start[picks[row]], out, o, np.int64(length[picks[row]]))
     offsets[len(picks)] = o
     return DONE

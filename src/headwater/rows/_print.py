@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, kernel
 from headwater.rows._copy import copy
+from headwater.rows._deform import IN_ARENA, CellArrays
 from headwater.rows._text import type_text
 from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_i64, write_uuid
 from headwater.rows._text_codes import (
@@ -32,6 +33,7 @@ from headwater.rows._text_codes import (
 )
 from headwater.rows._text_datetime import write_date, write_timestamp, write_timestamptz
 from headwater.rows._text_number import write_bool, write_int, write_numeric
+from headwater.rows.items import TEXT
 from headwater.rows.text_tables import TextTables
 
 DONE, TOO_LONG = 0, -14
@@ -55,7 +57,6 @@ COMMON = (
 """Codes that :func:`print_common` knows."""
 
 _NOT_COMMON = -1000
-_TEXT, _IN_ARENA = 1, 4
 
 # MaxAllocSize (utils/memutils.h): the server cannot make a longer text.
 _MAX_TEXT = 0x3FFFFFFF
@@ -106,8 +107,8 @@ def _done(
         return CORRUPT
     if end < 0 or end - o > _MAX_TEXT:
         return TOO_LONG if end > 0 else end
-    if kinds[cell] == _IN_ARENA:
-        kinds[cell] = _TEXT
+    if kinds[cell] == IN_ARENA:
+        kinds[cell] = TEXT
     starts[cell], lengths[cell] = o, end - o
     return end
 
@@ -117,7 +118,7 @@ def print_common(
     data: Bytes,
     arena: Bytes,
     tables: TextTables,
-    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    cells: CellArrays,
     text: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
@@ -139,9 +140,9 @@ def print_common(
     tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0
     for cell in range(state[CELL], len(kinds)):
         kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
-        if kind == _TEXT:
+        if kind == TEXT:
             end = _common_text(codes[owners[cell]], tz_at, tz_offset, cycle, data, start, length, text, o)
-        elif kind == _IN_ARENA:
+        elif kind == IN_ARENA:
             end = _common_text(codes[owners[cell]], tz_at, tz_offset, cycle, arena, start, length, text, o)
         end = _done(kinds, starts, lengths, cell, o, end)
         if end < 0:
@@ -157,7 +158,7 @@ def print_any(
     data: Bytes,
     arena: Bytes,
     tables: TextTables,
-    cells: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]],
+    cells: CellArrays,
     text: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
@@ -168,11 +169,11 @@ def print_any(
     for cell in range(state[CELL], len(kinds)):
         kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
         column = np.int64(owners[cell])
-        if kind == _TEXT:
+        if kind == TEXT:
             end = _common_text(codes[column], tz_at, tz_offset, cycle, data, start, length, text, o)
             if end == _NOT_COMMON:
                 end = type_text(tables, column, data, start, length, text, o)
-        elif kind == _IN_ARENA:
+        elif kind == IN_ARENA:
             end = type_text(tables, column, arena, start, length, text, o)
         end = _done(kinds, starts, lengths, cell, o, end)
         if end < 0:

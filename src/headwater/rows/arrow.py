@@ -13,7 +13,7 @@ numeric(p,s) too, as the precision belongs to the domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,6 @@ from headwater.rows import _parse
 from headwater.rows.items import ABSENT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, Cells, Items
 
 Rows = NDArray[np.int64]
-_Parser = Callable[..., int]
 
 # Types by OID (pg_type.dat): Arrow type, Spark's name of it.
 _TYPES: dict[int, tuple[pa.DataType, str]] = {
@@ -188,13 +187,13 @@ class _UnreadableError(Exception):
 
 def _parsed(cells: Cells, picks: Rows, type: pa.DataType, place: str) -> pa.Array:
     if pa.types.is_integer(type):
-        return _numbers(_parse.parse_ints, cells, picks, np.int64).cast(type)
+        return _numbers(_parse.INTEGERS, cells, picks, np.int64).cast(type)
     if pa.types.is_date32(type):
-        return _numbers(_parse.parse_dates, cells, picks, np.int32).view(type)
+        return _numbers(_parse.DATES, cells, picks, np.int32).view(type)
     if pa.types.is_timestamp(type):
-        return _numbers(_parse.parse_timestamps, cells, picks, np.int64).view(type)
+        return _numbers(_parse.TIMESTAMPS, cells, picks, np.int64).view(type)
     if pa.types.is_binary(type):
-        return _values(_parse.parse_bytea, cells, picks, place)
+        return _values(_parse.BYTEA, cells, picks, place)
     texts = _texts(cells, picks, place)
     if pa.types.is_boolean(type):
         return pc.equal(texts, "t")
@@ -203,18 +202,18 @@ def _parsed(cells: Cells, picks: Rows, type: pa.DataType, place: str) -> pa.Arra
     return texts.cast(type)
 
 
-def _numbers(parse: _Parser, cells: Cells, picks: Rows, dtype: type[np.int32] | type[np.int64]) -> pa.Array:
+def _numbers(form: int, cells: Cells, picks: Rows, dtype: type[np.int32] | type[np.int64]) -> pa.Array:
     out = np.empty(len(picks), dtype=dtype)
-    if parse(cells.text, cells.start, cells.length, picks, out) != _parse.DONE:
+    if _parse.parse_numbers(form, cells.text, cells.start, cells.length, picks, out) != _parse.DONE:
         raise _UnreadableError
     return pa.array(out, mask=picks < 0)
 
 
-def _values(parse: _Parser, cells: Cells, picks: Rows, place: str) -> pa.BinaryArray:
+def _values(form: int, cells: Cells, picks: Rows, place: str) -> pa.BinaryArray:
     """Values that a kernel writes one after the other."""
     out = np.empty(int(cells.length[picks[picks >= 0]].sum(dtype=np.int64)), dtype=np.uint8)
     offsets = np.empty(len(picks) + 1, dtype=np.int64)
-    if parse(cells.text, cells.start, cells.length, picks, out, offsets) != _parse.DONE:
+    if _parse.parse_values(form, cells.text, cells.start, cells.length, picks, out, offsets) != _parse.DONE:
         raise _UnreadableError
     if offsets[-1] > np.iinfo(np.int32).max:
         raise DecodingError(f"{place} has more than 2 GB of values in one slice")
@@ -225,7 +224,7 @@ def _values(parse: _Parser, cells: Cells, picks: Rows, place: str) -> pa.BinaryA
 
 def _texts(cells: Cells, picks: Rows, place: str) -> pa.StringArray:
     """The texts themselves, if all of them are UTF-8."""
-    texts = _values(_parse.gather, cells, picks, place).view(pa.string())
+    texts = _values(_parse.TEXTS, cells, picks, place).view(pa.string())
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

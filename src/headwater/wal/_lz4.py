@@ -5,10 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import kernel
+from headwater.kernels import inline_kernel, kernel
 
-MIN_MATCH = 4
+MIN_MATCH, LONG = 4, 15
 MALFORMED = -1
+
+
+@inline_kernel
+def _length(nibble: np.int64, source: NDArray[np.uint8], i: int, end: int) -> tuple[np.int64, int]:
+    """A length that begins in a token and, when LONG there, goes on at source[i:end]; (length or MALFORMED, new i)."""
+    size = nibble
+    more = np.int64(255 if nibble == LONG else 0)
+    while more == 255:
+        if i >= end:
+            return np.int64(MALFORMED), i
+        more = np.int64(source[i])
+        i += 1
+        size += more
+    return size, i
 
 
 @kernel
@@ -37,16 +51,8 @@ def lz4_decompress(
     while i < end:
         token = np.int64(source[i])
         i += 1
-        size = token >> 4
-        if size == 15:
-            more = np.int64(255)
-            while more == 255:
-                if i >= end:
-                    return MALFORMED
-                more = np.int64(source[i])
-                i += 1
-                size += more
-        if size > end - i or size > last - o:
+        size, i = _length(token >> 4, source, i, end)
+        if size < 0 or size > end - i or size > last - o:
             return MALFORMED
         for _ in range(size):
             out[o] = source[i]
@@ -59,18 +65,10 @@ def lz4_decompress(
             return MALFORMED
         back = np.int64(source[i]) | np.int64(source[i + 1]) << 8
         i += 2
-        size = (token & 15) + MIN_MATCH
-        if token & 15 == 15:
-            more = np.int64(255)
-            while more == 255:
-                if i >= end:
-                    return MALFORMED
-                more = np.int64(source[i])
-                i += 1
-                size += more
-        if back == 0 or back > o - at or size > last - o:
+        size, i = _length(token & 15, source, i, end)
+        if back == 0 or back > o - at or size < 0 or size + MIN_MATCH > last - o:
             return MALFORMED
-        for _ in range(size):
+        for _ in range(size + MIN_MATCH):
             out[o] = out[o - back]
             o += 1
     return MALFORMED

@@ -24,6 +24,7 @@ from plugin_slices import (
 
 from headwater.catalog.relation import RelationSchema
 from headwater.plugins.api import PluginContext
+from headwater.plugins.kernel_plugin import SliceTables
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import announce
 from headwater.plugins.test_decoding import TestDecoding
@@ -94,7 +95,7 @@ def slices(draw: st.DrawFn, with_origins: bool) -> Slice:
 def test_lines_equal_plain_ones(part: Slice, xids: bool, skip: bool, major: int, size: int) -> None:
     options = (("include-xids", str(int(xids))), ("skip-empty-xacts", str(int(skip))))
     plugin = TestDecoding(options, PluginContext(major))
-    rendering = plugin.rendering(*part.tables(), part.schemas, [()] * len(part.schemas))
+    rendering = plugin.rendering(SliceTables(*part.tables(), part.schemas, [()] * len(part.schemas)))
     expected = plain_test_decoding(part, xids, skip, major >= 17)
     assert expected == rows(rendering.messages())
     assert expected == rows(rendering.messages(size))
@@ -103,7 +104,7 @@ def test_lines_equal_plain_ones(part: Slice, xids: bool, skip: bool, major: int,
 @given(slices(with_origins=True), st.integers(0, 3000))
 def test_wire_messages_equal_plain_ones(part: Slice, size: int) -> None:
     plugin = PgOutput(PGOUTPUT, PluginContext(17))
-    rendering = plugin.rendering(*part.tables(), part.schemas, part.schema_messages)
+    rendering = plugin.rendering(SliceTables(*part.tables(), part.schemas, part.schema_messages))
     sent = [[column.number - 1 for column in schema.columns if not column.is_dropped] for schema in part.schemas]
     expected = plain_pgoutput(part, sent)
     assert expected == rows(rendering.messages())

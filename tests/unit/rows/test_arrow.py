@@ -7,7 +7,6 @@ import dataclasses
 import datetime as dt
 import decimal
 import struct
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -300,13 +299,13 @@ def test_spark_schema_quotes_names_and_leaves_dropped_columns_out() -> None:
 def test_no_whole_numbers(text: bytes) -> None:
     data, one = np.frombuffer(bytearray(text), dtype=np.uint8), np.array([0])
     length = np.array([len(text)], dtype=np.int32)
-    assert 0 == _parse.parse_ints(data, one, length, one, np.zeros(1, dtype=np.int64))
+    assert 0 == _parse.parse_numbers(_parse.INTEGERS, data, one, length, one, np.zeros(1, dtype=np.int64))
 
 
-PARSERS: list[tuple[Callable[..., int], type]] = [
-    (_parse.parse_ints, np.int64),
-    (_parse.parse_dates, np.int32),
-    (_parse.parse_timestamps, np.int64),
+NUMBERS: list[tuple[int, type]] = [
+    (_parse.INTEGERS, np.int64),
+    (_parse.DATES, np.int32),
+    (_parse.TIMESTAMPS, np.int64),
 ]
 
 
@@ -314,10 +313,11 @@ PARSERS: list[tuple[Callable[..., int], type]] = [
 def test_parsers_read_any_text_or_say_so(text: bytes, cut: int) -> None:
     data = np.frombuffer(bytearray(text + b"5" * 20), dtype=np.uint8)
     start, length, picks = np.array([0]), np.array([min(cut, len(text))], dtype=np.int32), np.array([0])
-    for parse, dtype in PARSERS:
-        assert parse(data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
+    for form, dtype in NUMBERS:
+        assert _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
     out = np.full(len(text) + 5, 0xEE, dtype=np.uint8)
-    assert _parse.parse_bytea(data, start, length, picks, out, np.zeros(2, dtype=np.int64)) in (_parse.DONE, 0)
+    offsets = np.zeros(2, dtype=np.int64)
+    assert _parse.parse_values(_parse.BYTEA, data, start, length, picks, out, offsets) in (_parse.DONE, 0)
     assert (out[length[0] :] == 0xEE).all()
 
 
@@ -331,8 +331,8 @@ def test_parsers_do_not_stumble_over_mutated_text(text: bytes, at: int, byte: in
     mutated[at % len(text)] = byte
     data = np.frombuffer(mutated, dtype=np.uint8)
     start, length, picks = np.array([0]), np.array([len(text)], dtype=np.int32), np.array([0])
-    for parse, dtype in PARSERS:
-        assert parse(data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
+    for form, dtype in NUMBERS:
+        assert _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
 
 
 def test_change_rows_leave_literals_and_chunks_out() -> None:

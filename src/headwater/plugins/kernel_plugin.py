@@ -1,0 +1,95 @@
+"""Output plugins whose messages a kernel writes: the way from a slice's tables to its messages, alike for all of them.
+
+A slice is rendered in two steps: a plan says which messages there are, the plugin's kernel writes them. Here the plan
+is made; a plugin adds its kernel, and what the kernel has to know of the slice's relations.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.relation import RelationSchema
+from headwater.plugins._plan import Plan, Ready
+from headwater.plugins.api import OutputPlugin
+from headwater.plugins.buffer import Rendering, Step, make_plan, make_ready, settled
+from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+
+
+class SliceTables(NamedTuple):
+    """What :meth:`OutputPlugin.render` is given.
+
+    Attributes:
+        items: the slice's changes.
+        cells: their text.
+        transactions: the slice's.
+        literals: the slice's.
+        schemas: its layouts.
+        schema_messages: for each layout what :meth:`OutputPlugin.schema_messages` said as of its first item.
+    """
+
+    items: Items
+    cells: Cells
+    transactions: Transactions
+    literals: Literals
+    schemas: Sequence[RelationSchema]
+    schema_messages: Sequence[Sequence[bytes]]
+
+
+class KernelPlugin(OutputPlugin):
+    """Base of the plugins that render a slice with a kernel.
+
+    Attributes:
+        needs_tuples: a change without its tuple gives no message.
+    """
+
+    needs_tuples: ClassVar[bool]
+
+    def render(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Messages:
+        """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        return self.rendering(SliceTables(items, cells, transactions, literals, schemas, schema_messages)).messages()
+
+    def rendering(self, tables: SliceTables) -> Rendering:
+        """The slice, ready to be written.
+
+        Raises:
+            PluginError: a layout cannot be sent as its schema messages say.
+        """
+        items, cells, transactions = settled(tables.items), settled(tables.cells), settled(tables.transactions)
+        tables = tables._replace(items=items, cells=cells, transactions=transactions)
+        announced = tables.schema_messages if self.sends_schema else [()] * len(tables.schemas)
+        ready = make_ready(tables.literals, announced, self.brings_begin(tables.literals))
+        plan = make_plan(
+            items, cells, transactions, ready, skips_empty=self.skips_empty, needs_tuples=self.needs_tuples
+        )
+        step, size = self.writer(tables, ready, plan)
+        return Rendering(step, plan, size)
+
+    def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
+        """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""
+        return np.ones(len(literals.first) - 1, np.uint8)
+
+    @abstractmethod
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
+        """The plugin's kernel, and the bytes that will probably do.
+
+        Args:
+            tables: the slice.
+            ready: its ready-made messages.
+            plan: its messages.
+
+        Raises:
+            PluginError: a layout cannot be sent as its schema messages say.
+        """
