@@ -196,7 +196,9 @@ def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int
     store = opened.store
     wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major, grid)
     tasks = index_tasks(opened.directory, store.start_lsn, None, wanted, 3)
-    assembly = assemble(merge_indexes([task.run() for task in tasks]), store, opened.plugin, Window(start))
+    assembly = assemble(
+        merge_indexes([piece for task in tasks for piece in task.run()]), store, opened.plugin, Window(start)
+    )
     for target in targets:
         yield assembly.plan.slices(target)
 

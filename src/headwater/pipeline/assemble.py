@@ -19,7 +19,7 @@ from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
 from headwater.plugins.api import RELOADS_MEMBERS, RELOADS_PUBLICATIONS, CatalogView, OutputPlugin
-from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose
+from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces
@@ -162,8 +162,8 @@ class _Assembler:
         keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         keep &= self._before_end(txns.commit_lsn)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
-        filtered = [o for o in np.unique(txns.origin) if self.plugin.filter_origin(int(o))]
-        keep &= ~np.isin(txns.origin, filtered)
+        if txns.origin.any() or self.plugin.filter_origin(0):
+            keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
         return keep
 
     def _before_end(self, lsn: Int64s) -> NDArray[np.bool_]:

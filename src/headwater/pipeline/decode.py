@@ -179,7 +179,7 @@ class _Run:
         tasks = index_tasks(opened.directory, catalog.start_lsn, opened.request.end, wanted, self._parallel)
         numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
         stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
-        return merge_indexes([one.load() for one in stored])
+        return merge_indexes([piece for one in stored for piece in one.load()])
 
     def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
@@ -200,7 +200,7 @@ class _Run:
         return deliver_while_running(job, lambda: context.cancelJobGroup(DECODE_GROUP), paths, self.deliver)
 
 
-def _run_index(numbered: tuple[IndexTask, str]) -> Stored[WalIndex]:
+def _run_index(numbered: tuple[IndexTask, str]) -> Stored[list[WalIndex]]:
     task, path = numbered
     return store(task.run(), path)
 

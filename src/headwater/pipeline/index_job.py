@@ -30,14 +30,14 @@ class IndexTask:
     hi: int
     request: Request
 
-    def run(self) -> WalIndex:
-        """Frame, verify and index the run.
+    def run(self) -> list[WalIndex]:
+        """Frame, verify and index the run; its index in pieces, in LSN order.
 
         Raises:
             WalError: a segment, page or record is not what it should be.
         """
         pieces = read_stretches(self.directory, self.lo, self.hi)
-        return merge_indexes([build_index(frames, lo, hi, self.request) for lo, hi, frames in pieces])
+        return [build_index(frames, lo, hi, self.request) for lo, hi, frames in pieces]
 
 
 def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Request, parallel: int) -> list[IndexTask]:
@@ -68,8 +68,8 @@ def _runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[
         at = cut
 
 
-def index_in_threads(tasks: list[IndexTask], threads: int) -> list[WalIndex]:
+def index_in_threads(tasks: list[IndexTask], threads: int) -> WalIndex:
     """Run the tasks in this process, for readers that have no Spark context (the data source's planner)."""
     with ThreadPoolExecutor(threads) as pool:
-        run: Callable[[IndexTask], WalIndex] = IndexTask.run
-        return list(pool.map(run, tasks))
+        run: Callable[[IndexTask], list[WalIndex]] = IndexTask.run
+        return merge_indexes([piece for pieces in pool.map(run, tasks) for piece in pieces])

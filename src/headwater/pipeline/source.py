@@ -27,7 +27,6 @@ from headwater.pipeline.index_job import index_in_threads, index_tasks
 from headwater.pipeline.message_files import message_batches
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
-from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Locator, Request
 from headwater.rows.arrow import spark_schema
@@ -210,7 +209,7 @@ def _plan(options: SourceOptions) -> _Planned:
         store, request = opened.store, options.request
         wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major)
         tasks = index_tasks(opened.directory, store.start_lsn, request.end, wanted, threads)
-        index = merge_indexes(index_in_threads(tasks, threads))
+        index = index_in_threads(tasks, threads)
         assembly = assemble(index, store, opened.plugin, Window(request.start or 0, request.end))
         if assembly is not None:
             opened.plugin.validate(store.view(index.hi))

@@ -117,3 +117,33 @@ def count_before(major: Int64s, minor: Int64s, of_major: Int64s, of_minor: Int64
         ):
             passed += 1
         count[i] = passed
+
+
+@borrowing_kernel
+def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
+    """``into[place] = min(into[place], value)`` for all values whose place is not -1.
+
+    Args:
+        into: int64[k]; place: int64[n] in ``[-1, k)``; values: int64[n].
+    """
+    for i in range(len(place)):
+        at = place[i]
+        if at >= 0 and values[i] < into[at]:
+            into[at] = values[i]
+
+
+@borrowing_kernel
+def group_places(group: Int64s, starts: Int64s, places: Int64s, groups: Int64s) -> None:
+    """Sort the places of a column stably by group, without those of group -1.
+
+    Args:
+        group: int64[n] in ``[-1, g)``.
+        starts: int64[g + 1] where each group's places begin; used up.
+        places: int64[m] written; groups: int64[m] written, the group of each.
+    """
+    for i in range(len(group)):
+        if group[i] >= 0:
+            at = starts[group[i]]
+            starts[group[i]] = at + 1
+            places[at] = i
+            groups[at] = group[i]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import stable_order
+from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.transactions import CommittedTransactions
@@ -57,13 +57,12 @@ def candidate_rows(
         output: bool[t] transactions that are output.
         is_filtered: whether the plugin leaves an origin out.
     """
-    txn = txns.txn_of(rows.change_xid)
-    keep = np.append(output, False)[txn]
+    itself = np.where(output, np.arange(len(output)), -1)
+    kept = lookup(txns.member_xid, itself[txns.member_txn], rows.change_xid)
     if rows.change_origin.any() or is_filtered(0):
-        keep &= ~has_origin_of(rows.change_origin, is_filtered)
-    at = np.flatnonzero(keep)
-    at = at[stable_order(txn[at])]
-    return Candidates(at, txn[at], rows.change_locator[at], rows.change_kinds[at], rows.change_first[at])
+        kept[has_origin_of(rows.change_origin, is_filtered)] = -1
+    at, txn = grouped_places(kept, len(output))
+    return Candidates(at, txn, rows.change_locator[at], rows.change_kinds[at], rows.change_first[at])
 
 
 class Choice(NamedTuple):

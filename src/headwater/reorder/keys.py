@@ -101,3 +101,22 @@ def places_passed(major: Int64s, minor: Int64s, places: Int64s) -> Int64s:
         of_major, of_minor = places[np.lexsort((places[:, 1], places[:, 0]))].T.copy()
         k.count_before(major, minor, of_major, of_minor, count)
     return count
+
+
+def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
+    """``into[place] = min(into[place], value)``, place by place; places of -1 are left out (``np.minimum.at``)."""
+    k.lower(into, place, values)
+
+
+def grouped_places(group: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """The places of a column by (group, place), without those of group -1; and the group of each.
+
+    Args:
+        group: int64[n] in ``[-1, count)``.
+        count: number of groups.
+    """
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(group + 1, minlength=count + 1)[1:], out=starts[1:])
+    places, groups = np.empty((2, int(starts[-1])), np.int64)
+    k.group_places(group, starts, places, groups)
+    return places, groups

@@ -133,6 +133,8 @@ class ForgetPlaces:
             forgotten: which relations (0: all) a group of 16-byte invalidation messages at an LSN concerns.
         """
         r = self.rows
+        if not len(r.inval_lsn):
+            return
         toplevel, member = self._toplevel, self._member
         received: dict[int, set[int]] = {}
         for i in range(len(r.inval_lsn)):
@@ -174,6 +176,8 @@ class ForgetPlaces:
     def _distributed(self, received: dict[int, set[int]]) -> Iterator[Forget]:
         """What transactions receive from those that commit while they run (SnapBuildDistributeSnapshotAndInval)."""
         givers = sorted(txn for txn, relations in received.items() if relations)
+        if not givers:
+            return
         commits = self.txns.commit_lsn[np.array(givers, np.int64)]
         running = np.flatnonzero(self.decoded)
         first = np.searchsorted(commits, self.txns.base_lsn[running], "right")

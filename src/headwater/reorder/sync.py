@@ -78,14 +78,14 @@ class SyncedRows:
 
     Attributes:
         synced: all touches.
-        touched: int64[] the candidates that are touches.
+        touched: int64[] or all: the candidates that are touches.
         rows_at: int64[] which touches they are; others_at: int64[k] which the others are.
         resolved: the candidates.
         own: bool[t] transactions with spans of their own.
     """
 
     synced: Synced
-    touched: Int64s
+    touched: Int64s | slice
     rows_at: Int64s | slice
     others_at: Int64s
     resolved: Resolved
@@ -175,7 +175,8 @@ def sync_rows(
     """
     resolution = resolved.resolution
     toast = np.array([x.is_toast for x in resolver.resolutions] + [True], np.bool_)
-    touched = np.flatnonzero(~toast[resolution] & (candidates.kinds & ROW_CHANGES != 0))
+    is_touch = ~toast[resolution] & (candidates.kinds & ROW_CHANGES != 0)
+    touched = slice(None) if is_touch.all() else np.flatnonzero(is_touch)
     of_rows = Touches(resolution[touched], candidates.txn[touched], candidates.first[touched])
     touches, rows_at, others_at = _merged(of_rows, others)
     synced = sync_touches(touches, resolver, forgetting)

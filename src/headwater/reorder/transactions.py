@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup, stable_order
+from headwater.reorder.keys import lookup, lower, stable_order
 from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index import Rows
 
@@ -117,6 +117,8 @@ def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
     counts = np.diff(rows.end_subs)
     subs = np.concatenate([rows.assign_sub, rows.sub_xids])
     tops = np.concatenate([rows.assign_top, np.repeat(rows.end_xid, counts)])
+    if not len(subs):
+        return lambda xids: xids
     keys, at = np.unique(subs, return_index=True)
     tops = tops[at]
 
@@ -136,16 +138,9 @@ def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bo
     catalog = np.zeros(len(tops), np.bool_)
     txn = lookup(tops[order], order, toplevel(rows.xid))
     assigned = lookup(tops[order], order, rows.assign_top)
-    _earliest(first, txn, rows.xid_lsn)
-    _earliest(first, assigned, rows.assign_lsn)
-    based = rows.xid_bits & HAS_BASE != 0
-    _earliest(base, txn[based], rows.xid_lsn[based])
+    lower(first, txn, rows.xid_lsn)
+    lower(first, assigned, rows.assign_lsn)
+    lower(base, np.where(rows.xid_bits & HAS_BASE != 0, txn, -1), rows.xid_lsn)
     changed = txn[rows.xid_bits & CATALOG_CHANGE != 0]
     catalog[changed[changed >= 0]] = True
     return first, base, catalog
-
-
-def _earliest(into: Int64s, txn: Int64s, lsn: Int64s) -> None:
-    """``into[txn] = min(into[txn], lsn)``, for rows whose transaction is known."""
-    known = txn >= 0
-    np.minimum.at(into, txn[known], lsn[known])

@@ -6,7 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.reorder.keys import distinct, lookup, or_together, place_order, places_passed, stable_order
+from headwater.reorder.keys import (
+    distinct,
+    grouped_places,
+    lookup,
+    lower,
+    or_together,
+    place_order,
+    places_passed,
+    stable_order,
+)
 
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
 
@@ -59,3 +68,21 @@ def test_places_passed(pairs, places) -> None:
     major, minor = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     expected = [sum(place <= pair for place in places) for pair in pairs]
     assert places_passed(major, minor, np.array(places, np.int64).reshape(-1, 2)).tolist() == expected
+
+
+GROUPS = st.lists(st.integers(-1, 4))
+
+
+@given(GROUPS)
+def test_grouped_places(group) -> None:
+    places, groups = grouped_places(np.array(group, np.int64), 5)
+    expected = sorted((g, i) for i, g in enumerate(group) if g >= 0)
+    assert list(zip(groups.tolist(), places.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.tuples(st.integers(-1, 4), values)))
+def test_lower(pairs) -> None:
+    into = np.full(5, 10, np.int64)
+    place, value = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    lower(into, place, value)
+    assert into.tolist() == [min([10, *(v for p, v in pairs if p == at)]) for at in range(5)]
