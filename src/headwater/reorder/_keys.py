@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from headwater.kernels import borrowing_kernel
 
 Int64s = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
 
 
 @borrowing_kernel
-def look_up(keys: Int64s, values: Int64s, wanted: Int64s, table: Int64s, found: Int64s) -> None:
+def look_up(keys: Int64s, values: Int64s, wanted: Integers, table: Int64s, found: Int64s) -> None:
     """Fill ``found[i]`` with the value at the first place of ``wanted[i]`` in the sorted ``keys``, or -1.
 
     Args:
         keys: int64[k] sorted, at least one.
         values: int64[k].
-        wanted: int64[n].
+        wanted: integers[n].
         table: int64[keys[-1] - keys[0] + 1] all -1; used up.
         found: int64[n] written.
     """
@@ -32,11 +33,11 @@ def look_up(keys: Int64s, values: Int64s, wanted: Int64s, table: Int64s, found: 
 
 
 @borrowing_kernel
-def number_values(values: Int64s, low: int, table: Int64s, number: Int64s) -> Any:
+def number_values(values: Integers, low: int, table: Int64s, number: Int64s) -> Any:
     """Number distinct values in ascending order.
 
     Args:
-        values: int64[n], none below ``low``.
+        values: integers[n], none below ``low``.
         low: the lowest value.
         table: int64[highest - low + 1] all -1; gets where each value is met first, -1 elsewhere.
         number: int64[n] written: which of the distinct values each one is.
@@ -90,11 +91,11 @@ def is_ascending(major: Int64s, minor: Int64s) -> bool:
 
 
 @borrowing_kernel
-def or_by_number(values: Int64s, number: Int64s, together: Int64s) -> None:
+def or_by_number(values: Integers, number: Int64s, together: Int64s) -> None:
     """OR the values of each number together.
 
     Args:
-        values: int64[n]; number: int64[n] each in ``[0, g)``.
+        values: integers[n]; number: int64[n] each in ``[0, g)``.
         together: int64[g] all 0; written.
     """
     for i in range(len(values)):

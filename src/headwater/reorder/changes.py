@@ -29,17 +29,17 @@ class Candidates(NamedTuple):
 
     Attributes:
         at: int64[c] row numbers of the index; txn: int64[c] their transactions.
-        locator, kinds, first: int64[c] their columns of the index.
+        locator: int32[c]; kinds: uint8[c]; first: int64[c] their columns of the index.
     """
 
     at: Int64s
     txn: Int64s
-    locator: Int64s
-    kinds: Int64s
+    locator: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
     first: Int64s
 
 
-def has_origin_of(origin: Int64s, is_filtered: Callable[[int], bool]) -> Bools:
+def has_origin_of(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> Bools:
     """bool[n]: what came from an origin that the plugin leaves out."""
     others = np.unique(origin[origin != 0])
     filtered = [int(o) for o in [0, *others] if is_filtered(int(o))]

@@ -6,7 +6,7 @@ two passes; where they are not, sorting does.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from headwater.reorder import _keys as k
 
 Int64s = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
+"""Of up to 32 bits, or int64."""
 
 DENSE = 4
 """A table by key may have so many times more places than there are keys and questions."""
@@ -23,7 +25,7 @@ def _is_dense(low: int, high: int, count: int) -> bool:
     return high - low < DENSE * count + 1024
 
 
-def lookup(keys: Int64s, values: Int64s, wanted: Int64s) -> Int64s:
+def lookup(keys: Int64s, values: Int64s, wanted: Integers) -> Int64s:
     """``values`` at the (first) places of ``wanted`` in the sorted ``keys``, -1 where absent."""
     if not len(keys) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
@@ -50,13 +52,14 @@ class Distinct(NamedTuple):
     number: Int64s
 
 
-def distinct(values: Int64s) -> Distinct:
+def distinct(values: Integers) -> Distinct:
     """The distinct values of a column (``np.unique``, which sorts)."""
     if not len(values):
         return Distinct(*(np.empty(0, np.int64) for _ in range(3)))
     low, high = int(values.min()), int(values.max())
     if not _is_dense(low, high, len(values)):
-        return Distinct(*np.unique(values, return_index=True, return_inverse=True))
+        found, first, number = np.unique(values.astype(np.int64), return_index=True, return_inverse=True)
+        return Distinct(found, first.astype(np.int64), number.astype(np.int64))
     table, number = np.full(high - low + 1, -1, np.int64), np.empty(len(values), np.int64)
     k.number_values(values, low, table, number)
     met = np.flatnonzero(table >= 0)
@@ -82,7 +85,7 @@ def place_order(major: Int64s, minor: Int64s) -> Int64s:
     return np.lexsort((minor, major))
 
 
-def or_together(values: Int64s, number: Int64s, count: int) -> Int64s:
+def or_together(values: Integers, number: Int64s, count: int) -> Int64s:
     """The values of each number in ``[0, count)`` ORed."""
     together = np.zeros(count, np.int64)
     k.or_by_number(values, number, together)

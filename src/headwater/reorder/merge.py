@@ -87,10 +87,10 @@ def _merge_rows(rows: Sequence[Rows]) -> Rows:
     return Rows(**merged)  # type: ignore[arg-type]
 
 
-def _merge_locators(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+def _merge_locators(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[NDArray[np.int32]]]:
     """All files once, and for each part the new number of each of its files."""
     locators, inverse = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1).astype(np.int64)
+    inverse = inverse.reshape(-1).astype(np.int32)
     cuts = np.cumsum([len(p) for p in parts])[:-1]
     return locators, list(np.split(inverse, cuts))
 

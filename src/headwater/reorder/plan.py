@@ -57,18 +57,19 @@ class ChangeRows:
     """Rows of changes to be decoded, sorted by (unit, first), n of them.
 
     Attributes:
-        unit, xid, locator, kinds, size, first, last: int64[n]; locator is an index into the plan's files, size in
-            bytes, first and last are LSNs.
+        unit: int64[n]; xid: uint32[n].
+        locator: int32[n] index into the plan's files; kinds: uint8[n].
+        size: uint32[n] bytes; first, last: int64[n] LSNs.
         resolution: int64[n].
         wanted: bool[n] some of its changes give messages (rows of TOAST relations do not, they are read for others).
         announce: bool[n] the schema goes before its first wanted change.
     """
 
     unit: Int64s
-    xid: Int64s
-    locator: Int64s
-    kinds: Int64s
-    size: Int64s
+    xid: NDArray[np.uint32]
+    locator: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+    size: NDArray[np.uint32]
     first: Int64s
     last: Int64s
     resolution: Int64s

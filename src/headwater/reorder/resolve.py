@@ -29,6 +29,8 @@ from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 
 Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
 
 WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 2, 4, 8, 16
 """Which changes of a relation a plugin makes a message of (``OutputPlugin.wants``)."""
@@ -61,13 +63,13 @@ Answer = Callable[[int, int, int, int], int]
 
 
 def resolve_rows(
-    txns: CommittedTransactions, txn: Int64s, locator: Int64s, first: Int64s, kinds: Int64s, answer: Answer
+    txns: CommittedTransactions, txn: Int64s, locator: Int32s, first: Int64s, kinds: Bytes, answer: Answer
 ) -> Resolved:
     """Ask for the relation of each row; once for all rows of a file between two commits of catalog changes.
 
     Args:
         txns: the committed transactions.
-        txn: int64[n]; locator: int64[n]; first: int64[n]; kinds: int64[n] the rows.
+        txn: int64[n]; locator: int32[n]; first: int64[n]; kinds: uint8[n] the rows.
         answer: asks for one of them.
     """
     owned = np.flatnonzero(txns.changes_catalog[txn])
@@ -86,12 +88,12 @@ def resolve_rows(
 
 
 def _resolve_plain(
-    txns: CommittedTransactions, locator: Int64s, first: Int64s, kinds: Int64s, answer: Answer
+    txns: CommittedTransactions, locator: Int32s, first: Int64s, kinds: Bytes, answer: Answer
 ) -> tuple[Int64s, Int64s]:
     """Resolutions and spans of rows of transactions without catalog changes."""
     commits = np.sort(txns.commit_lsn[txns.changes_catalog])
     # By (file, number of commits before it).
-    key = locator * (len(commits) + 1) + np.searchsorted(commits, first) if len(commits) else locator
+    key = locator * np.int64(len(commits) + 1) + np.searchsorted(commits, first) if len(commits) else locator
     keys = distinct(key)
     together = or_together(kinds, keys.number, len(keys.values))
     asked = zip(keys.first, together.tolist(), strict=True)
@@ -151,11 +153,11 @@ class Resolver:
         """The catalog."""
         return self.history.store
 
-    def rows(self, txn: Int64s, locator: Int64s, first_lsn: Int64s, kinds: Int64s, locators: Int64s) -> Resolved:
+    def rows(self, txn: Int64s, locator: Int32s, first_lsn: Int64s, kinds: Bytes, locators: Int64s) -> Resolved:
         """The relation of each row of changes.
 
         Args:
-            txn: int64[n]; locator: int64[n] index into ``locators``; first_lsn: int64[n]; kinds: int64[n].
+            txn: int64[n]; locator: int32[n] index into ``locators``; first_lsn: int64[n]; kinds: uint8[n].
             locators: int64[m, 3] files.
 
         Returns:
@@ -238,12 +240,12 @@ def _running_maximum(history: History, xids: frozenset[int]) -> tuple[list[int],
     return [command.lsn for command in commands], ids
 
 
-def wanted_kinds(wants: Int64s) -> Int64s:
+def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:
     """The ``kinds`` bits of change rows for which a relation's WANT_* bits give a message."""
-    kinds: Int64s = (
+    kinds: NDArray[np.uint8] = (
         np.where(wants & WANT_INSERT, INSERTS | CONFIRMS, 0)
         | np.where(wants & WANT_UPDATE, UPDATES, 0)
         | np.where(wants & WANT_DELETE_OLD, DELETES_OLD, 0)
         | np.where(wants & WANT_DELETE_BARE, DELETES_BARE, 0)
-    ).astype(np.int64)
+    ).astype(np.uint8)
     return kinds

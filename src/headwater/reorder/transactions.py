@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup, lower, stable_order
+from headwater.reorder.keys import Integers, lookup, lower, stable_order
 from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index import Rows
 
@@ -50,7 +50,7 @@ class CommittedTransactions:
     member_txn: Int64s
     _by_txn: tuple[Int64s, Int64s] | None = None
 
-    def txn_of(self, xids: Int64s) -> Int64s:
+    def txn_of(self, xids: Integers) -> Int64s:
         """The transaction each xid committed with, -1 for those that did not commit."""
         return lookup(self.member_xid, self.member_txn, xids)
 

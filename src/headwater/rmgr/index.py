@@ -57,7 +57,10 @@ class KeptRecord:
 
 @dataclass(frozen=True)
 class Rows:
-    """The flat part of an index; every array is int64, one element a row, rows in LSN order of their first record.
+    """The flat part of an index; rows in LSN order of their first record.
+
+    Arrays have one element a row. They are int64 but for the columns of changes: these are the bulk of an index, and
+    memory that is touched for the first time costs more than the work on it.
 
     Attributes:
         xid, xid_lsn, xid_bits: xids met, where first, and HAS_BASE / CATALOG_CHANGE.
@@ -76,12 +79,12 @@ class Rows:
     xid: Int64s
     xid_lsn: Int64s
     xid_bits: Int64s
-    change_xid: Int64s
-    change_locator: Int64s
-    change_kinds: Int64s
-    change_origin: Int64s
-    change_count: Int64s
-    change_bytes: Int64s
+    change_xid: NDArray[np.uint32]
+    change_locator: NDArray[np.int32]
+    change_kinds: NDArray[np.uint8]
+    change_origin: NDArray[np.uint16]
+    change_count: NDArray[np.uint32]
+    change_bytes: NDArray[np.uint32]
     change_first: Int64s
     change_last: Int64s
     locators: Int64s
@@ -236,21 +239,21 @@ def _rows(frames: Frames, t: Tables) -> Rows:
     invals = t.invals[:, : t.counts[k.N_INVALS]]
     subs, sub_data = _gather(frames.data, xacts[7], xacts[6], 4)
     inval_at, inval_data = _gather(frames.data, invals[3], invals[2], 16)
-    c = t.changes[:, : t.counts[k.N_CHANGES]].copy()
+    c = t.changes[:, : t.counts[k.N_CHANGES]]
     x = t.xids[:, : t.counts[k.N_XIDS]].copy()
     a = t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()
     return Rows(
         xid=x[0],
         xid_lsn=x[1],
         xid_bits=x[2],
-        change_xid=c[0],
-        change_locator=c[1],
-        change_kinds=c[2],
-        change_origin=c[3],
-        change_count=c[4],
-        change_bytes=c[5],
-        change_first=c[6],
-        change_last=c[7],
+        change_xid=c[0].astype(np.uint32),
+        change_locator=c[1].astype(np.int32),
+        change_kinds=c[2].astype(np.uint8),
+        change_origin=c[3].astype(np.uint16),
+        change_count=c[4].astype(np.uint32),
+        change_bytes=c[5].astype(np.uint32),
+        change_first=c[6].copy(),
+        change_last=c[7].copy(),
         locators=t.locators[:, : t.counts[k.N_LOCATORS]].T.copy(),
         end_kind=xacts[0].copy(),
         end_lsn=xacts[1].copy(),
