@@ -77,7 +77,8 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     Returns:
         them, in commit order.
     """
-    ends = np.flatnonzero((rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED))
+    commits = (rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED)
+    ends = slice(None) if commits.all() else np.flatnonzero(commits)
     xid = rows.end_xid[ends]
     member_xid, member_txn = _members(rows, ends, xid)
     first, base, catalog = _first_seen(rows, xid)
@@ -101,13 +102,13 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     )
 
 
-def _members(rows: Rows, ends: Int64s, xid: Int64s) -> tuple[Int64s, Int64s]:
-    counts = rows.end_subs[ends + 1] - rows.end_subs[ends]
-    owners = np.repeat(np.arange(len(ends)), counts)
+def _members(rows: Rows, ends: Int64s | slice, xid: Int64s) -> tuple[Int64s, Int64s]:
+    counts, starts = np.diff(rows.end_subs)[ends], rows.end_subs[:-1][ends]
+    owners = np.repeat(np.arange(len(xid)), counts)
     within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    subs = rows.sub_xids[np.repeat(rows.end_subs[ends], counts) + within]
+    subs = rows.sub_xids[np.repeat(starts, counts) + within]
     keys = np.concatenate([xid, subs])
-    txns = np.concatenate([np.arange(len(ends)), owners])
+    txns = np.concatenate([np.arange(len(xid)), owners])
     order = stable_order(keys)
     return keys[order], txns[order]
 

@@ -33,15 +33,17 @@ def make_units(
         the units, and int64[t] the unit of each transaction (-1: not output).
     """
     chosen = np.flatnonzero(output)
+    every = slice(None) if len(chosen) == len(output) else chosen
     bare_lsn = np.array([m.lsn for m in bare], np.int64)
-    order = np.argsort(np.concatenate([txns.commit_lsn[chosen], bare_lsn]), kind="stable")
+    order = np.argsort(np.concatenate([txns.commit_lsn[every], bare_lsn]), kind="stable")
     txn = np.concatenate([chosen, np.full(len(bare), -1, np.int64)])[order]
     unit_of = np.full(len(output), -1, np.int64)
     unit_of[txn[txn >= 0]] = np.flatnonzero(txn >= 0)
     member_xid, member_unit = _members(txns, unit_of)
 
     def column(of_txns: Int64s, of_bare: Sequence[int] | Int64s) -> Int64s:
-        return np.concatenate([of_txns[chosen], np.asarray(of_bare, np.int64)])[order]
+        of_chosen = of_txns[every]
+        return np.concatenate([of_chosen, np.asarray(of_bare, np.int64)])[order] if len(bare) else of_chosen
 
     zeros = np.zeros(len(bare), np.int64)
     units = Units(

@@ -55,6 +55,72 @@ def u64(data: NDArray[np.uint8], at: Int) -> Int:
     return u32(data, at) | u32(data, at + 4) << 32
 
 
+@inline_kernel
+def _image(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int, Int]:
+    """Read the header of a full-page image at ``p``: (what follows it or MALFORMED, bytes stored, bimg_info)."""
+    if p + 5 > end:
+        return MALFORMED, np.int64(0), np.int64(0)
+    info = np.int64(data[p + 4])
+    hole = 2 if info & 0x1C and info & 0x01 else 0
+    return p + 5 + hole, u16(data, p), info
+
+
+@inline_kernel
+def _block(
+    data: NDArray[np.uint8], p: Int, end: Int, blocks: Int, payload: Int, headers: NDArray[np.int64]
+) -> tuple[Int, Int]:
+    """Read the header of block number ``blocks`` at ``p``: (what follows it or MALFORMED, payload bytes so far)."""
+    if p + 4 > end or blocks > 32:
+        return MALFORMED, payload
+    flags, length = data[p + 1], u16(data, p + 2)
+    p += 4
+    slot = BLOCKS + blocks * 8
+    image: Int = np.int64(-1)
+    stored: Int = np.int64(0)
+    if flags & 0x10:
+        p, stored, image = _image(data, p, end)
+        if p < 0:
+            return MALFORMED, payload
+    if flags & 0x80:
+        if blocks == 0:
+            return MALFORMED, payload
+        for field in range(SPC, REL + 1):
+            headers[slot + field] = headers[slot - 8 + field]
+    else:
+        if p + 12 > end:
+            return MALFORMED, payload
+        headers[slot + SPC], headers[slot + DB], headers[slot + REL] = u32(data, p), u32(data, p + 4), u32(data, p + 8)
+        p += 12
+    if p + 4 > end:
+        return MALFORMED, payload
+    headers[slot + FORK], headers[slot + BLOCK] = flags & 0x0F, u32(data, p)
+    headers[slot + DATA_AT], headers[slot + DATA_LENGTH] = payload + stored, length
+    headers[slot + IMAGE] = image
+    return p + 4, payload + stored + length
+
+
+@inline_kernel
+def _main_length(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int]:
+    """Read the header of the main data, short or long: (what follows it or MALFORMED, bytes of main data)."""
+    if data[p] == 255:
+        return (p + 2, np.int64(data[p + 1])) if p + 2 <= end else (MALFORMED, np.int64(0))
+    return (p + 5, u32(data, p + 1)) if p + 5 <= end else (MALFORMED, np.int64(0))
+
+
+@inline_kernel
+def _origin_or_toplevel(data: NDArray[np.uint8], p: Int, end: Int, headers: NDArray[np.int64]) -> Int:
+    """Read the replication origin or the toplevel xid: what follows it or MALFORMED."""
+    if data[p] == 253:
+        if p + 3 > end:
+            return MALFORMED
+        headers[ORIGIN] = u16(data, p + 1)
+        return p + 3
+    if data[p] != 252 or p + 5 > end:
+        return MALFORMED
+    headers[TOPLEVEL_XID] = u32(data, p + 1)
+    return p + 5
+
+
 @borrowing_kernel
 def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[np.int64]) -> Int:
     """Read the block references of the record ``data[at:end]`` into ``headers``.
@@ -68,82 +134,23 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
     Returns:
         the number of blocks, or MALFORMED.
     """
-    headers[MAIN_AT] = 0
-    headers[MAIN_LENGTH] = 0
-    headers[TOPLEVEL_XID] = 0
-    headers[ORIGIN] = 0
+    headers[:BLOCKS] = 0
     p = at + 24
-    blocks = 0
-    payload: Int = 0
-    spc: Int = np.int64(-1)
-    db: Int = np.int64(0)
-    rel: Int = np.int64(0)
+    blocks: Int = np.int64(0)
+    payload: Int = np.int64(0)
     while end - p > payload:
-        ident = data[p]
-        if ident <= 32:
-            if p + 4 > end or blocks > 32:
-                return MALFORMED
-            flags = data[p + 1]
-            length = u16(data, p + 2)
-            p += 4
-            slot = BLOCKS + blocks * 8
-            image: Int = np.int64(-1)
-            stored: Int = np.int64(0)
-            if flags & 0x10:
-                if p + 5 > end:
-                    return MALFORMED
-                stored = u16(data, p)
-                image = np.int64(data[p + 4])
-                p += 5
-                if image & 0x1C and image & 0x01:
-                    p += 2
-            if not flags & 0x80:
-                if p + 12 > end:
-                    return MALFORMED
-                spc = u32(data, p)
-                db = u32(data, p + 4)
-                rel = u32(data, p + 8)
-                p += 12
-            if p + 4 > end or spc < 0:
-                return MALFORMED
-            headers[slot + SPC] = spc
-            headers[slot + DB] = db
-            headers[slot + REL] = rel
-            headers[slot + FORK] = flags & 0x0F
-            headers[slot + BLOCK] = u32(data, p)
-            headers[slot + DATA_AT] = payload + stored
-            headers[slot + DATA_LENGTH] = length
-            headers[slot + IMAGE] = image
-            payload += stored + length
-            p += 4
+        if data[p] <= 32:
+            p, payload = _block(data, p, end, blocks, payload, headers)
             blocks += 1
-        elif ident == 255:
-            if p + 2 > end:
-                return MALFORMED
-            headers[MAIN_LENGTH] = data[p + 1]
-            payload += np.int64(data[p + 1])
-            p += 2
+        elif data[p] >= 254:
+            p, headers[MAIN_LENGTH] = _main_length(data, p, end)
+            payload += headers[MAIN_LENGTH]
             break
-        elif ident == 254:
-            if p + 5 > end:
-                return MALFORMED
-            headers[MAIN_LENGTH] = u32(data, p + 1)
-            payload += u32(data, p + 1)
-            p += 5
-            break
-        elif ident == 253:
-            if p + 3 > end:
-                return MALFORMED
-            headers[ORIGIN] = u16(data, p + 1)
-            p += 3
-        elif ident == 252:
-            if p + 5 > end:
-                return MALFORMED
-            headers[TOPLEVEL_XID] = u32(data, p + 1)
-            p += 5
         else:
+            p = _origin_or_toplevel(data, p, end, headers)
+        if p < 0:
             return MALFORMED
-    if end - p != payload:
+    if p < 0 or end - p != payload:
         return MALFORMED
     for block in range(blocks):
         headers[BLOCKS + block * 8 + DATA_AT] += p
