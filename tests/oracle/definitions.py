@@ -83,9 +83,7 @@ def random_type(session: Session) -> str:
     rng = session.rng
     own = [t for t in (*session.enums, *session.domains) if "." not in t or t.startswith(session.schema + ".")]
     if own and rng.random() < 0.2:
-        name = rng.choice(own)
-        # An array of a domain over an array is refused for now.
-        return name if session.domains.get(name, "").endswith("[]") else name + rng.choice(("", "", "[]"))
+        return rng.choice(own) + rng.choice(("", "", "[]"))
     return rng.choice(values.ARRAY_TYPES if rng.random() < 0.2 else values.BASE_TYPES)
 
 
