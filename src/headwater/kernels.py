@@ -63,6 +63,12 @@ def cache_directory(module: str) -> Path:
     return base / "kernels" / digest.hexdigest()[:16]
 
 
+def is_compiled(module: str) -> bool:
+    """Whether an earlier run left compiled kernels of a module, by its full name."""
+    directory = cache_directory(module)
+    return directory.is_dir() and any(directory.rglob("*.nbc"))
+
+
 def _compile(function: F, **options: bool) -> F:
     numba.config.CACHE_DIR = str(cache_directory(function.__module__))
     compiled: F = numba.njit(cache=True, nogil=True, **options)(function)

@@ -91,6 +91,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [*FEW_RUNS, *MANY_RUNS] if everything else FEW_RUNS
         names = [f"pg{major}-seed{seed}" for major, seed, _ in cases]
         metafunc.parametrize("random_run", cases, indirect=True, ids=names, scope="module")
+    if "pgbench_transactions" in metafunc.fixturenames:
+        metafunc.parametrize("pgbench_transactions", [5000 if everything else 250])
     if "scenario_run" in metafunc.fixturenames:
         metafunc.parametrize("scenario_run", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
         metafunc.parametrize("scenario", [name for name, scenario in SCENARIOS.items() if not scenario.is_alone])

@@ -26,7 +26,7 @@ from headwater.cli.change_counts import TableCounts, count_changes
 from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, bundled_programs
 from headwater.cli.shop_workload import SESSIONS, ShopWorkload
 from headwater.cli.stream_comparison import first_difference, joined, messages_table
-from headwater.kernels import cache_directory
+from headwater.kernels import is_compiled
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.spark import spark_session, warm_up
@@ -69,7 +69,7 @@ def run_demo(seed: int = 1, pgbench_transactions: int = 1000, shop_rounds: int =
         with _step(console, "start Spark"):
             spark = spark_session(master)
             warm_up(spark)
-        first = "" if cache_directory().exists() else " (and compile its kernels, this once)"
+        first = "" if is_compiled("headwater.wal._frames") else " (and compile its kernels, this once)"
         with _step(console, f"decode the stopped server's WAL with Headwater{first}"):
             files = (str(server.wal_directory), str(backup), start)
             ours, result = _decode(spark, *files, "pgoutput", OPTIONS)
