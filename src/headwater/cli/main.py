@@ -5,6 +5,7 @@ Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. Ever
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -35,6 +36,8 @@ def demo_command(seed: int) -> None:
 
 def main() -> None:
     """Entry point of the command."""
+    # Py4J logs the tracebacks of calls that were interrupted; what matters of them arrives here as an exception.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         cli.main(standalone_mode=False)
     except HeadwaterError as error:
