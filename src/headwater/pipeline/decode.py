@@ -45,7 +45,7 @@ class DecodeResult:
     """The messages of a decoded window, in files; use it as a context manager, or call :meth:`close`.
 
     Attributes:
-        files: the tasks' files, in output order.
+        files: the tasks' files, in output order; gone if they have been delivered.
         is_text: the plugin writes text.
         transactions, changes, messages: counts; changes are rows that gave a message.
         wal_bytes: bytes of WAL read.
@@ -101,8 +101,8 @@ def decode(
         progress: called with (step, tasks done, tasks in all).
         form: what the tasks write.
         scratch: an existing directory that driver and workers share; a temporary one is made inside it.
-        deliver: takes the files in output order while later ones are made; an error that comes later takes nothing
-            back that it did.
+        deliver: takes the files in output order while later ones are made, and each is removed then; an error that
+            comes later takes nothing back that it did.
 
     Returns:
         the messages.
@@ -179,7 +179,7 @@ class _Run:
         tasks = index_tasks(opened.directory, catalog.start_lsn, opened.request.end, wanted, self._parallel)
         numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
         stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
-        return merge_indexes([piece for one in stored for piece in one.load()])
+        return merge_indexes([piece for one in stored for piece in one.take()])
 
     def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)

@@ -1,7 +1,7 @@
 """Step 5's hand-over: files of messages taken in output order while later ones are still made.
 
 A file is there when it has its name (:mod:`headwater.pipeline.message_files`), so the driver need not wait for the
-job's end to begin with the first.
+job's end to begin with the first. What was taken is removed at once: a window needs little room beside its output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.005
 def deliver_while_running(
     job: Callable[[], R], cancel: Callable[[], None], paths: Sequence[str], deliver: Deliver
 ) -> R:
-    """Run a job in a thread, and hand its files over in order as they appear.
+    """Run a job in a thread, and hand its files over in order as they appear; each is removed then.
 
     Args:
         job: makes all of the files.
@@ -42,6 +42,7 @@ def deliver_while_running(
             for path in paths:
                 _await(path, running)
                 deliver(path)
+                os.unlink(path)
         except BaseException:
             if not running.done():
                 cancel()

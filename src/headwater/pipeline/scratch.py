@@ -46,6 +46,12 @@ class Stored(Generic[T]):
         value: T = pickle.loads(parts[0], buffers=parts[1:])
         return value
 
+    def take(self) -> T:
+        """The value, whose file is removed."""
+        value = self.load()
+        os.unlink(self.path)
+        return value
+
 
 def store(value: T, path: str) -> Stored[T]:
     """Write a value.

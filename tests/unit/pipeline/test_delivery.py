@@ -46,6 +46,7 @@ def test_files_come_in_order_and_before_the_job_ends(paths) -> None:
 
     assert deliver_while_running(job, never, paths, deliver) == "done"
     assert taken == paths
+    assert not any(Path(path).exists() for path in paths)
 
 
 def test_an_error_of_the_job_ends_the_delivery(paths) -> None:

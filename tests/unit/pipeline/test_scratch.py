@@ -24,8 +24,8 @@ def test_arrays_come_back(tmp_path_factory, values) -> None:
 
 def test_arrays_outlive_their_file(tmp_path) -> None:
     stored = store(np.arange(100_000)[::2], str(tmp_path / "value"))
-    found = stored.load()
-    (tmp_path / "value").unlink()
+    found = stored.take()
+    assert list(tmp_path.iterdir()) == []
     found[0] = 7
     assert found[[0, 1, -1]].tolist() == [7, 2, 99_998]
 
