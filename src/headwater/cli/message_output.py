@@ -94,7 +94,12 @@ class _Parquet:
         if self._writer is None:
             ascending = {"lsn": "DELTA_BINARY_PACKED", "xid": "DELTA_BINARY_PACKED"}
             self._writer = pq.ParquetWriter(
-                self._path, schema, compression="snappy", use_dictionary=False, column_encoding=ascending
+                self._path,
+                schema,
+                compression="snappy",
+                use_dictionary=False,
+                column_encoding=ascending,
+                write_statistics=list(ascending),
             )
         return self._writer
 
