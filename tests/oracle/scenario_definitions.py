@@ -333,6 +333,21 @@ a| COMMIT
 a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
 a| INSERT INTO few VALUES (2, 'last')
 """,
+    "definitions_rolled_back_beside_an_open_transaction": """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+CREATE TABLE u (id int PRIMARY KEY, a text);
+---
+a| BEGIN
+a| INSERT INTO t VALUES (1, 'announced')
+b| BEGIN
+b| SAVEPOINT s
+b| CREATE SCHEMA gone
+b| ROLLBACK TO SAVEPOINT s
+b| INSERT INTO u VALUES (1, 'kept')
+b| COMMIT
+a| INSERT INTO t VALUES (2, 'announced again')
+a| COMMIT
+""",
     "tables_from_before_the_backup": """
 CREATE TABLE t (id int PRIMARY KEY, a text, gone int, b text DEFAULT 'b');
 ALTER TABLE t DROP COLUMN gone;

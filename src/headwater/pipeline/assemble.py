@@ -22,12 +22,12 @@ from headwater.plugins.api import RELOADS_MEMBERS, RELOADS_PUBLICATIONS, Catalog
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import ForgetPlaces
+from headwater.reorder.resend import ForgetPlaces, crossed_commits
 from headwater.reorder.resolve import WANT_TRUNCATE, Resolved, Resolver, spans_by_unit
 from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
-from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
 from headwater.rmgr.invalidation import Invalidation, parse_invalidations
 
 Int64s = NDArray[np.int64]
@@ -67,7 +67,7 @@ class Assembly:
     consistent_at: int
 
 
-def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly | None:
+def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly | Refinement:
     """Put the transactions of an index back together and plan their output.
 
     Args:
@@ -77,8 +77,8 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
         window: which transactions are wanted.
 
     Returns:
-        the plan and what led to it; None if the window rewrites catalogs into files that the index did not keep, which
-        ``store.missing_locators()`` names: index again with them.
+        the plan and what led to it; or what the index lacks, such as the files that the window rewrites catalogs
+        into: index again with that.
 
     Raises:
         WalError: wal_level was too low, or no consistent point was reached.
@@ -86,8 +86,9 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """
     txns = committed_transactions(index.rows)
     history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
-    if store.missing_locators():
-        return None
+    lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
+    if lacking != UNREFINED:
+        return lacking
     check_wal_level(history, window.end)
     if history.builder.consistent_at is None:
         raise WalError(
@@ -97,6 +98,10 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
             hint="give more WAL, or a backup taken while no long transaction runs",
         )
     return _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
+
+
+def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
+    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
 
 
 class _Assembler:

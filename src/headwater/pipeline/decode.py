@@ -27,7 +27,7 @@ from headwater.pipeline.scratch import Stored, store
 from headwater.pipeline.spark import Progress, job_group, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import Locator, Request, WalIndex
+from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
 
 SLICES_PER_CORE = 3
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
@@ -131,10 +131,9 @@ class _Run:
 
     def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
         """The five steps."""
-        opened, index, assembly = self._assemble(request, frozenset())
-        while assembly is None:
-            extra = opened.extra_locators | opened.store.missing_locators()
-            opened, index, assembly = self._assemble(request, extra)
+        opened, index, assembly = self._assemble(request, UNREFINED)
+        while isinstance(assembly, Refinement):
+            opened, index, assembly = self._assemble(request, opened.refinement | assembly)
         opened.plugin.validate(opened.store.view(index.hi))
         with _timed(self.seconds, "plan"):
             slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
@@ -162,11 +161,11 @@ class _Run:
         return str(self.scratch / f"{kind}-{self.passes}-{number:08d}")
 
     def _assemble(
-        self, request: DecodeRequest, extra: frozenset[Locator]
-    ) -> tuple[OpenRequest, WalIndex, Assembly | None]:
+        self, request: DecodeRequest, refinement: Refinement
+    ) -> tuple[OpenRequest, WalIndex, Assembly | Refinement]:
         self.passes += 1
         with _timed(self.seconds, "open"):
-            opened = open_request(request, extra)
+            opened = open_request(request, refinement)
         with _timed(self.seconds, "index"):
             index = self._index(opened)
         with _timed(self.seconds, "assemble"):
@@ -174,9 +173,8 @@ class _Run:
             return opened, index, assemble(index, opened.store, opened.plugin, window)
 
     def _index(self, opened: OpenRequest) -> WalIndex:
-        catalog = opened.store
-        wanted = Request(catalog.database_oid, tuple(sorted(catalog.locators())), catalog.major)
-        tasks = index_tasks(opened.directory, catalog.start_lsn, opened.request.end, wanted, self._parallel)
+        start, end = opened.store.start_lsn, opened.request.end
+        tasks = index_tasks(opened.directory, start, end, opened.index_request(), self._parallel)
         numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
         stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
         return merge_indexes([piece for one in stored for piece in one.take()])

@@ -11,7 +11,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
-from headwater.rmgr.index import Locator
+from headwater.rmgr.index import UNREFINED, Refinement, Request
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
@@ -53,7 +53,7 @@ class OpenRequest:
         store: the catalog at its own LSN.
         plugin: the plugin, its options checked.
         session: the settings.
-        extra_locators: files that were followed as catalogs because the window makes them that.
+        refinement: what is indexed beside what the catalog at the window's start tells.
     """
 
     request: DecodeRequest
@@ -61,19 +61,25 @@ class OpenRequest:
     store: CatalogStore
     plugin: OutputPlugin
     session: SessionSettings
-    extra_locators: frozenset[Locator] = frozenset()
+    refinement: Refinement = UNREFINED
+
+    def index_request(self) -> Request:
+        """What the index step looks for."""
+        store = self.store
+        cuts = tuple(sorted(self.refinement.cuts))
+        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, cuts=cuts)
 
 
 def open_request(
     request: DecodeRequest,
-    extra_locators: frozenset[Locator] = frozenset(),
+    refinement: Refinement = UNREFINED,
     make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
 ) -> OpenRequest:
     """Open a request's files and check that they belong together.
 
     Args:
         request: the request.
-        extra_locators: more files to follow as catalogs (a catalog was rewritten inside the window).
+        refinement: what an earlier index of the same window lacked.
         make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
 
     Raises:
@@ -82,7 +88,7 @@ def open_request(
         SegmentError: segments are missing, damaged or of another server.
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
-    store = open_catalog(request.catalog, request.database, extra_locators)
+    store = open_catalog(request.catalog, request.database, refinement.locators)
     session = session_settings(request, store.major)
     if make_plugin is not None:
         plugin = make_plugin(store)
@@ -91,7 +97,7 @@ def open_request(
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)
-    return OpenRequest(request, directory, store, plugin, session, extra_locators)
+    return OpenRequest(request, directory, store, plugin, session, refinement)
 
 
 def session_settings(request: DecodeRequest, major: int) -> SessionSettings:

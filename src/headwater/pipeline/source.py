@@ -28,7 +28,7 @@ from headwater.pipeline.message_files import message_batches
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import Locator, Request
+from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
 
 OPTIONS = frozenset(
@@ -202,24 +202,23 @@ class _Planned:
 
 def _plan(options: SourceOptions) -> _Planned:
     """Steps 1 to 3 in this process."""
-    extra: frozenset[Locator] = frozenset()
+    refinement = UNREFINED
     threads = os.cpu_count() or 1
     while True:
-        opened = _open(options, extra)
+        opened = _open(options, refinement)
         store, request = opened.store, options.request
-        wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major)
-        tasks = index_tasks(opened.directory, store.start_lsn, request.end, wanted, threads)
+        tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
         assembly = assemble(index, store, opened.plugin, Window(request.start or 0, request.end))
-        if assembly is not None:
+        if isinstance(assembly, Assembly):
             opened.plugin.validate(store.view(index.hi))
             return _Planned(options, opened, assembly, index.hi)
-        extra |= store.missing_locators()
+        refinement |= assembly
 
 
-def _open(options: SourceOptions, extra: frozenset[Locator]) -> OpenRequest:
+def _open(options: SourceOptions, refinement: Refinement) -> OpenRequest:
     if options.request.plugin:
-        return open_request(options.request, extra)
+        return open_request(options.request, refinement)
     return open_request(
-        options.request, extra, lambda store: RowChanges(options.tables, options.publications, store.major)
+        options.request, refinement, lambda store: RowChanges(options.tables, options.publications, store.major)
     )

@@ -108,6 +108,30 @@ def _forgets_until(forgets: Int64s, relation: Int64s, unit: Int64s, lsn: Int64s)
     ).astype(np.int64)
 
 
+def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
+    """LSNs of commits that hand invalidations on without naming any, if rows of changes cross one of them.
+
+    What a subtransaction invalidated before it was rolled back is in no commit record, but the server keeps it with the
+    toplevel transaction, and hands it on at the commit. The index learns of it too late to end its rows there.
+
+    Args:
+        rows: the index.
+        txns: its committed transactions.
+    """
+    nothing = np.empty(0, np.int64)
+    if not len(rows.inval_lsn):
+        return nothing
+    toplevel = toplevel_of(rows)(rows.inval_xid)
+    order = stable_order(txns.xid)
+    givers = np.unique(lookup(txns.xid[order], order, toplevel))
+    commits = txns.commit_lsn[givers[givers >= 0]]
+    cuts = commits[rows.end_invals[np.searchsorted(rows.end_lsn, commits)] == 0]
+    if not len(cuts):
+        return nothing
+    before = np.searchsorted(cuts, rows.change_first, "right")
+    return cuts if (before < np.searchsorted(cuts, rows.change_last, "left")).any() else nothing
+
+
 @dataclass(frozen=True)
 class ForgetPlaces:
     """Finds where schemas are forgotten, from the invalidation records of an index.

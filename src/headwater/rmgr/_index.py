@@ -49,8 +49,8 @@ COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
 
-# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch and grid line.
-RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE = range(10)
+# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch, grid line and next cut.
+RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE, CUT, COUNTS = range(12)
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -66,6 +66,7 @@ class Wanted(NamedTuple):
         catalogs: the first so many locators are catalogs, whose records are kept whole.
         major: PostgreSQL's.
         grid: bytes between grid lines.
+        cuts: int64[] sorted LSNs of more catalog events.
     """
 
     known: Bytes
@@ -73,6 +74,7 @@ class Wanted(NamedTuple):
     catalogs: int
     major: int
     grid: int
+    cuts: Int64s
 
 
 class Tables(NamedTuple):
@@ -494,7 +496,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
     locators, slots, xids, changes, xacts, assigns, invals, kept, seen, open_rows, counts, headers, parsed = tables
-    known, catalogs = wanted.known, wanted.catalogs
+    known, catalogs, cuts = wanted.known, wanted.catalogs, wanted.cuts
     while counts[RECORD] < len(positions):
         at = positions[counts[RECORD]]
         lsn = lsns[counts[RECORD]]
@@ -510,6 +512,9 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             return MALFORMED
         if lsn // wanted.grid != counts[LINE]:
             counts[LINE] = lsn // wanted.grid
+            counts[EPOCH] += 1
+        while counts[CUT] < len(cuts) and cuts[counts[CUT]] <= lsn:
+            counts[CUT] += 1
             counts[EPOCH] += 1
         if headers[TOPLEVEL_XID] != 0 and xid != 0:
             _assign(xid, headers[TOPLEVEL_XID], lsn, assigns, counts)

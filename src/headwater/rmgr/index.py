@@ -38,12 +38,35 @@ class Request:
         catalogs: files of the catalogs, whose records are kept whole.
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
+        cuts: sorted LSNs of commits that no change row crosses either (:class:`Refinement`).
     """
 
     database: int
     catalogs: tuple[Locator, ...]
     major: int
     grid: int = GRID
+    cuts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What an index has to keep beside what the catalog at its start tells, found out from an index without it.
+
+    Attributes:
+        locators: files that become catalogs inside the window.
+        cuts: LSNs of commits that change rows must not cross, though the commit records do not say so.
+    """
+
+    locators: frozenset[Locator] = frozenset()
+    cuts: frozenset[int] = frozenset()
+
+    def __or__(self, other: Refinement) -> Refinement:
+        """Both."""
+        return Refinement(self.locators | other.locators, self.cuts | other.cuts)
+
+
+UNREFINED = Refinement()
+"""What the first index of a window is made with."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +163,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
     locators = np.zeros((3, max(1024, 4 * len(catalogs))), np.int64)
     for i, locator in enumerate(catalogs):
         locators[:, i] = locator
-    counts = np.zeros(10, np.int64)
+    counts = np.zeros(k.COUNTS, np.int64)
     counts[k.N_LOCATORS] = len(catalogs)
     counts[k.LINE] = -1
     return Tables(
@@ -188,7 +211,14 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
-    wanted = k.Wanted(known_table(request.major), request.database, len(request.catalogs), request.major, request.grid)
+    wanted = k.Wanted(
+        known=known_table(request.major),
+        database=request.database,
+        catalogs=len(request.catalogs),
+        major=request.major,
+        grid=request.grid,
+        cuts=np.array(request.cuts, np.int64),
+    )
     tables = _make_tables(len(frames.positions), request.catalogs)
     while status := k.index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
         if status != k.NEED_LOCATORS:
