@@ -217,7 +217,8 @@ def _plan(options: SourceOptions) -> _Planned:
         wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major)
         tasks = index_tasks(opened.directory, store.start_lsn, request.end, wanted, threads)
         index = index_in_threads(tasks, threads)
-        assembly = assemble(index, store, opened.plugin, Window(request.start or 0, request.end))
+        window = Window(opened.directory.segment_size, request.start or 0, request.end)
+        assembly = assemble(index, store, opened.plugin, window)
         if assembly is not None:
             opened.plugin.validate(store.view(index.hi))
             return _Planned(options, opened, assembly, index.hi)
