@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from oracle.workload import Workload
 
 BIG_SIZES = (1500, 2100, 5000, 9000, 30000)
-FIXED_KEYS = {"event": ("id", "region"), "event_0": ("id",)}
 
 
 def change(workload: Workload, session: Session) -> None:

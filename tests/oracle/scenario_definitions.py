@@ -344,8 +344,9 @@ b| SAVEPOINT s
 b| CREATE SCHEMA gone
 b| ROLLBACK TO SAVEPOINT s
 b| INSERT INTO u VALUES (1, 'kept')
+a| INSERT INTO t VALUES (2, 'not announced')
 b| COMMIT
-a| INSERT INTO t VALUES (2, 'announced again')
+a| INSERT INTO t VALUES (3, 'announced again')
 a| COMMIT
 """,
     "tables_from_before_the_backup": """

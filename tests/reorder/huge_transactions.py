@@ -197,7 +197,10 @@ def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int
     wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major, grid)
     tasks = index_tasks(opened.directory, store.start_lsn, None, wanted, 3)
     assembly = assemble(
-        merge_indexes([piece for task in tasks for piece in task.run()]), store, opened.plugin, Window(start)
+        merge_indexes([piece for task in tasks for piece in task.run()]),
+        store,
+        opened.plugin,
+        Window(opened.directory.segment_size, start),
     )
     for target in targets:
         yield assembly.plan.slices(target)

@@ -47,7 +47,7 @@ def test_foundations_import_no_room() -> None:
 
 
 def test_kernels_live_in_kernel_files() -> None:
-    """``kernels.py`` digests files named ``_*.py``: a kernel elsewhere would be cached past its change."""
+    """Whoever looks for machine code looks into files named ``_*.py``; so does ``kernel_loading.py``."""
     strays = []
     for path in PACKAGE.rglob("*.py"):
         if path.name.startswith("_") or path.name == "kernels.py":

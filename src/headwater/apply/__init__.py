@@ -1,3 +1,3 @@
-"""."""
+"""A subscriber, pgoutput in and PostgreSQL tables out: not written yet."""
 
 from __future__ import annotations

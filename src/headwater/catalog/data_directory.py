@@ -119,10 +119,6 @@ class DataDirectory:
             )
         return found
 
-    def has_database(self, tablespace: int, database: int) -> bool:
-        """Whether the database's directory is there."""
-        return (self._database_path(tablespace, database) / "PG_VERSION").exists()
-
     def heap(self, locator: Locator) -> bytes | None:
         """A relation's main fork, all segments joined; None if there is no such file.
 

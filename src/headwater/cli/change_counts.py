@@ -49,7 +49,7 @@ def count_changes(messages: pa.Table) -> list[TableCounts]:
     content = np.frombuffer(byte_buffer, np.uint8)
     kinds = content[offsets[:-1]]
     names = _names(content, offsets, kinds)
-    return [*_about_tables(content, offsets, kinds, names), _about_none(content, offsets, kinds)]
+    return [*_about_tables(content, offsets, kinds, names), _about_none(offsets, kinds)]
 
 
 def _about_tables(
@@ -80,7 +80,7 @@ def _count_truncate(message: bytes, counts: dict[int, TableCounts]) -> None:
         entry.size += len(message) if place == 0 else 0
 
 
-def _about_none(content: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> TableCounts:
+def _about_none(offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> TableCounts:
     other = ~np.isin(kinds, [ord(letter) for letter in "IUDRT"])
     return TableCounts(OTHER, messages=int(np.sum(other)), size=int(np.sum(np.diff(offsets)[other])))
 

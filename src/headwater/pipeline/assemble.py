@@ -29,10 +29,9 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
 from headwater.rmgr.invalidation import Invalidation, parse_invalidations
+from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
-PAGE = 8192
-LONG_HEADER, SHORT_HEADER = 40, 24
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,31 @@ class Window:
     """What part of the log is wanted.
 
     Attributes:
+        segment_size: bytes of a segment of the log.
         start: transactions whose commit record starts before it are left out, 0 for none.
         end: stop as the server does with ``upto_lsn``, None for the end of the log.
     """
 
+    segment_size: int
     start: int = 0
     end: int | None = None
+
+    def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
+        """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.
+
+        Args:
+            lsn: int64[n] starts of records.
+
+        Returns:
+            bool[n].
+        """
+        if self.end is None:
+            return np.ones(len(lsn), np.bool_)
+        # A record's predecessor ends where it starts, or before the header of the page that it is the first on.
+        header = np.where(lsn % self.segment_size < PAGE_SIZE, LONG_HEADER, SHORT_HEADER)
+        is_first = lsn % PAGE_SIZE == header
+        read: NDArray[np.bool_] = np.where(is_first, lsn - header, lsn) < self.end
+        return read
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ class _Assembler:
         self.store = history.store
         self.history = history
         self.plugin = plugin
-        self.end = NEVER if window.end is None else window.end
+        self.window = window
         self.start = history.builder.start_decoding_at
         self.resolver = Resolver(history, txns, self._describe)
         self.output = self._output()
@@ -165,21 +183,14 @@ class _Assembler:
         """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
         txns = self.txns
         keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
-        keep &= self._before_end(txns.commit_lsn)
+        keep &= self.window.reads(txns.commit_lsn)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
         return keep
 
-    def _before_end(self, lsn: Int64s) -> NDArray[np.bool_]:
-        """Records the server still reads: those whose predecessor ended before ``upto_lsn``."""
-        offset = lsn % PAGE
-        at_page = (offset == SHORT_HEADER) | (offset == LONG_HEADER)
-        before: NDArray[np.bool_] = np.where(at_page, lsn - offset, lsn) < self.end
-        return before
-
     def _in_window(self, lsn: int) -> bool:
-        return lsn >= self.start and bool(self._before_end(np.array([lsn]))[0])
+        return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
 
     def _busy(
         self,

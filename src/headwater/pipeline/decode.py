@@ -1,7 +1,8 @@
 """The whole flow in one file: index, assemble, plan, decode, deliver.
 
-The only module that joins all rooms. Steps 1 and 4 are Spark tasks, 2 and 3 run here on the driver. Tasks leave their
-results in files of a scratch directory that driver and workers share; only file names travel through Spark.
+This is the command's way; the data source goes through the same steps in :mod:`headwater.pipeline.source`. Steps 1 and
+4 are Spark tasks, 2 and 3 run here on the driver. Tasks leave their results in files of a scratch directory that driver
+and workers share; only file names travel through Spark.
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ class DecodeResult:
         is_text: the plugin writes text.
         transactions, changes, messages: counts; changes are rows that gave a message.
         wal_bytes: bytes of WAL read.
+        consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
         seconds: wall-clock time of each step.
+        scratch: the directory that holds the files.
     """
 
     files: list[MessageFile]
@@ -169,7 +172,7 @@ class _Run:
         with _timed(self.seconds, "index"):
             index = self._index(opened)
         with _timed(self.seconds, "assemble"):
-            window = Window(request.start or 0, request.end)
+            window = Window(opened.directory.segment_size, request.start or 0, request.end)
             return opened, index, assemble(index, opened.store, opened.plugin, window)
 
     def _index(self, opened: OpenRequest) -> WalIndex:

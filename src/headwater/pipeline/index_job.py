@@ -1,6 +1,6 @@
 """Step 1: the index of a window, one task per run of segments.
 
-Tasks run anywhere that sees the WAL directory; each returns a pickled :class:`WalIndex`, small beside its WAL.
+Tasks run anywhere that sees the WAL directory; each makes a few :class:`WalIndex` values, small beside their WAL.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from headwater.reorder.merge import merge_indexes
 from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.wal._position import LONG_HEADER
 from headwater.wal.directory import WalDirectory
 from headwater.wal.stretches import read_stretches
 
@@ -54,7 +55,8 @@ def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Requ
         at least one task.
     """
     last = directory.segments[-1].start_lsn + directory.segment_size
-    hi = last if end is None else min(last, max(end + 40, lo + 1))
+    # The server still reads a record whose page begins before the end: with its header it may start 40 bytes later.
+    hi = last if end is None else min(last, max(end + LONG_HEADER, lo + 1))
     return [IndexTask(directory, a, b, request) for a, b in _runs(lo, hi, directory.segment_size, parallel)]
 
 

@@ -80,7 +80,7 @@ class SourceOptions:
             end=_lsn(given.get("endinglsn")),
             settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
         )
-        size = int(given.get("partitionbytes", PARTITION_BYTES))
+        size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
         return cls(request, tuple(_list(given.get("tables", ""))), tuple(publications), size)
 
     @property
@@ -103,6 +103,13 @@ def _list(text: str) -> list[str]:
 
 def _lsn(text: str | None) -> int | None:
     return None if text is None else Lsn.parse(text)
+
+
+def _partition_bytes(text: str) -> int:
+    size = int(text) if text.isascii() and text.isdigit() else 0
+    if size < 1:
+        raise UsageError(f'invalid partitionBytes "{text}", expected a number of bytes')
+    return size
 
 
 def _plugin_options(given: Mapping[str, str], publications: list[str]) -> tuple[tuple[str, str], ...]:
@@ -209,7 +216,8 @@ def _plan(options: SourceOptions) -> _Planned:
         store, request = opened.store, options.request
         tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
-        assembly = assemble(index, store, opened.plugin, Window(request.start or 0, request.end))
+        window = Window(opened.directory.segment_size, request.start or 0, request.end)
+        assembly = assemble(index, store, opened.plugin, window)
         if isinstance(assembly, Assembly):
             opened.plugin.validate(store.view(index.hi))
             return _Planned(options, opened, assembly, index.hi)

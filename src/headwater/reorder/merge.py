@@ -62,7 +62,7 @@ def _check_seams(indexes: Sequence[WalIndex]) -> None:
             continue
         if last and index.first_prev != last:
             raise RecordError(
-                f"the record at {Lsn(index.lo)} points back at {Lsn(index.first_prev)}, expected {Lsn(last)}",
+                f"the first record from {Lsn(index.lo)} points back at {Lsn(index.first_prev)}, expected {Lsn(last)}",
                 lsn=index.lo,
                 hint="segments of different servers or timelines may be mixed in one directory",
             )

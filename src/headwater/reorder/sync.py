@@ -9,6 +9,10 @@ after a message about publications, and which publications a relation is in is l
 message about their members.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
+
+Known gap: the server keeps memberships by table, by schema and by ancestor, so tables of one schema and partitions of
+one parent share some look-ups; here every relation has its own. It shows where a schema or a parent is added to a
+publication, or taken out, while a transaction runs that had touched such a relation before.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class WalIndex:
 
     Attributes:
         lo: LSN where it starts.
-        hi: LSN where it stops: the next record's start, or the end of the log.
+        hi: LSN where it stops, or the end of the log.
         records: number of records.
         first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
         rows: the flat arrays.

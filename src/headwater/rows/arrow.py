@@ -118,8 +118,8 @@ def typed_columns(
     natts = _attribute_counts(items.layout[rows], schemas or [schema] * (int(items.layout[rows].max(initial=0)) + 1))
     arrays = []
     for column in _live(schema):
-        picks = _picks(cells, first, natts, column)
-        fallback = _picks(cells, before, natts, column)
+        picks = _picks(first, natts, column)
+        fallback = _picks(before, natts, column)
         picks = np.where(_kinds(cells, picks) == UNCHANGED, fallback, picks)
         picks[_kinds(cells, picks) != TEXT] = -1
         arrays.append(_column_array(cells, picks, column))
@@ -159,7 +159,7 @@ def _attribute_counts(layout: NDArray[np.int32], schemas: Sequence[RelationSchem
     return np.array([len(schema.columns) for schema in schemas], dtype=np.int64)[layout]
 
 
-def _picks(cells: Cells, first: Rows, natts: Rows, column: Column) -> Rows:
+def _picks(first: Rows, natts: Rows, column: Column) -> Rows:
     """A column's cell of each tuple, -1 where there is none."""
     return np.where((first >= 0) & (column.number <= natts), first + (column.number - 1), -1)
 

@@ -1,7 +1,8 @@
 """A range of WAL gone through piece by piece, so that memory is bounded and used again.
 
 Fresh memory for a whole range costs more than the work on it: the kernel has to zero every page of it. Pieces of a few
-segments stay in memory that the process has already.
+segments stay in memory that the process has already. A piece begins at a page that WAL was written to: in a segment
+longer than a piece, the pages behind a switch record were not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from headwater.wal._position import PAGE_SIZE
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
 
@@ -39,8 +41,19 @@ def read_stretches(
     Raises:
         WalError: as :func:`headwater.wal.frames.read_frames`.
     """
+    reached = lo
     for low, high in stretches(lo, hi):
-        frames = read_frames(directory, low, high, check=check)
-        yield low, high, frames
+        if lo < high <= reached:
+            continue
+        start = max(low, reached)
+        frames = read_frames(directory, start, high, check=check)
+        reached = max(high, _last_page(frames))
+        yield start, min(reached, hi), frames
         if frames.end is not None:
             return
+
+
+def _last_page(frames: Frames) -> int:
+    """The page that the last record ends on, or ends before: what follows it starts there or later."""
+    end = int(frames.end_lsns[-1]) if len(frames.end_lsns) else 0
+    return end - end % PAGE_SIZE

@@ -12,7 +12,6 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.errors import CatalogError
 from headwater.wal.checksum import crc32c
 
-STATE_AT = 16
 IN_PRODUCTION, SHUTDOWNED = 6, 1
 
 

@@ -1,0 +1,38 @@
+"""The data source's options: what is read from them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import UsageError
+from headwater.pipeline.source import PARTITION_BYTES, SourceOptions
+
+NEEDED = {"path": "/wal", "catalog": "/backup"}
+
+
+def test_names_have_no_case() -> None:
+    parsed = SourceOptions.parse({"PATH": "/wal", "catalog": "/backup", "startingLSN": "1/A", "partitionBytes": "4096"})
+    assert (parsed.request.wal, parsed.request.start, parsed.partition_bytes) == ("/wal", (1 << 32) + 10, 4096)
+    assert SourceOptions.parse(NEEDED).partition_bytes == PARTITION_BYTES
+
+
+@pytest.mark.parametrize("table", ["shop.orders", "orders"])
+def test_one_name_is_a_single_table(table: str) -> None:
+    assert SourceOptions.parse({**NEEDED, "tables": table}).single_table == table
+
+
+@pytest.mark.parametrize("tables", ["", "shop.*", "shop.orders, shop.items", "shop.order?"])
+def test_patterns_and_lists_are_not(tables: str) -> None:
+    assert SourceOptions.parse({**NEEDED, "tables": tables}).single_table is None
+
+
+@pytest.mark.parametrize("size", ["", "0", "-1", "many", "32m", "1.5"])
+def test_partition_bytes_is_a_number(size: str) -> None:
+    with pytest.raises(UsageError, match="partitionBytes"):
+        SourceOptions.parse({**NEEDED, "partitionBytes": size})
+
+
+@pytest.mark.parametrize("options", [{"path": "/wal"}, {"catalog": "/backup"}, {**NEEDED, "paths": "/wal"}])
+def test_options_that_are_missing_or_unknown(options: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="option"):
+        SourceOptions.parse(options)
