@@ -25,7 +25,7 @@ from headwater.pipeline.index_job import IndexTask, index_tasks
 from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.scratch import Stored, store
-from headwater.pipeline.spark import Progress, job_group, run_tasks
+from headwater.pipeline.spark import Progress, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
@@ -37,8 +37,6 @@ SLICE_BYTES = 128 << 20
 """Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
 
 SMALLEST_SLICE = 4 << 20
-
-DECODE_GROUP = job_group("decode")
 
 
 @dataclass
@@ -193,12 +191,13 @@ class _Run:
         if self.deliver is None:
             return run_tasks(context, "decode", run, slices, self.progress)
 
+        group = f"headwater decode {self.scratch.name}"
+
         def job() -> list[MessageFile]:
-            context.setJobGroup(DECODE_GROUP, "decode")
-            return run_tasks(context, "decode", run, slices, self.progress)
+            return run_tasks(context, "decode", run, slices, self.progress, group)
 
         paths = [f"{one.path}.messages" for one in slices]
-        return deliver_while_running(job, lambda: context.cancelJobGroup(DECODE_GROUP), paths, self.deliver)
+        return deliver_while_running(job, lambda: context.cancelJobGroup(group), paths, self.deliver)
 
 
 def _run_index(numbered: tuple[IndexTask, str]) -> Stored[list[WalIndex]]:

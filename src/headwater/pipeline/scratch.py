@@ -18,6 +18,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from headwater.errors import HeadwaterError
+
 T = TypeVar("T")
 
 _ALIGNED = 64
@@ -62,13 +64,19 @@ def store(value: T, path: str) -> Stored[T]:
 
     Returns:
         what to hand over.
+
+    Raises:
+        HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     part = f"{path}.part"
-    with open(part, "wb") as sink:
-        _write(sink, [memoryview(pickled), *(buffer.raw() for buffer in buffers)])
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as sink:
+            _write(sink, [memoryview(pickled), *(buffer.raw() for buffer in buffers)])
+        os.replace(part, path)
+    except OSError as error:
+        raise HeadwaterError(f"could not write output: {error.strerror or error}", file=part) from None
     return Stored(path)
 
 

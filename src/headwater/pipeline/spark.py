@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
@@ -30,6 +31,7 @@ Progress = Callable[[str, int, int], None]
 
 POLL_SECONDS = 0.1
 WARM_UP_JOBS = 4
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 def spark_session(master: str | None = None) -> SparkSession:
@@ -94,7 +96,12 @@ def _load_kernels(_: int) -> int:
 
 
 def run_tasks(
-    context: SparkContext, name: str, function: Callable[[T], R], tasks: Sequence[T], progress: Progress | None
+    context: SparkContext,
+    name: str,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    progress: Progress | None,
+    group: str | None = None,
 ) -> list[R]:
     """Run one Spark task per element.
 
@@ -104,6 +111,7 @@ def run_tasks(
         function: must pickle; a HeadwaterError it raises is raised here, the first in task order.
         tasks: must pickle.
         progress: called now and then from another thread, or None.
+        group: the job group that the tasks can be cancelled by; None for one named after the step.
 
     Returns:
         the results in the order of the tasks.
@@ -124,16 +132,24 @@ def run_tasks(
             return Failure(HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error)))
 
     try:
-        with _Watch(context, name, len(tasks), progress):
+        group = group or f"headwater {name}"
+        with _job_group(context, group, name), _Watch(context, group, name, len(tasks), progress):
             results: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
     except (Py4JError, PySparkException) as error:
         raise SparkError(f"Spark could not run the tasks of step {name}: {_reason(error)}") from error
     return [_succeeded(result) for result in results]
 
 
-def job_group(step: str) -> str:
-    """The name of the group that Spark knows a step's job under."""
-    return f"headwater {step}"
+@contextmanager
+def _job_group(context: SparkContext, group: str, description: str) -> Iterator[None]:
+    """Jobs of this thread belong to a group, and to the caller's own again afterwards."""
+    before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
+    context.setJobGroup(group, description)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            context.setLocalProperty(name, value)
 
 
 def _file_of(error: OSError) -> str | None:
@@ -156,15 +172,14 @@ def _succeeded(result: R | Failure) -> R:
 class _Watch:
     """Reports the finished tasks of the jobs that run inside the ``with`` block."""
 
-    def __init__(self, context: SparkContext, name: str, total: int, progress: Progress | None) -> None:
-        self.context, self.name, self.total, self.progress = context, name, total, progress
+    def __init__(self, context: SparkContext, group: str, name: str, total: int, progress: Progress | None) -> None:
+        self.context, self.group, self.name, self.total, self.progress = context, group, name, total, progress
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._poll, daemon=True)
 
     def __enter__(self) -> None:
         if self.progress is not None:
             self.progress(self.name, 0, self.total)
-            self.context.setJobGroup(job_group(self.name), self.name)
             self.thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -177,7 +192,7 @@ class _Watch:
         tracker = self.context.statusTracker()
         while not self.done.wait(POLL_SECONDS):
             finished = 0
-            for job in tracker.getJobIdsForGroup(job_group(self.name)):
+            for job in tracker.getJobIdsForGroup(self.group):
                 info = tracker.getJobInfo(job)
                 for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
                     stage_info = tracker.getStageInfo(stage)
