@@ -333,6 +333,29 @@ a| COMMIT
 a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
 a| INSERT INTO few VALUES (2, 'last')
 """,
+    "schemas_published_behind_an_open_transaction": """
+CREATE TABLE one (id int PRIMARY KEY, a text);
+CREATE TABLE two (id int PRIMARY KEY, a text);
+---
+a| BEGIN
+a| INSERT INTO two VALUES (1, 'older')
+b| ALTER PUBLICATION pub_list ADD TABLES IN SCHEMA CURRENT_SCHEMA
+c| INSERT INTO one VALUES (1, 'newer')
+a| COMMIT
+b| ALTER PUBLICATION pub_list DROP TABLES IN SCHEMA CURRENT_SCHEMA
+""",
+    "parents_published_behind_an_open_transaction": """
+CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parent FOR VALUES FROM (0) TO (100);
+CREATE TABLE high PARTITION OF parent FOR VALUES FROM (100) TO (200);
+---
+a| BEGIN
+a| INSERT INTO high VALUES (101, 'older')
+b| ALTER PUBLICATION pub_list ADD TABLE parent
+c| INSERT INTO low VALUES (1, 'newer')
+a| COMMIT
+b| ALTER PUBLICATION pub_list DROP TABLE parent
+""",
     "definitions_rolled_back_beside_an_open_transaction": """
 CREATE TABLE t (id int PRIMARY KEY, a text);
 CREATE TABLE u (id int PRIMARY KEY, a text);

@@ -18,7 +18,13 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
-from headwater.plugins.api import RELOADS_MEMBERS, RELOADS_PUBLICATIONS, CatalogView, OutputPlugin
+from headwater.plugins.api import (
+    RELOADS_PUBLICATIONS,
+    RELOADS_RELATIONS,
+    RELOADS_SCHEMAS,
+    CatalogView,
+    OutputPlugin,
+)
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
@@ -223,7 +229,8 @@ class _Assembler:
             Forgetting(
                 entries=list(places.forgets(self._forgotten)),
                 publications=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_PUBLICATIONS))),
-                members=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_MEMBERS))),
+                relations=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_RELATIONS))),
+                schemas=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_SCHEMAS))),
             ),
         )
 

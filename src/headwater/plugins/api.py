@@ -26,7 +26,7 @@ EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1,
 
 EMITS_ALL = 31
 
-RELOADS_PUBLICATIONS, RELOADS_MEMBERS = 1, 2
+RELOADS_PUBLICATIONS, RELOADS_RELATIONS, RELOADS_SCHEMAS = 1, 2, 4
 """Bits of :meth:`OutputPlugin.reloads`: what publications say, which relations are in them."""
 
 GROUP = "headwater.plugins"

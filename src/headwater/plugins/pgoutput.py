@@ -24,8 +24,9 @@ from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import (
-    RELOADS_MEMBERS,
     RELOADS_PUBLICATIONS,
+    RELOADS_RELATIONS,
+    RELOADS_SCHEMAS,
     CatalogView,
     PluginContext,
     SinvalMessage,
@@ -64,8 +65,9 @@ else (publications there send relsync messages)."""
 PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
-MEMBERSHIP = {15: {48, 51}, 16: {48, 51}, 17: {48, 51}, 18: {50, 53}}
-"""PUBLICATIONNAMESPACEMAP and PUBLICATIONRELMAP, whose cached lists any message about one of their rows drops."""
+PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
+PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
+"""The catcaches that hold the members of publications; any message about one of their rows drops all cached lists."""
 
 CATALOGS = {
     15: _UP_TO_15,
@@ -74,6 +76,13 @@ CATALOGS = {
     18: frozenset({PG_NAMESPACE}),
 }
 """The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
+
+
+_RELOADED_CATALOGS = {
+    PG_PUBLICATION: RELOADS_PUBLICATIONS,
+    PG_PUBLICATION_REL: RELOADS_RELATIONS,
+    PG_PUBLICATION_NAMESPACE: RELOADS_SCHEMAS,
+}
 
 
 @dataclass(frozen=True)
@@ -270,11 +279,13 @@ class PgOutput(KernelPlugin):
     def reloads(self, message: SinvalMessage) -> int:
         """What the server looks up anew: publications (publication_invalidation_cb), their members (syscache lists)."""
         if message.id == WHOLE_CATALOG:
-            is_member = message.value in (PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE)
-            return RELOADS_PUBLICATIONS if message.value == PG_PUBLICATION else RELOADS_MEMBERS if is_member else 0
-        if message.id == PUBLICATIONOID[self.major]:
-            return RELOADS_PUBLICATIONS
-        return RELOADS_MEMBERS if message.id in MEMBERSHIP[self.major] else 0
+            return _RELOADED_CATALOGS.get(message.value, 0)
+        caches = {
+            PUBLICATIONOID[self.major]: RELOADS_PUBLICATIONS,
+            PUBLICATIONRELMAP[self.major]: RELOADS_RELATIONS,
+            PUBLICATIONNAMESPACEMAP[self.major]: RELOADS_SCHEMAS,
+        }
+        return caches.get(message.id, 0)
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
         """The named publications that do not exist; 18 warns of each and goes on."""

@@ -5,19 +5,16 @@ by that answer until it is told again; so does every change in between, even one
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
 first touch decides what is wanted, and the schema goes before its first wanted change. The answer itself is put
 together from two things that are kept longer: what the publications say is loaded at the first entry of any relation
-after a message about publications, and which publications a relation is in is looked up at the first entry after a
-message about their members.
+after a message about publications, and which publications a relation or a schema is in is looked up at the first entry
+that asks for it after a message about their members: the entry of another relation may have asked before, one of the
+same schema or of the same partitioned table.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
-
-Known gap: the server keeps memberships by table, by schema and by ancestor, so tables of one schema and partitions of
-one parent share some look-ups; here every relation has its own. It shows where a schema or a parent is added to a
-publication, or taken out, while a transaction runs that had touched such a relation before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -125,24 +122,34 @@ class LoadedPublications:
     Attributes:
         now: at the touch.
         loaded: when the publications were loaded.
-        members: when the relation's memberships were looked up.
+        relations: by OID, when it was looked up which publications the relation, and its ancestors, are in.
+        schemas: the same for their schemas.
     """
 
     now: HistoricCatalog
     loaded: HistoricCatalog
-    members: HistoricCatalog
+    relations: Mapping[int, HistoricCatalog]
+    schemas: Mapping[int, HistoricCatalog]
 
     def relation(self, oid: int) -> RelationSchema | None:
         """The relation with this OID, now."""
         return self.now.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """The publication as loaded, with the members it had when they were looked up."""
-        loaded, then = self.loaded.publication(name), self.members.publication(name)
-        if loaded is None or then is None:
-            return loaded
+        """The publication as loaded, of its members those that were looked up, as they were then."""
+        loaded = self.loaded.publication(name)
+        if loaded is None:
+            return None
+        relations = {oid: view.publication(name) for oid, view in self.relations.items()}
+        schemas = {oid: view.publication(name) for oid, view in self.schemas.items()}
         return replace(
-            loaded, tables=then.tables, column_lists=then.column_lists, filtered=then.filtered, schemas=then.schemas
+            loaded,
+            tables=frozenset(oid for oid, then in relations.items() if then and oid in then.tables),
+            column_lists=tuple(
+                member for oid, then in relations.items() if then for member in then.column_lists if member[0] == oid
+            ),
+            filtered=frozenset(oid for oid, then in relations.items() if then and oid in then.filtered),
+            schemas=frozenset(oid for oid, then in schemas.items() if then and oid in then.schemas),
         )
 
 
@@ -153,16 +160,19 @@ class Forgetting:
     Attributes:
         entries: what is known of a relation (0: of all).
         publications: what the publications say (relation 0).
-        members: which relations are in them (relation 0).
+        relations: which relations are in them (relation 0); schemas: which schemas are.
     """
 
     entries: Sequence[Forget]
     publications: Sequence[Forget]
-    members: Sequence[Forget]
+    relations: Sequence[Forget]
+    schemas: Sequence[Forget]
 
     def places(self) -> Int64s:
         """int64[m, 2] all places (unit, LSN), each once."""
-        found = {(f.unit, f.lsn) for group in (self.entries, self.publications, self.members) for f in group}
+        found = {
+            (f.unit, f.lsn) for group in (self.entries, self.publications, self.relations, self.schemas) for f in group
+        }
         return np.array(sorted(found), np.int64).reshape(-1, 2)
 
 
@@ -252,8 +262,7 @@ def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -
     entry[order] = np.cumsum(starts) - 1
     firsts = heads[order[starts]]
     loaded = _looked_up_at(touches, np.zeros(len(firsts), np.int64), firsts, forgetting.publications)
-    members = _looked_up_at(touches, relation[order[starts]], firsts, forgetting.members)
-    first = _decided(touches, firsts, loaded, members, resolver)
+    first = _decided(touches, firsts, loaded, _memberships(touches, firsts, resolver, forgetting), resolver)
     answers = _answers(uses)
     differs = np.flatnonzero(answers[resolution] != answers[first[entry]])
     for head in differs:
@@ -282,15 +291,67 @@ def _looked_up_at(touches: Touches, subject: Int64s, which: Int64s, forgets: Ite
     return found
 
 
-def _decided(touches: Touches, firsts: Int64s, loaded: Int64s, members: Int64s, resolver: Resolver) -> Int64s:
+@dataclass(frozen=True)
+class _Memberships:
+    """When it was looked up which publications an entry's relation is in: touches by OID.
+
+    Attributes:
+        relations: of the relation and its ancestors; schemas: of their schemas.
+    """
+
+    relations: dict[int, int]
+    schemas: dict[int, int]
+
+    def last(self, lsn: Int64s) -> int:
+        """The highest LSN of these touches."""
+        return max(int(lsn[at]) for at in (*self.relations.values(), *self.schemas.values()))
+
+
+def _memberships(touches: Touches, firsts: Int64s, resolver: Resolver, forgetting: Forgetting) -> list[_Memberships]:
+    """What each entry's first touch goes by (GetRelationPublications, GetSchemaPublications: cached lists by OID)."""
+    asked = [_asked(touches, int(first), resolver) for first in firsts]
+    relations = _shared(touches, firsts, [relations for relations, _ in asked], forgetting.relations)
+    schemas = _shared(touches, firsts, [schemas for _, schemas in asked], forgetting.schemas)
+    return [_Memberships(*both) for both in zip(relations, schemas, strict=True)]
+
+
+def _asked(touches: Touches, first: int, resolver: Resolver) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """OIDs of the relation of a touch and of its ancestors, and of the schemas of all these."""
+    schema = resolver.resolutions[int(touches.resolution[first])].schema
+    if not schema.ancestors:
+        return (schema.oid,), (schema.namespace_oid,)
+    catalog = resolver.view(int(touches.txn[first]), int(touches.lsn[first]))
+    found = (catalog.relation(oid) for oid in schema.ancestors)
+    schemas = dict.fromkeys([schema.namespace_oid, *(ancestor.namespace_oid for ancestor in found if ancestor)])
+    return (schema.oid, *schema.ancestors), tuple(schemas)
+
+
+def _shared(
+    touches: Touches, firsts: Int64s, asked: Sequence[tuple[int, ...]], forgets: Iterable[Forget]
+) -> list[dict[int, int]]:
+    """For each first touch, and each OID it asks for: the touch at which that was looked up."""
+    counts = np.array([len(oids) for oids in asked], np.int64)
+    subject = np.array([oid for oids in asked for oid in oids], np.int64)
+    found = iter(_looked_up_at(touches, subject, np.repeat(firsts, counts), forgets).tolist())
+    return [{oid: next(found) for oid in oids} for oids in asked]
+
+
+def _decided(
+    touches: Touches, firsts: Int64s, loaded: Int64s, members: Sequence[_Memberships], resolver: Resolver
+) -> Int64s:
     """The resolution of each entry's first touch; asked anew where something was looked up at a later place."""
     decided = touches.resolution[firsts]
-    lsn = touches.lsn
-    for entry in np.flatnonzero((lsn[loaded] > lsn[firsts]) | (lsn[members] > lsn[firsts])):
-        places = (int(at[entry]) for at in (firsts, loaded, members))
-        views = (resolver.view(int(touches.txn[at]), int(lsn[at])) for at in places)
+
+    def view(touch: int) -> HistoricCatalog:
+        return resolver.view(int(touches.txn[touch]), int(touches.lsn[touch]))
+
+    for entry, (first, load, member) in enumerate(zip(firsts.tolist(), loaded.tolist(), members, strict=True)):
+        if max(int(touches.lsn[load]), member.last(touches.lsn)) <= int(touches.lsn[first]):
+            continue
+        relations, schemas = ({oid: view(at) for oid, at in m.items()} for m in (member.relations, member.schemas))
         use = resolver.resolutions[int(decided[entry])]
-        wants, messages = resolver.describe(use.schema, LoadedPublications(*views))
+        catalog = LoadedPublications(view(first), view(load), relations, schemas)
+        wants, messages = resolver.describe(use.schema, catalog)
         decided[entry] = resolver.numbered(replace(use, wants=wants, messages=messages))
     return decided
 

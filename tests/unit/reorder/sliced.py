@@ -118,7 +118,7 @@ class Sliced:
             forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
         none = Touches(*np.empty((3, 0), np.int64))
         return sync_rows(
-            candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), ())
+            candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), (), ())
         )
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
