@@ -28,7 +28,7 @@ from headwater.pg.catalogs import (
     PG_TYPE,
     catalog_layout,
 )
-from headwater.pg.encodings import codec_of
+from headwater.pg.encodings import codec_of, encode_name
 from headwater.rmgr.heap import TupleBytes
 
 _TRUE = b"\x01"
@@ -177,7 +177,7 @@ class CatalogRows:
     """
 
     def __init__(self, major: int, encoding: str) -> None:
-        self._codec = codec_of(encoding)
+        self._encoding, self._codec = encoding, codec_of(encoding)
         self._layouts = {oid: catalog_layout(major, oid) for oid in CATALOG_NAMES}
         layouts = self._layouts
         self._class = layouts[PG_CLASS].reader(
@@ -210,10 +210,7 @@ class CatalogRows:
 
     def encode(self, name: str) -> bytes:
         """A name as the catalog holds it."""
-        try:
-            return name.encode(self._codec, "surrogateescape")
-        except UnicodeEncodeError:
-            return name.encode("utf-8", "surrogatepass")
+        return encode_name(name, self._encoding)
 
     def looks_like(self, oid: int, row: TupleBytes) -> bool:
         """Whether a row of an unknown catalog can be one of ``pg_class``, ``pg_attribute`` or ``pg_type``."""

@@ -37,3 +37,19 @@ def codec_of(name: str) -> str:
     Where Python has none, and for SQL_ASCII, ASCII; decode with ``surrogateescape`` so that every byte comes back.
     """
     return _CODECS.get(name, "ascii")
+
+
+def decode_name(name: bytes, encoding: str) -> str:
+    """A name or a label of a database of this encoding; bytes that are no text in it become surrogates."""
+    return name.decode(codec_of(encoding), "surrogateescape")
+
+
+def encode_name(text: str, encoding: str) -> bytes:
+    """The bytes that a name or a label read from a catalog has in a database of this encoding.
+
+    A name that does not occur in such a database, as it cannot be written in its encoding, becomes UTF-8.
+    """
+    try:
+        return text.encode(codec_of(encoding), "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

@@ -45,7 +45,7 @@ class DecodeResult:
 
     Attributes:
         files: the tasks' files, in output order; gone if they have been delivered.
-        is_text: the plugin writes text.
+        is_text: the messages are UTF-8 text.
         transactions, changes, messages: counts; changes are rows that gave a message.
         wal_bytes: bytes of WAL read.
         consistent_at: LSN where decoding could begin.
@@ -143,7 +143,7 @@ class _Run:
             files = self._decode(opened, stored, form)
         return DecodeResult(
             files=files,
-            is_text=opened.plugin.is_text,
+            is_text=opened.plugin.is_text and opened.session.is_utf8,
             transactions=assembly.transactions,
             changes=assembly.changes,
             messages=sum(file.messages for file in files),
@@ -182,7 +182,7 @@ class _Run:
 
     def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = opened.plugin.is_text
+        is_text = decoder.is_text if form is MessageForm.ARROW else opened.plugin.is_text
 
         def run(stored: Stored[Slice]) -> MessageFile:
             return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)

@@ -44,6 +44,11 @@ class SliceDecoder:
     plugin: OutputPlugin
     session: SessionSettings
 
+    @property
+    def is_text(self) -> bool:
+        """The messages can go to a column of strings."""
+        return self.plugin.is_text and self.session.is_utf8
+
     def cells(self, plan: Slice) -> DecodedSlice:
         """Read, collect and render the rows of a slice.
 

@@ -52,7 +52,11 @@ def message_table(path: str) -> pa.Table:
 
 
 def message_batches(messages: Messages, is_text: bool) -> Iterator[pa.RecordBatch]:
-    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count."""
+    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count.
+
+    Raises:
+        HeadwaterError: what should be text is not.
+    """
     offsets, start, count = messages.offsets, 0, len(messages.lsn)
     while start < count:
         end = int(np.searchsorted(offsets, offsets[start] + BATCH_BYTES, "right")) - 1
@@ -74,8 +78,39 @@ def _batch(messages: Messages, start: int, stop: int, is_text: bool) -> pa.Recor
     column = pa.Array.from_buffers(
         schema.field("data").type, stop - start, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
+    if is_text:
+        _check_text(column, messages.lsn[start:stop])
     lsn, xid = _int64(messages.lsn[start:stop]), _int64(messages.xid[start:stop])
     return pa.RecordBatch.from_arrays([lsn, xid, column], schema=schema)
+
+
+def _check_text(column: pa.Array, lsn: NDArray[np.int64]) -> None:
+    """Refuse what the server sends all the same: a logical message of bytes that are no text.
+
+    Raises:
+        HeadwaterError: naming the first message.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        raise HeadwaterError(
+            "a message is not valid UTF-8, expected text",
+            lsn=int(lsn[_first_invalid(column)]),
+            hint="write lines instead, or give the plugin's option force-binary, which makes the column binary",
+        ) from None
+
+
+def _first_invalid(column: pa.Array) -> int:
+    """By halves: the first value that makes its column invalid."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column[low:middle].validate(full=True)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
 
 
 def _int64(values: NDArray[np.int64]) -> pa.Array:

@@ -89,7 +89,7 @@ def open_request(
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
     store = open_catalog(request.catalog, request.database, refinement.locators)
-    session = session_settings(request, store.major)
+    session = session_settings(request, store.major, store.encoding)
     if make_plugin is not None:
         plugin = make_plugin(store)
     else:
@@ -100,7 +100,7 @@ def open_request(
     return OpenRequest(request, directory, store, plugin, session, refinement)
 
 
-def session_settings(request: DecodeRequest, major: int) -> SessionSettings:
+def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8") -> SessionSettings:
     """What the server's own sessions would print values under, overridden by the request's settings.
 
     Raises:
@@ -122,7 +122,7 @@ def session_settings(request: DecodeRequest, major: int) -> SessionSettings:
                 + (f"; {error.hint}" if error.hint else ""),
             ) from None
         settings[name] = setting.value
-    return SessionSettings.from_settings({**settings, **asked}, major)
+    return SessionSettings.from_settings({**settings, **asked}, major, encoding)
 
 
 def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:

@@ -136,7 +136,8 @@ class HeadwaterDataSource(DataSource):
         """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
         options = SourceOptions.parse(self.options)
         if options.request.plugin:
-            kind = "STRING" if open_request(options.request).plugin.is_text else "BINARY"
+            opened = open_request(options.request)
+            kind = "STRING" if opened.plugin.is_text and opened.session.is_utf8 else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return f"{COMMON_DDL}, {IMAGES_DDL}"
@@ -174,7 +175,7 @@ class HeadwaterReader(DataSourceReader):
         """The rows of one slice; called once per partition, in a worker."""
         assert isinstance(partition, SlicePartition)
         if self.options.request.plugin:
-            is_text = partition.decoder.plugin.is_text
+            is_text = partition.decoder.is_text
             yield from message_batches(partition.decoder.messages(partition.plan), is_text)
         else:
             yield change_batch(partition.decoder.cells(partition.plan), partition.single)
@@ -227,6 +228,12 @@ def _plan(options: SourceOptions) -> _Planned:
 def _open(options: SourceOptions, refinement: Refinement) -> OpenRequest:
     if options.request.plugin:
         return open_request(options.request, refinement)
-    return open_request(
+    opened = open_request(
         options.request, refinement, lambda store: RowChanges(options.tables, options.publications, store.major)
     )
+    if opened.session.encoding not in ("UTF8", "SQL_ASCII"):
+        raise CatalogError(
+            f'database "{opened.store.database_name}" is in {opened.session.encoding}, rows need UTF8',
+            hint="read a plugin's messages instead, with the option plugin",
+        )
+    return opened

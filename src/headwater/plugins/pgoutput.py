@@ -233,7 +233,7 @@ class PgOutput(KernelPlugin):
         Raises:
             PluginError: an option is wrong or not supported yet.
         """
-        self.major = context.major
+        self.major, self.encoding = context.major, context.session.encoding
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
 
@@ -249,7 +249,9 @@ class PgOutput(KernelPlugin):
         relations = [schema] if entry.publish_as.oid == schema.oid else [entry.publish_as, schema]
         messages = []
         for relation in relations:
-            messages += announce(relation, [column for column in relation.columns if entry.publishes(column)])
+            messages += announce(
+                relation, [column for column in relation.columns if entry.publishes(column)], self.encoding
+            )
         return messages
 
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
@@ -262,7 +264,7 @@ class PgOutput(KernelPlugin):
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """O."""
-        return [write_origin(name, lsn)]
+        return [write_origin(name, lsn, self.encoding)]
 
     def filter_origin(self, origin_id: int) -> bool:
         """With ``origin 'none'``, all that has an origin."""
@@ -309,7 +311,7 @@ class PgOutput(KernelPlugin):
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
         """The kernel, with how the layouts are sent."""
-        wire = make_wire(tables.schemas, tables.schema_messages)
+        wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:
@@ -319,13 +321,15 @@ class PgOutput(KernelPlugin):
         return step, size
 
 
-def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]]) -> Wire:
+def make_wire(
+    schemas: Sequence[RelationSchema], schema_messages: Sequence[Sequence[bytes]], encoding: str = "UTF8"
+) -> Wire:
     """How layouts are sent, as their first R message says (the ancestor's, if they are published as one).
 
     Raises:
         PluginError: a layout has no R message, or one with a column it does not have.
     """
-    firsts = [_first_relation(messages) for messages in schema_messages]
+    firsts = [_first_relation(messages, encoding) for messages in schema_messages]
     attributes = [_attributes(schema, first) for schema, first in zip(schemas, firsts, strict=True)]
     return Wire(
         relation=np.array([first.oid for first in firsts], np.int64),
@@ -335,10 +339,10 @@ def make_wire(schemas: Sequence[RelationSchema], schema_messages: Sequence[Seque
     )
 
 
-def _first_relation(messages: Sequence[bytes]) -> RelationMessage:
+def _first_relation(messages: Sequence[bytes], encoding: str) -> RelationMessage:
     for message in messages:
         if message[:1] == b"R":
-            return RelationMessage.parse(message)
+            return RelationMessage.parse(message, encoding)
     raise PluginError("a layout came without its relation message")
 
 

@@ -3,8 +3,6 @@
 PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin); numbers are
 big-endian, strings end in a zero byte. Not inside a streamed block, so without xid. :class:`RelationMessage` reads an R
 back: the decode tasks learn from it what a relation is sent as.
-
-Known gap: names are sent as UTF-8 whatever the database's encoding.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import PluginError
+from headwater.pg.encodings import decode_name, encode_name
 
 PG_CATALOG_NAMESPACE = 11
 """OID of pg_catalog, whose name is sent as an empty string."""
@@ -27,34 +26,34 @@ TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 1, 2
 MESSAGE_TRANSACTIONAL = 1
 
 
-def _string(text: str) -> bytes:
-    return text.encode() + b"\0"
+def _string(text: str, encoding: str) -> bytes:
+    return encode_name(text, encoding) + b"\0"
 
 
-def write_type(type_info: TypeInfo) -> bytes:
-    """Y: the type's own OID with the name of its base type."""
+def write_type(type_info: TypeInfo, encoding: str = "UTF8") -> bytes:
+    """Y: the type's own OID with the name of its base type; names in the database's encoding."""
     base = type_info.base or type_info
     namespace = "" if base.namespace == "pg_catalog" else base.namespace
-    return b"Y" + struct.pack(">I", type_info.oid) + _string(namespace) + _string(base.name)
+    return b"Y" + struct.pack(">I", type_info.oid) + _string(namespace, encoding) + _string(base.name, encoding)
 
 
-def write_relation(schema: RelationSchema, columns: Sequence[Column]) -> bytes:
+def write_relation(schema: RelationSchema, columns: Sequence[Column], encoding: str = "UTF8") -> bytes:
     """R: a relation with those of its columns that are sent."""
     namespace = "" if schema.namespace_oid == PG_CATALOG_NAMESPACE else schema.namespace
-    parts = [b"R", struct.pack(">I", schema.oid), _string(namespace), _string(schema.name)]
+    parts = [b"R", struct.pack(">I", schema.oid), _string(namespace, encoding), _string(schema.name, encoding)]
     parts.append(schema.replica_identity.encode() + struct.pack(">H", len(columns)))
     is_full = schema.replica_identity == "f"
     for column in columns:
         flags = IS_REPLICA_IDENTITY if is_full or column.number in schema.identity_columns else 0
         oid = column.type.oid if column.type else 0
-        parts += [bytes([flags]), _string(column.name), struct.pack(">Ii", oid, column.typmod)]
+        parts += [bytes([flags]), _string(column.name, encoding), struct.pack(">Ii", oid, column.typmod)]
     return b"".join(parts)
 
 
-def announce(schema: RelationSchema, columns: Sequence[Column]) -> list[bytes]:
+def announce(schema: RelationSchema, columns: Sequence[Column], encoding: str = "UTF8") -> list[bytes]:
     """Y for each column of a type that is not built in, then R (send_relation_and_attrs)."""
     types = [column.type for column in columns if column.type and column.type.oid >= FIRST_GENBKI_OBJECT_ID]
-    return [write_type(type_info) for type_info in types] + [write_relation(schema, columns)]
+    return [write_type(type_info, encoding) for type_info in types] + [write_relation(schema, columns, encoding)]
 
 
 def write_truncate(oids: Sequence[int], cascade: bool, restart_seqs: bool) -> bytes:
@@ -69,9 +68,9 @@ def write_message(lsn: int, transactional: bool, prefix: bytes, content: bytes) 
     return b"M" + head + prefix + b"\0" + struct.pack(">I", len(content)) + content
 
 
-def write_origin(name: str, lsn: int) -> bytes:
+def write_origin(name: str, lsn: int, encoding: str = "UTF8") -> bytes:
     """O: where a transaction came from, and its commit's LSN there."""
-    return b"O" + struct.pack(">Q", lsn) + _string(name)
+    return b"O" + struct.pack(">Q", lsn) + _string(name, encoding)
 
 
 @dataclass(frozen=True)
@@ -89,19 +88,19 @@ class RelationMessage:
     columns: tuple[str, ...]
 
     @classmethod
-    def parse(cls, message: bytes) -> RelationMessage:
+    def parse(cls, message: bytes, encoding: str = "UTF8") -> RelationMessage:
         """Read an R message of our own making.
 
         Raises:
             PluginError: it is none.
         """
         try:
-            return cls._parse(message)
+            return cls._parse(message, encoding)
         except (ValueError, struct.error):
             raise PluginError("malformed relation message, expected what schema_messages returned") from None
 
     @classmethod
-    def _parse(cls, message: bytes) -> RelationMessage:
+    def _parse(cls, message: bytes, encoding: str) -> RelationMessage:
         tag, oid = struct.unpack_from(">cI", message)
         if tag != b"R":
             raise ValueError(tag)
@@ -111,6 +110,6 @@ class RelationMessage:
         columns = []
         for _ in range(count):
             end = message.index(b"\0", at + 1)
-            columns.append(message[at + 1 : end].decode())
+            columns.append(decode_name(message[at + 1 : end], encoding))
             at = end + 9
         return cls(oid, identity.decode(), tuple(columns))

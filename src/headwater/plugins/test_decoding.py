@@ -26,6 +26,7 @@ from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps
 from headwater.rows.items import Literals, Transactions
+from headwater.rows.session import SessionSettings
 
 FIRST_UNPINNED_OBJECT_ID = 12000
 """OIDs below are the system catalogs' (access/transam.h); their changes are no logical changes."""
@@ -134,7 +135,7 @@ class TestDecoding(KernelPlugin):
         original = catalog.relation(schema.rewrite_of)
         if original is None:
             raise PluginError(f"relation with OID {schema.rewrite_of} does not exist, though it is being rewritten")
-        return [quote_qualified_identifier(schema.namespace, original.name, self.major).encode()]
+        return [self.session.encoded(quote_qualified_identifier(schema.namespace, original.name, self.major))]
 
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """``table a, b: TRUNCATE: ...``."""
@@ -142,7 +143,7 @@ class TestDecoding(KernelPlugin):
             return []
         names = ", ".join(quote_qualified_identifier(s.namespace, s.name, self.major) for s in schemas)
         flags = " restart_seqs" * restart_seqs + " cascade" * cascade
-        return [f"table {names}: TRUNCATE:{flags or ' (no-flags)'}".encode()]
+        return [self.session.encoded(f"table {names}: TRUNCATE:{flags or ' (no-flags)'}")]
 
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """``message: ...``."""
@@ -155,7 +156,7 @@ class TestDecoding(KernelPlugin):
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
         """The kernel, with the words of the layouts and the commit times."""
-        lines = make_lines(tables.schemas, tables.schema_messages, self.major)
+        lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
         stamps = self._stamps(tables.transactions)
         items, cells, with_xids = tables.items, tables.cells, self.options.include_xids
 
@@ -180,12 +181,14 @@ class TestDecoding(KernelPlugin):
         return commit_stamps(transactions.commit_time, self.session)
 
 
-def make_lines(schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes]], major: int) -> Lines:
+def make_lines(
+    schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes]], major: int, session: SessionSettings
+) -> Lines:
     """The unchanging words of layouts; `names` overrides a layout's name where it is not empty."""
-    heads = [_table_name(schema, name, major) for schema, name in zip(schemas, names, strict=True)]
+    heads = [_table_name(schema, name, major, session) for schema, name in zip(schemas, names, strict=True)]
     columns = [[column for column in schema.columns if not column.is_dropped] for schema in schemas]
     live = [column for table in columns for column in table]
-    labels = [_label(column, major) for column in live]
+    labels = [_label(column, major, session) for column in live]
     head_at, head_text = pack(b"table " + head + action for head in heads for action in _ACTIONS)
     label_at, label_text = pack(labels)
     return Lines(
@@ -198,15 +201,15 @@ def make_lines(schemas: Sequence[RelationSchema], names: Sequence[Sequence[bytes
     )
 
 
-def _table_name(schema: RelationSchema, name: Sequence[bytes], major: int) -> bytes:
+def _table_name(schema: RelationSchema, name: Sequence[bytes], major: int, session: SessionSettings) -> bytes:
     if name:
         return name[0]
-    return quote_qualified_identifier(schema.namespace, schema.name, major).encode()
+    return session.encoded(quote_qualified_identifier(schema.namespace, schema.name, major))
 
 
-def _label(column: Column, major: int) -> bytes:
+def _label(column: Column, major: int, session: SessionSettings) -> bytes:
     type_name = column.type.display_name if column.type else "-"
-    return f" {quote_identifier(column.name, major)}[{type_name}]:".encode()
+    return session.encoded(f" {quote_identifier(column.name, major)}[{type_name}]:")
 
 
 def _style(column: Column) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import UsageError
+from headwater.pg.encodings import encode_name
 from headwater.rows.timezones import TimeZone, load_timezone
 
 _FIELDS = {
@@ -20,7 +21,7 @@ _FIELDS = {
     "extra_float_digits": "extra_float_digits",
     "bytea_output": "bytea_output",
 }
-_IGNORED = frozenset({"client_encoding", "search_path", "application_name"})
+_IGNORED = frozenset({"client_encoding", "application_name"})
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY", "european": "DMY", "noneuropean": "MDY"}
 
 
@@ -35,6 +36,7 @@ class SessionSettings:
         extra_float_digits: 1 to 3 (shortest exact form).
         bytea_output: hex or escape.
         major: the server's major version, as some output functions changed.
+        encoding: the database's, in which names and labels are printed.
 
     Raises:
         UsageError: a value that is wrong, or right for the server but not supported here.
@@ -46,6 +48,7 @@ class SessionSettings:
     extra_float_digits: int = 1
     bytea_output: str = "hex"
     major: int = 18
+    encoding: str = "UTF8"
 
     def __post_init__(self) -> None:
         load_timezone(self.timezone)
@@ -59,7 +62,7 @@ class SessionSettings:
             )
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, str], major: int = 18) -> SessionSettings:
+    def from_settings(cls, settings: Mapping[str, str], major: int = 18, encoding: str = "UTF8") -> SessionSettings:
         """Settings by the server's names, in any case; other settings that do not change output are ignored.
 
         Raises:
@@ -75,7 +78,16 @@ class SessionSettings:
                     f'unsupported setting "{name}"', hint=f"supported settings are {', '.join(sorted(_FIELDS))}"
                 )
             values[_FIELDS[key]] = _integer(name, value) if key == "extra_float_digits" else value
-        return cls(**values, major=major)  # type: ignore[arg-type]
+        return cls(**values, major=major, encoding=encoding)  # type: ignore[arg-type]
+
+    @property
+    def is_utf8(self) -> bool:
+        """Text of the database is what Arrow, Parquet and Spark take for text."""
+        return self.encoding == "UTF8"
+
+    def encoded(self, name: str) -> bytes:
+        """A name or label as the database holds it."""
+        return encode_name(name, self.encoding)
 
     @property
     def zone(self) -> TimeZone:

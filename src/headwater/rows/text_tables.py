@@ -161,7 +161,7 @@ def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings
     own_codes += [codes.CODE_ARRAY] * (len(bases) - len(types))
     elements = [_element(base) for base in bases]
     zone = session.zone
-    enum_lo, enum_hi, labels = _labels([e or base for e, base in zip(elements, bases, strict=True)])
+    enum_lo, enum_hi, labels = _labels([e or base for e, base in zip(elements, bases, strict=True)], session)
     return TextTables(
         code=_int32(own_codes),
         element_code=_int32(_code(e) if e is not None else codes.CODE_NONE for e in elements),
@@ -204,14 +204,14 @@ def _settings(session: SessionSettings, cycle: bool) -> NDArray[np.int64]:
 
 
 def _labels(
-    types: Sequence[TypeInfo | None],
+    types: Sequence[TypeInfo | None], session: SessionSettings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, bytes]]]:
     """Each column's range of labels, and the labels of each distinct enum once, sorted by OID."""
     ranges: dict[tuple[tuple[int, str], ...], tuple[int, int]] = {}
     labels: list[tuple[int, bytes]] = []
     for type in types:
         if type is not None and type.labels and type.labels not in ranges:
-            ordered = sorted((oid, label.encode("utf-8", "surrogateescape")) for oid, label in type.labels)
+            ordered = sorted((oid, session.encoded(label)) for oid, label in type.labels)
             ranges[type.labels] = (len(labels), len(labels) + len(ordered))
             labels += ordered
     spans = np.array(

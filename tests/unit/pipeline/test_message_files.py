@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.errors import HeadwaterError
 from headwater.pipeline import message_files
 from headwater.pipeline.message_files import message_batches
 from headwater.rows.items import Messages
@@ -28,3 +29,11 @@ def test_batches_hold_all_messages(data, limit) -> None:
     expected = [{"lsn": i, "xid": i + 700, "data": part} for i, part in enumerate(data)]
     assert table.to_pylist() == expected
     assert all(len(batch) == 1 or sum(map(len, batch["data"].to_pylist())) <= limit for batch in batches)
+
+
+@given(st.lists(st.sampled_from([b"text", b"\xc3\xa9", b""]), max_size=20), st.integers(0, 20))
+def test_what_is_no_text_is_named(data, at) -> None:
+    data.insert(at, b"\xff")
+    with pytest.raises(HeadwaterError, match="not valid UTF-8") as error:
+        list(message_batches(made(data), is_text=True))
+    assert error.value.lsn == data.index(b"\xff")
