@@ -7,7 +7,6 @@ and workers share; only file names travel through Spark.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from headwater.pipeline.delivery import Deliver, deliver_while_running
 from headwater.pipeline.index_job import IndexTask, index_tasks
 from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.scratch import Stored, store
+from headwater.pipeline.scratch import Stored, remove_directory, store
 from headwater.pipeline.spark import Progress, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
@@ -74,7 +73,7 @@ class DecodeResult:
     def close(self) -> None:
         """Remove the files."""
         if not self._closed:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            remove_directory(self.scratch)
             self._closed = True
 
     def __enter__(self) -> DecodeResult:
@@ -115,7 +114,7 @@ def decode(
     try:
         return run.decode(request, form)
     except BaseException:
-        shutil.rmtree(run.scratch, ignore_errors=True)
+        remove_directory(run.scratch)
         raise
 
 

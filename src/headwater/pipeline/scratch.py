@@ -11,9 +11,12 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,6 +26,7 @@ from headwater.errors import HeadwaterError
 T = TypeVar("T")
 
 _ALIGNED = 64
+_ATTEMPTS, _PAUSE_SECONDS = 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -89,3 +93,12 @@ def _write(sink: BufferedIOBase, parts: Sequence[memoryview]) -> None:
 
 def _padded(length: int) -> int:
     return -(-length // _ALIGNED) * _ALIGNED
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a scratch directory, even while a task that was cancelled writes its last file into it."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_PAUSE_SECONDS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from headwater.pipeline.scratch import store
+from headwater.pipeline.scratch import remove_directory, store
 
 KINDS = st.sampled_from([np.int64, np.int32, np.uint8, np.bool_])
 
@@ -34,3 +37,23 @@ def test_nothing_is_left_of_a_value_that_does_not_pickle(tmp_path) -> None:
     with pytest.raises((AttributeError, TypeError)):
         store(lambda: None, str(tmp_path / "value"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_goes_though_files_still_come(tmp_path) -> None:
+    scratch, stop = tmp_path / "scratch", threading.Event()
+    scratch.mkdir()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set() and scratch.exists():
+            with suppress(OSError):
+                (scratch / str(number := number + 1)).touch()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        remove_directory(scratch)
+    finally:
+        stop.set()
+        writer.join()
+    assert not scratch.exists()
