@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.delivery import Deliver
-from headwater.pipeline.message_files import message_schema, message_table
+from headwater.pipeline.message_files import check_text, message_schema, message_table
 
 
 class MessageOutput(Protocol):
@@ -80,7 +80,9 @@ class _Parquet:
 
     def early(self, path: str) -> None:
         table = message_table(path)
-        self._open(table.schema).write_table(table)
+        writer = self._open(table.schema)
+        for batch in table.to_batches():
+            writer.write_batch(check_text(batch))
 
     def finish(self, result: DecodeResult) -> None:
         self._open(message_schema(result.is_text)).close()

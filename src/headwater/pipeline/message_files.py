@@ -52,11 +52,7 @@ def message_table(path: str) -> pa.Table:
 
 
 def message_batches(messages: Messages, is_text: bool) -> Iterator[pa.RecordBatch]:
-    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count.
-
-    Raises:
-        HeadwaterError: what should be text is not.
-    """
+    """``lsn int64, xid int64, data string|binary`` over the arrays as they are, no batch beyond what 32 bits count."""
     offsets, start, count = messages.offsets, 0, len(messages.lsn)
     while start < count:
         end = int(np.searchsorted(offsets, offsets[start] + BATCH_BYTES, "right")) - 1
@@ -78,26 +74,32 @@ def _batch(messages: Messages, start: int, stop: int, is_text: bool) -> pa.Recor
     column = pa.Array.from_buffers(
         schema.field("data").type, stop - start, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
-    if is_text:
-        _check_text(column, messages.lsn[start:stop])
     lsn, xid = _int64(messages.lsn[start:stop]), _int64(messages.xid[start:stop])
     return pa.RecordBatch.from_arrays([lsn, xid, column], schema=schema)
 
 
-def _check_text(column: pa.Array, lsn: NDArray[np.int64]) -> None:
-    """Refuse what the server sends all the same: a logical message of bytes that are no text.
+def check_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Refuse what the server sends all the same, a logical message of bytes that are no text, where text is promised.
+
+    Args:
+        batch: ``lsn, xid, data``.
+
+    Returns:
+        the batch.
 
     Raises:
         HeadwaterError: naming the first message.
     """
+    lsn, _, data = batch.columns
     try:
-        column.validate(full=True)
+        data.validate(full=True)
     except pa.ArrowInvalid:
         raise HeadwaterError(
             "a message is not valid UTF-8, expected text",
-            lsn=int(lsn[_first_invalid(column)]),
+            lsn=lsn[_first_invalid(data)].as_py(),
             hint="write lines instead, or give the plugin's option force-binary, which makes the column binary",
         ) from None
+    return batch
 
 
 def _first_invalid(column: pa.Array) -> int:

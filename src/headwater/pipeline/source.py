@@ -24,7 +24,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, Window, assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads, index_tasks
-from headwater.pipeline.message_files import message_batches
+from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
 from headwater.reorder.plan import Slice
@@ -176,7 +176,7 @@ class HeadwaterReader(DataSourceReader):
         assert isinstance(partition, SlicePartition)
         if self.options.request.plugin:
             is_text = partition.decoder.is_text
-            yield from message_batches(partition.decoder.messages(partition.plan), is_text)
+            yield from map(check_text, message_batches(partition.decoder.messages(partition.plan), is_text))
         else:
             yield change_batch(partition.decoder.cells(partition.plan), partition.single)
 

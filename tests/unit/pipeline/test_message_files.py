@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.pipeline import message_files
-from headwater.pipeline.message_files import message_batches
+from headwater.pipeline.message_files import check_text, message_batches
 from headwater.rows.items import Messages
 
 
@@ -35,5 +35,6 @@ def test_batches_hold_all_messages(data, limit) -> None:
 def test_what_is_no_text_is_named(data, at) -> None:
     data.insert(at, b"\xff")
     with pytest.raises(HeadwaterError, match="not valid UTF-8") as error:
-        list(message_batches(made(data), is_text=True))
+        for batch in message_batches(made(data), is_text=True):
+            check_text(batch)
     assert error.value.lsn == data.index(b"\xff")
