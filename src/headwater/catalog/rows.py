@@ -28,7 +28,7 @@ from headwater.pg.catalogs import (
     PG_TYPE,
     catalog_layout,
 )
-from headwater.pg.encodings import codec_of, encode_name
+from headwater.pg.encodings import decode_name, encode_name
 from headwater.rmgr.heap import TupleBytes
 
 _TRUE = b"\x01"
@@ -177,7 +177,7 @@ class CatalogRows:
     """
 
     def __init__(self, major: int, encoding: str) -> None:
-        self._encoding, self._codec = encoding, codec_of(encoding)
+        self._encoding = encoding
         self._layouts = {oid: catalog_layout(major, oid) for oid in CATALOG_NAMES}
         layouts = self._layouts
         self._class = layouts[PG_CLASS].reader(
@@ -374,7 +374,7 @@ class CatalogRows:
         return found
 
     def _name(self, raw: bytes) -> str:
-        return raw.partition(b"\0")[0].decode(self._codec, "surrogateescape")
+        return decode_name(raw.partition(b"\0")[0], self._encoding)
 
 
 def _char(raw: bytes) -> str:

@@ -142,7 +142,7 @@ class _Run:
             files = self._decode(opened, stored, form)
         return DecodeResult(
             files=files,
-            is_text=opened.plugin.is_text and opened.session.is_utf8,
+            is_text=opened.is_text,
             transactions=assembly.transactions,
             changes=assembly.changes,
             messages=sum(file.messages for file in files),
@@ -181,7 +181,7 @@ class _Run:
 
     def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = decoder.is_text if form is MessageForm.ARROW else opened.plugin.is_text
+        is_text = opened.is_text if form is MessageForm.ARROW else opened.plugin.is_text
 
         def run(stored: Stored[Slice]) -> MessageFile:
             return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)

@@ -63,6 +63,11 @@ class OpenRequest:
     session: SessionSettings
     refinement: Refinement = UNREFINED
 
+    @property
+    def is_text(self) -> bool:
+        """The plugin's messages can go to a column of strings."""
+        return self.plugin.is_text and self.session.is_utf8
+
     def index_request(self) -> Request:
         """What the index step looks for."""
         store = self.store

@@ -136,8 +136,7 @@ class HeadwaterDataSource(DataSource):
         """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
         options = SourceOptions.parse(self.options)
         if options.request.plugin:
-            opened = open_request(options.request)
-            kind = "STRING" if opened.plugin.is_text and opened.session.is_utf8 else "BINARY"
+            kind = "STRING" if open_request(options.request).is_text else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return f"{COMMON_DDL}, {IMAGES_DDL}"
