@@ -14,6 +14,9 @@
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     └── SparkError             Spark does not start, or loses a task
 
+What is done all the same, though the user may not expect it, is a :class:`HeadwaterWarning`: :func:`warn` sends it
+through Python's own ``warnings``, the command prints it on standard error.
+
 Messages follow PostgreSQL's style: lower case, no full stop, what was found and what was expected. An error carries its
 place (``lsn``, ``file``) and a ``hint`` that says what to do; :meth:`HeadwaterError.one_line` joins them. Every error
 pickles, as Spark workers must send theirs to the driver.
@@ -21,6 +24,7 @@ pickles, as Spark workers must send theirs to the driver.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 
@@ -50,16 +54,20 @@ class HeadwaterError(Exception):
 
     def one_line(self) -> str:
         """The whole error in one line: place, message, hint."""
-        place = []
-        if self.lsn is not None:
-            place.append(f"at {self.lsn >> 32:X}/{self.lsn & 0xFFFFFFFF:X}")
-        if self.file is not None:
-            place.append(f"in {self.file}")
-        text = f"{self.message} ({', '.join(place)})" if place else self.message
-        return f"{text}; {self.hint}" if self.hint else text
+        return _one_line(self.message, self.lsn, self.file, self.hint)
 
     def __str__(self) -> str:
         return self.one_line()
+
+
+def _one_line(message: str, lsn: int | None, file: str | None, hint: str | None) -> str:
+    place = []
+    if lsn is not None:
+        place.append(f"at {lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}")
+    if file is not None:
+        place.append(f"in {file}")
+    text = f"{message} ({', '.join(place)})" if place else message
+    return f"{text}; {hint}" if hint else text
 
 
 def _rebuild(
@@ -108,3 +116,19 @@ class PluginError(HeadwaterError):
 
 class SparkError(HeadwaterError):
     """Spark does not start, or a task ends without saying what is wrong with the input."""
+
+
+class HeadwaterWarning(UserWarning):
+    """Something is done all the same that the user may not expect; the text is one line."""
+
+
+def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint: str | None = None) -> None:
+    """Warn the user, with the parts that an error has; shown where Python's ``warnings`` go, once for each text.
+
+    Args:
+        message: what is not as expected, and what is done about it.
+        lsn: where in the WAL, in bytes, or None.
+        file: which file, or None.
+        hint: what to do about it, or None.
+    """
+    warnings.warn(HeadwaterWarning(_one_line(message, lsn, file, hint)), stacklevel=2)

@@ -1,6 +1,7 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
-Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. Every flag has an environment variable.
+Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A warning is a line of standard error,
+``headwater: warning: ...``. Every flag has an environment variable.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
+from typing import Any
 
 import click
 
 from headwater import __version__
 from headwater.cli.decode import decode_command
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
 @click.group(context_settings={"auto_envvar_prefix": "HEADWATER", "help_option_names": ["-h", "--help"]})
@@ -38,6 +41,7 @@ def main() -> None:
     """Entry point of the command."""
     # Py4J logs the tracebacks of calls that were interrupted; what matters of them arrives here as an exception.
     logging.getLogger().addHandler(logging.NullHandler())
+    _warn_in_one_line()
     try:
         cli.main(standalone_mode=False)
     except HeadwaterError as error:
@@ -54,6 +58,19 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 1)
+
+
+def _warn_in_one_line() -> None:
+    """Headwater's warnings as ``headwater: warning: ...``; others as Python shows them."""
+    show = warnings.showwarning
+
+    def show_ours(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, HeadwaterWarning):
+            print("headwater: warning: " + " ".join(str(message).split()), file=sys.stderr)
+        else:
+            show(message, category, *place, **more)
+
+    warnings.showwarning = show_ours
 
 
 def _fail(message: str, status: int) -> None:

@@ -1,0 +1,27 @@
+"""Warnings: one line each, for the command's standard error and for Python's own ``warnings``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from headwater.errors import HeadwaterWarning, warn
+
+
+def test_a_warning_is_one_line_with_its_place_and_what_to_do() -> None:
+    with pytest.warns(HeadwaterWarning) as caught:
+        warn("commits are left out", lsn=0x1_0000_0010, file="/backup", hint="begin later")
+    assert [str(one.message) for one in caught] == ["commits are left out (at 1/10, in /backup); begin later"]
+
+
+def test_the_command_prints_ours_as_a_line_and_others_as_python_does() -> None:
+    script = (
+        "import warnings; from headwater.cli.main import _warn_in_one_line; from headwater.errors import warn;"
+        "_warn_in_one_line(); warn('left\\nout'); warnings.warn('not ours')"
+    )
+    run = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == ""
+    assert run.stderr.splitlines()[0] == "headwater: warning: left out"
+    assert "UserWarning: not ours" in run.stderr
