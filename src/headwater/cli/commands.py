@@ -28,6 +28,7 @@ class DecodeFlags:
         start, end: LSNs.
         plugin: the output plugin's name.
         options, settings: texts ``NAME=VALUE``.
+        unknown_types: error, hex or null.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         quiet: nothing of progress on standard error.
@@ -42,6 +43,7 @@ class DecodeFlags:
     plugin: str
     options: Sequence[str]
     settings: Sequence[str]
+    unknown_types: str
     out: str
     with_lsn: bool
     master: str | None
@@ -83,6 +85,13 @@ _decode_flag, _demo_flag = _flags("decode"), _flags("demo")
 @_decode_flag("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_decode_flag(
+    "--unknown-types",
+    type=click.Choice(["error", "hex", "null"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a value whose type has no text form here: an error, its stored bytes as \\x..., or NULL.",
+)
 @_decode_flag("--out", default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data.")
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")

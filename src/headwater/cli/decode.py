@@ -64,6 +64,7 @@ def _request(flags: DecodeFlags) -> DecodeRequest:
         start=None if flags.start is None else Lsn.parse(flags.start),
         end=None if flags.end is None else Lsn.parse(flags.end),
         settings=_pairs(flags.settings, "--set"),
+        unknown_types=flags.unknown_types,
     )
 
 

@@ -32,7 +32,18 @@ from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
 
 OPTIONS = frozenset(
-    {"path", "catalog", "database", "startinglsn", "endinglsn", "tables", "publication", "plugin", "partitionbytes"}
+    {
+        "path",
+        "catalog",
+        "database",
+        "startinglsn",
+        "endinglsn",
+        "tables",
+        "publication",
+        "plugin",
+        "unknowntypes",
+        "partitionbytes",
+    }
 )
 """Options, which Spark compares without regard to case; ``plugin.NAME`` and ``set.NAME`` come on top."""
 
@@ -79,6 +90,7 @@ class SourceOptions:
             start=_lsn(given.get("startinglsn")),
             end=_lsn(given.get("endinglsn")),
             settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
+            unknown_types=given.get("unknowntypes", "error"),
         )
         size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
         return cls(request, tuple(_list(given.get("tables", ""))), tuple(publications), size)
@@ -93,7 +105,8 @@ class SourceOptions:
 
 def _known() -> str:
     return (
-        "path, catalog, database, startingLsn, endingLsn, tables, publication, plugin, partitionBytes, plugin.*, set.*"
+        "path, catalog, database, startingLsn, endingLsn, tables, publication, plugin, unknownTypes, partitionBytes, "
+        "plugin.*, set.*"
     )
 
 
