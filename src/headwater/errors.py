@@ -9,7 +9,7 @@
     │   ├── PageError          a page header is not what its place demands
     │   └── RecordError        a record is malformed, of an unknown kind, or fails its checksum
     ├── CatalogError           the catalog cannot be read, or does not fit the WAL
-    ├── UnsupportedTypeError   a column's type has no text form here yet
+    ├── UnsupportedTypeError   a value's type has no text form here yet
     ├── DecodingError          a transaction cannot be decoded as the server would
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     └── SparkError             Spark does not start, or loses a task
@@ -25,6 +25,8 @@ pickles, as Spark workers must send theirs to the driver.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -103,7 +105,7 @@ class CatalogError(HeadwaterError):
 
 
 class UnsupportedTypeError(HeadwaterError):
-    """A column's type has no text form here yet."""
+    """A value's type has no text form here yet."""
 
 
 class DecodingError(HeadwaterError):
@@ -132,3 +134,25 @@ def warn(message: str, *, lsn: int | None = None, file: str | None = None, hint:
         hint: what to do about it, or None.
     """
     warnings.warn(HeadwaterWarning(_one_line(message, lsn, file, hint)), stacklevel=2)
+
+
+@contextmanager
+def held_warnings() -> Iterator[list[HeadwaterWarning]]:
+    """Our warnings of the ``with`` block as a list, instead of shown; a Spark task sends its own to the driver so.
+
+    Yields:
+        them, each text once.
+    """
+    found: list[HeadwaterWarning] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def hold(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not isinstance(message, HeadwaterWarning):
+                show(message, category, *place, **more)
+            elif message.args not in [other.args for other in found]:
+                found.append(message)
+
+        warnings.showwarning = hold
+        warnings.simplefilter("always", HeadwaterWarning)
+        yield found

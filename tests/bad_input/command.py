@@ -78,7 +78,7 @@ class CommandHere:
         self._used_spark = False
 
     def __call__(self, *arguments: str | Path) -> Outcome:
-        words = ["headwater", "decode", *map(str, arguments)]
+        words = ["headwater", "decode", "--quiet", *map(str, arguments)]
         if "--scratch" not in words:
             words += ["--scratch", str(self.scratch)]
         self._used_spark = False
@@ -102,8 +102,8 @@ class CommandHere:
 
 
 def run_command(*arguments: str | Path, directory: Path | None = None, **options: Any) -> Outcome:
-    """Run the installed command; `directory` must be empty and is where files could be left."""
-    environment = {**os.environ, **options.pop("environment", {})}
+    """Run the installed command, without progress; `directory` must be empty and is where files could be left."""
+    environment = {**os.environ, "HEADWATER_DECODE_QUIET": "1", **options.pop("environment", {})}
     words = [str(COMMAND), *map(str, arguments)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     run = subprocess.run(

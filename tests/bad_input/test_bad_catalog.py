@@ -118,7 +118,19 @@ def test_unsupported_type(headwater: CommandHere, cluster: Cluster, table: str) 
     options = ["--plugin", "pgoutput", "-o", "proto_version=1", "-o", f"publication_names=pub_{table}"]
     run = headwater(*window, *options, "--out", headwater.out / "rows.parquet")
     name = UNSUPPORTED[table]
-    run.check_failed(name, f'column "body" of table "public.{table}"', used_spark=True)
+    run.check_failed(name, f'column "body" of table "public.{table}"', "(at 0/", "--unknown-types", used_spark=True)
+
+
+@pytest.mark.filterwarnings("default")
+def test_unsupported_types_as_null(headwater: CommandHere, cluster: Cluster) -> None:
+    window = ["--wal", cluster.wal, "--catalog", cluster.backup, "--database", "types"]
+    run = headwater(*window, "--unknown-types", "null")
+    assert (run.status, run.stdout.count(b"body["), run.stdout.count(b"]:null")) == (0, 3, 3)
+    assert sorted(run.stderr.splitlines()) == [
+        f"headwater: warning: values of type {name} cannot be printed, "
+        f'column "body" of table "public.{table}" has NULL instead of them'
+        for table, name in sorted(UNSUPPORTED.items(), key=lambda entry: entry[1])
+    ]
 
 
 def test_setting_of_the_server_that_cannot_be_printed(headwater: CommandHere, cluster: Cluster, catalog: Path) -> None:

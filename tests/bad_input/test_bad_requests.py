@@ -61,6 +61,7 @@ def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
         (("-c", "extra_float_digits=0"), 'unsupported value for parameter "extra_float_digits": 0'),
         (("-c", "extra_float_digits=many"), 'invalid value for parameter "extra_float_digits": "many"'),
         (("-c", "work_mem=1GB"), 'unsupported setting "work_mem"'),
+        (("--unknown-types", "maybe"), "'maybe' is not one of 'error', 'hex', 'null'"),
         (("--colour", "blue"), "No such option"),
         (("surplus",), "unexpected extra argument"),
         (

@@ -46,6 +46,17 @@ a| DELETE FROM t WHERE id = 2
 a| ALTER TABLE t REPLICA IDENTITY FULL
 a| DELETE FROM t WHERE id = 3
 """,
+    "types_without_text_form_that_are_null": """
+a| CREATE TYPE pair AS (a int, b text)
+a| CREATE TABLE t (id int PRIMARY KEY, v tsvector, r int4range, p pair, m money, x xml, note text)
+a| ALTER PUBLICATION pub_list ADD TABLE t
+a| INSERT INTO t (id, note) VALUES (1, 'one'), (2, NULL)
+a| UPDATE t SET note = 'two' WHERE id = 2
+a| ALTER TABLE t REPLICA IDENTITY FULL
+a| UPDATE t SET note = NULL WHERE id = 2
+a| ALTER TABLE t DROP COLUMN r
+a| DELETE FROM t
+""",
     "identity_index_goes_away": """
 a| CREATE TABLE t (id int NOT NULL, a text, UNIQUE (id))
 a| ALTER TABLE t REPLICA IDENTITY USING INDEX t_id_key

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 
-from headwater.errors import HeadwaterWarning, warn
+from headwater.errors import HeadwaterWarning, held_warnings, warn
 
 
 def test_a_warning_is_one_line_with_its_place_and_what_to_do() -> None:
@@ -25,3 +26,14 @@ def test_the_command_prints_ours_as_a_line_and_others_as_python_does() -> None:
     assert run.stdout == ""
     assert run.stderr.splitlines()[0] == "headwater: warning: left out"
     assert "UserWarning: not ours" in run.stderr
+
+
+def test_held_warnings_are_ours_and_each_once() -> None:
+    with warnings.catch_warnings(record=True) as shown, held_warnings() as found:
+        warnings.simplefilter("default")
+        warn("something", file="f")
+        warn("something", file="f")
+        warn("else")
+        warnings.warn("another's", RuntimeWarning, stacklevel=1)
+    assert [str(one) for one in found] == ["something (in f)", "else"]
+    assert [str(one.message) for one in shown] == ["another's"]

@@ -1,7 +1,7 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
 Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A warning is a line of standard error,
-``headwater: warning: ...``. Every flag has an environment variable.
+``headwater: warning: ...``.
 """
 
 from __future__ import annotations
@@ -15,26 +15,18 @@ from typing import Any
 import click
 
 from headwater import __version__
-from headwater.cli.decode import decode_command
+from headwater.cli.commands import decode_command, demo_command
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
-@click.group(context_settings={"auto_envvar_prefix": "HEADWATER", "help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="headwater")
 def cli() -> None:
     """PostgreSQL's logical decoding outside the server, as a Spark pipeline."""
 
 
 cli.add_command(decode_command)
-
-
-@cli.command("demo")
-@click.option("--seed", default=1, show_default=True, help="Seed of the shop workload.")
-def demo_command(seed: int) -> None:
-    """Run a server, stop it, decode its WAL, compare with what the server said."""
-    from headwater.cli.demo import run_demo
-
-    sys.exit(run_demo(seed=seed))
+cli.add_command(demo_command)
 
 
 def main() -> None:

@@ -1,23 +1,44 @@
-"""The progress bar: one line per step, on a terminal only."""
+"""What is said of long work: a bar a step on a terminal, elsewhere a line now and then.
+
+A run that is over within :data:`FIRST_SECONDS` says nothing where standard error is no terminal.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from headwater.pipeline.spark import Progress as Report
 
+FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0
+"""The first line comes after so long, the next when twice the time has passed, later ones at this distance."""
+
 
 @contextmanager
-def step_progress() -> Iterator[Report]:
-    """A callback that shows a step's tasks; it does nothing where standard error is no terminal."""
-    if not sys.stderr.isatty():
+def step_progress(is_quiet: bool = False) -> Iterator[Report]:
+    """A callback that shows the tasks of a step on standard error.
+
+    Args:
+        is_quiet: it shows nothing.
+    """
+    if is_quiet or sys.stderr is None:
         yield lambda name, done, total: None
-        return
+    elif sys.stderr.isatty():
+        with _bars() as report:
+            yield report
+    else:
+        yield ProgressLines(sys.stderr)
+
+
+@contextmanager
+def _bars() -> Iterator[Report]:
     columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         shown: dict[str, TaskID] = {}
@@ -28,3 +49,41 @@ def step_progress() -> Iterator[Report]:
             bars.update(shown[name], completed=done, total=total)
 
         yield report
+
+
+@dataclass
+class ProgressLines:
+    """Writes ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, while a step has tasks left.
+
+    Attributes:
+        out: where to.
+        clock: seconds from any moment on.
+        first_seconds, most_seconds: when the first line comes, and how far two lie apart at most.
+    """
+
+    out: TextIO
+    clock: Callable[[], float] = time.monotonic
+    first_seconds: float = FIRST_SECONDS
+    most_seconds: float = MOST_SECONDS
+    _began: float = field(init=False)
+    _due: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+        self._due = self.first_seconds
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """A step has finished `done` of its tasks."""
+        elapsed = self.clock() - self._began
+        if elapsed < self._due or done == total:
+            return
+        self._due = elapsed + min(elapsed, self.most_seconds)
+        print(f"headwater: {name}: {done} of {total} tasks, {_duration(elapsed)}", file=self.out, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m{left:02d}s"
+    return f"{minutes}m{left:02d}s" if minutes else f"{left}s"

@@ -56,7 +56,9 @@ class SliceDecoder:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
         changes = collect(plan, _read(self.directory, plan), self.plugin.filter_origin(1))
-        layouts = compile_layouts([use.schema for use in changes.relations], self.session)
+        schemas = [use.schema for use in changes.relations]
+        shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
+        layouts = compile_layouts(schemas, self.session, shown)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def messages(self, plan: Slice) -> Messages:

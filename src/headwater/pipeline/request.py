@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.server_settings import read_server_settings
@@ -31,6 +31,8 @@ class DecodeRequest:
         end: stop as the server does with ``upto_lsn``.
         settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ... They override
             those of the catalog's configuration files.
+        unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
+            :class:`~headwater.rows.session.SessionSettings`.
     """
 
     wal: str
@@ -41,6 +43,7 @@ class DecodeRequest:
     start: int | None = None
     end: int | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    unknown_types: str = "error"
 
 
 @dataclass
@@ -127,7 +130,8 @@ def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8")
                 + (f"; {error.hint}" if error.hint else ""),
             ) from None
         settings[name] = setting.value
-    return SessionSettings.from_settings({**settings, **asked}, major, encoding)
+    session = SessionSettings.from_settings({**settings, **asked}, major, encoding)
+    return replace(session, unknown_types=request.unknown_types)
 
 
 def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:

@@ -12,9 +12,19 @@ from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 
-OPTIONS = frozenset(
-    {"path", "catalog", "database", "startinglsn", "endinglsn", "tables", "publication", "plugin", "partitionbytes"}
+NAMES = (
+    "path",
+    "catalog",
+    "database",
+    "startingLsn",
+    "endingLsn",
+    "tables",
+    "publication",
+    "plugin",
+    "unknownTypes",
+    "partitionBytes",
 )
+OPTIONS = frozenset(name.lower() for name in NAMES)
 """Options, which Spark compares without regard to case; ``plugin.NAME`` and ``set.NAME`` come on top."""
 
 PARTITION_BYTES = 32 << 20
@@ -46,7 +56,7 @@ class SourceOptions:
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
             if name not in OPTIONS and not name.startswith(("plugin.", "set.")):
-                raise UsageError(f'unknown option "{name}" of the headwater data source', hint=f"known: {_known()}")
+                raise UsageError(f'unknown option "{name}" of the headwater data source', hint=f"known: {', '.join(NAMES)}, plugin.*, set.*")
         for name in ("path", "catalog"):
             if not given.get(name):
                 raise UsageError(f'the headwater data source needs the option "{name}"')
@@ -60,6 +70,7 @@ class SourceOptions:
             start=_lsn(given.get("startinglsn")),
             end=_lsn(given.get("endinglsn")),
             settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
+            unknown_types=given.get("unknowntypes", "error"),
         )
         size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
         return cls(request, tuple(_list(given.get("tables", ""))), tuple(publications), size)
@@ -70,12 +81,6 @@ class SourceOptions:
         if len(self.tables) == 1 and not set("*?[") & set(self.tables[0]):
             return self.tables[0]
         return None
-
-
-def _known() -> str:
-    return (
-        "path, catalog, database, startingLsn, endingLsn, tables, publication, plugin, partitionBytes, plugin.*, set.*"
-    )
 
 
 def _list(text: str) -> list[str]:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.errors import HeadwaterError, SparkError
+from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
 from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.java_process import quiet_gateway
 
@@ -95,6 +97,14 @@ def _load_kernels(_: int) -> int:
     return worker_daemon.preload()
 
 
+@dataclass(frozen=True)
+class _Attempted(Generic[R]):
+    """What became of a task, and what it warned of."""
+
+    result: R
+    warned: list[HeadwaterWarning]
+
+
 def run_tasks(
     context: SparkContext,
     name: str,
@@ -108,7 +118,8 @@ def run_tasks(
     Args:
         context: the Spark context.
         name: the step's name, for progress.
-        function: must pickle; a HeadwaterError it raises is raised here, the first in task order.
+        function: must pickle; a HeadwaterError it raises is raised here, the first in task order, and its
+            HeadwaterWarnings are given here.
         tasks: must pickle.
         progress: called now and then from another thread, or None.
         group: the job group that the tasks can be cancelled by; None for one named after the step.
@@ -123,21 +134,25 @@ def run_tasks(
     if not tasks:
         return []
 
-    def attempt(task: T) -> R | Failure:
-        try:
-            return function(task)
-        except HeadwaterError as error:
-            return Failure(error)
-        except OSError as error:
-            return Failure(HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error)))
+    def attempt(task: T) -> _Attempted[R | Failure]:
+        with held_warnings() as warned:
+            try:
+                return _Attempted(function(task), warned)
+            except HeadwaterError as error:
+                return _Attempted(Failure(error), warned)
+            except OSError as error:
+                failure = HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error))
+                return _Attempted(Failure(failure), warned)
 
     try:
         group = group or f"headwater {name}"
         with _job_group(context, group, name), _Watch(context, group, name, len(tasks), progress):
-            results: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
+            attempted: list[_Attempted[R | Failure]] = context.parallelize(tasks, len(tasks)).map(attempt).collect()
     except (Py4JError, PySparkException) as error:
         raise SparkError(f"Spark could not run the tasks of step {name}: {_reason(error)}") from error
-    return [_succeeded(result) for result in results]
+    for warning in {str(warning): warning for one in attempted for warning in one.warned}.values():
+        warnings.warn(warning, stacklevel=2)
+    return [_succeeded(one.result) for one in attempted]
 
 
 @contextmanager

@@ -108,6 +108,13 @@ class OutputPlugin(ABC):
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
 
+    def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
+        """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
+
+        Values of others need not have a text form.
+        """
+        return None
+
     @abstractmethod
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""

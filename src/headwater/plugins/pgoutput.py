@@ -254,6 +254,10 @@ class PgOutput(KernelPlugin):
             )
         return messages
 
+    def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
+        """Those published."""
+        return frozenset(place + 1 for place in _attributes(schema, _first_relation(schema_messages, self.encoding)))
+
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []

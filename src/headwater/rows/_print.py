@@ -25,6 +25,7 @@ from headwater.rows._text_codes import (
     CODE_NUMERIC,
     CODE_TIMESTAMP,
     CODE_TIMESTAMPTZ,
+    CODE_UNKNOWN,
     CODE_UUID,
     CODE_VERBATIM,
     CORRUPT,
@@ -53,8 +54,9 @@ COMMON = (
     CODE_NUMERIC,
     CODE_DATE,
     CODE_UUID,
+    CODE_UNKNOWN,
 )
-"""Codes that :func:`print_common` knows."""
+"""Codes that :func:`print_common` knows; those of dropped and unknown columns have no value to print."""
 
 _NOT_COMMON = -1000
 

@@ -50,6 +50,8 @@ CODE_POLYGON = 36
 CODE_INT2VECTOR = 37
 CODE_OIDVECTOR = 38
 CODE_ARRAY = 40
+CODE_HEX = 41  # no text form, but the bytes as they are stored are wanted
+CODE_UNKNOWN = 42  # no text form: no kernel is ever asked to print such a value
 
 SET_MAJOR = 0
 SET_BYTEA_ESCAPE = 1

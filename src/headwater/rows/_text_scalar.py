@@ -34,6 +34,7 @@ from headwater.rows._text_codes import (
     CODE_ENUM,
     CODE_FLOAT4,
     CODE_FLOAT8,
+    CODE_HEX,
     CODE_INET,
     CODE_INT2,
     CODE_INT2VECTOR,
@@ -139,6 +140,8 @@ def rare_text(
         return write_vector(2 if code == CODE_INT2VECTOR else 4, src, start, length, out, o)
     if CODE_POINT <= code <= CODE_POLYGON:
         return write_geometry(code, src, start, length, out, o)
+    if code == CODE_HEX:
+        return write_bytea(src, start, length, out, o)
     return CORRUPT
 
 

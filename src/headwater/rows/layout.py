@@ -8,18 +8,20 @@ Known gap: cstring columns (attlen -2), which no table can have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
-from headwater.errors import CatalogError, UnsupportedTypeError
+from headwater.errors import CatalogError
 from headwater.rows._compression import decompress, raw_size
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
+from headwater.rows._text_codes import CODE_UNKNOWN
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import TextTables, build_text_tables, text_code
+from headwater.rows.text_tables import TextTables, build_text_tables, unprintable
 
 _ALIGN_MASK = {"c": 0, "s": 1, "i": 3, "d": 7}
 
@@ -30,11 +32,14 @@ class SliceLayouts(NamedTuple):
     Attributes:
         first_column: int64[l+1] columns of layout i are ``[first_column[i], first_column[i+1])``.
         columns: int64[c, COLUMN_FIELDS] by the names in ``_deform``: ``attlen`` (-1 varlena), alignment in bytes less
-            one, whether it is dropped, and where its fast default's payload lies in missing (-1 none, then NULL).
+            one, whether it is dropped or not shown, and where its fast default's payload lies in missing (-1 none, then
+            NULL).
         missing: uint8[] payloads of fast defaults, decompressed and without varlena headers.
         texts: how each column's values become text.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
+        unknown: by column what is wrong with its type, for those whose values cannot be printed.
+        refuses_unknown: a value of such a column is an error; otherwise NULL takes its place.
     """
 
     first_column: NDArray[np.int64]
@@ -43,32 +48,40 @@ class SliceLayouts(NamedTuple):
     texts: TextTables
     name_at: NDArray[np.int64]
     names: NDArray[np.uint8]
+    unknown: Mapping[int, str]
+    refuses_unknown: bool
 
 
-def compile_layouts(schemas: Sequence[RelationSchema], session: SessionSettings) -> SliceLayouts:
+def compile_layouts(
+    schemas: Sequence[RelationSchema], session: SessionSettings, shown: Sequence[Container[int] | None] | None = None
+) -> SliceLayouts:
     """Lay out relation versions for the kernels.
 
     Args:
         schemas: relation versions, in the order that ``Items.layout`` counts them.
         session: the settings that values are printed under.
+        shown: for each version the numbers of the columns that anybody looks at (None: all); others are passed over
+            like dropped ones.
 
     Raises:
-        UnsupportedTypeError: a column that is not dropped has a type without a text form here; names type, column and
-            table.
         CatalogError: a column that no relation could have.
     """
     for schema in schemas:
         _check(schema)
-    columns = [column for schema in schemas for column in schema.columns]
+    wanted = zip(schemas, shown or [None] * len(schemas), strict=True)
+    columns = [_as_shown(column, numbers) for schema, numbers in wanted for column in schema.columns]
     labels = [_label(schema, column) for schema in schemas for column in schema.columns]
     payloads = [_missing_payload(column, label) for column, label in zip(columns, labels, strict=True)]
+    texts = build_text_tables([None if column.is_dropped else column.type for column in columns], session)
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),
         missing=_bytes([payload or b"" for payload in payloads]),
-        texts=build_text_tables([None if column.is_dropped else column.type for column in columns], session),
+        texts=texts,
         name_at=_running(labels),
         names=_bytes(labels),
+        unknown=_unknown(columns, texts),
+        refuses_unknown=session.unknown_types == "error",
     )
 
 
@@ -76,6 +89,13 @@ def column_label(layouts: SliceLayouts, column: int) -> str:
     """``column "x" of table "s.t"`` of a column of the slice."""
     start, end = layouts.name_at[column], layouts.name_at[column + 1]
     return layouts.names[start:end].tobytes().decode()
+
+
+def _as_shown(column: Column, numbers: Container[int] | None) -> Column:
+    """A column, or one that is dropped where nobody looks at it."""
+    if column.is_dropped or numbers is None or column.number in numbers:
+        return column
+    return replace(column, type=None, is_dropped=True)
 
 
 def _columns(columns: Sequence[Column], payloads: Sequence[bytes | None]) -> NDArray[np.int64]:
@@ -101,17 +121,14 @@ def _check(schema: RelationSchema) -> None:
             raise CatalogError(f"{place} has attnum {column.number}, expected {number}")
         if column.attalign not in _ALIGN_MASK or (column.attlen <= 0 and column.attlen != -1):
             raise CatalogError(f"{place} has attlen {column.attlen} and attalign {column.attalign!r}")
-        if not column.is_dropped:
-            _check_type(column, place)
+        if not column.is_dropped and column.type is None:
+            raise CatalogError(f"{place} has no type")
 
 
-def _check_type(column: Column, place: str) -> None:
-    if column.type is None:
-        raise CatalogError(f"{place} has no type")
-    try:
-        text_code(column.type)
-    except UnsupportedTypeError as error:
-        raise UnsupportedTypeError(f"{error.message}, needed for {place}", hint=error.hint) from None
+def _unknown(columns: Sequence[Column], texts: TextTables) -> dict[int, str]:
+    """Why the values of columns cannot be printed that have no text form."""
+    found = np.flatnonzero(texts.code[: len(columns)] == CODE_UNKNOWN).tolist()
+    return {number: unprintable(type) or "" for number in found if (type := columns[number].type) is not None}
 
 
 def _missing_payload(column: Column, label: bytes) -> bytes | None:

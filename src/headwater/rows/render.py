@@ -14,11 +14,11 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.errors import DecodingError, RecordError
+from headwater.errors import DecodingError, RecordError, UnsupportedTypeError, warn
 from headwater.rows import _deform, _print
-from headwater.rows._text_codes import CORRUPT, NEED_SPACE, UNKNOWN_LABEL
+from headwater.rows._text_codes import CODE_UNKNOWN, CORRUPT, NEED_SPACE, UNKNOWN_LABEL
 from headwater.rows._toast import CHUNK_MALFORMED, CHUNK_ORDER, make_pending
-from headwater.rows.items import Cells, Items
+from headwater.rows.items import NULL, TEXT, Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
 
 _MALFORMED = {
@@ -58,6 +58,10 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     Raises:
         RecordError: a tuple, a chunk row or compressed data is malformed; with the item's LSN.
         DecodingError: TOAST chunks do not fit together, or an enum value is unknown; with the item's LSN.
+        UnsupportedTypeError: a value's type has no text form, and the session takes none; with the item's LSN.
+
+    Warns:
+        HeadwaterWarning: NULL stands for such values; once for each column.
     """
     data = np.require(data, dtype=np.uint8, requirements=["C", "W"])
     new_first, old_first = np.empty((2, len(items.kind)), dtype=np.int64)
@@ -66,6 +70,8 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     cells = _Located(*(np.empty(counts[0], dtype=type) for type in (np.uint8, np.int64, np.int32, np.int32)))
     chunks = int(counts[1])
     arena = _locate(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
+    if layouts.unknown:
+        _take_unknown_out(cells, layouts, items, (old_first, new_first))
     text = np.empty(_guess(cells) if room is None else room, dtype=np.uint8)
     text = _print_cells(data, arena, layouts, cells, text, items, (old_first, new_first))
     return Cells(new_first, old_first, cells.kinds, cells.starts, cells.lengths, text)
@@ -96,6 +102,24 @@ def _locate(
         needed = max(2 * len(arena), int(state[_deform.DETAIL]))
         arena = _grown(arena, int(state[_deform.ARENA_END]), needed)
     return arena
+
+
+def _take_unknown_out(
+    cells: _Located, layouts: SliceLayouts, items: Items, firsts: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> None:
+    """Make values NULL whose type has no text form, or refuse the first of them."""
+    is_value = (cells.kinds == TEXT) | (cells.kinds == _deform.IN_ARENA)
+    found = np.flatnonzero(is_value & (layouts.texts.code[cells.owners] == CODE_UNKNOWN))
+    if len(found) and layouts.refuses_unknown:
+        column = int(cells.owners[found[0]])
+        raise UnsupportedTypeError(
+            f"{layouts.unknown[column]}, needed for {column_label(layouts, column)}",
+            lsn=int(items.lsn[_item_of(int(found[0]), firsts)]),
+            hint="--unknown-types (in the data source, the option unknownTypes) hex or null lets them pass",
+        )
+    cells.kinds[found], cells.lengths[found] = NULL, 0
+    for column in np.unique(cells.owners[found]).tolist():
+        warn(f"{layouts.unknown[column]}, {column_label(layouts, column)} has NULL instead of them")
 
 
 def _print_cells(

@@ -14,6 +14,8 @@ from headwater.errors import UsageError
 from headwater.pg.encodings import encode_name
 from headwater.rows.timezones import TimeZone, load_timezone
 
+UNKNOWN_TYPES = ("error", "hex", "null")
+
 _FIELDS = {
     "timezone": "timezone",
     "datestyle": "datestyle",
@@ -27,7 +29,7 @@ _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY", "european": "D
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings of the session that prints values; frozen, hashable, goes to Spark tasks.
+    r"""Settings of the session that prints values; frozen, hashable, goes to Spark tasks.
 
     Attributes:
         timezone: an IANA name, a POSIX specification, or a number of hours east of Greenwich.
@@ -37,6 +39,8 @@ class SessionSettings:
         bytea_output: hex or escape.
         major: the server's major version, as some output functions changed.
         encoding: the database's, in which names and labels are printed.
+        unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
+            they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
     Raises:
         UsageError: a value that is wrong, or right for the server but not supported here.
@@ -49,12 +53,14 @@ class SessionSettings:
     bytea_output: str = "hex"
     major: int = 18
     encoding: str = "UTF8"
+    unknown_types: str = "error"
 
     def __post_init__(self) -> None:
         load_timezone(self.timezone)
         object.__setattr__(self, "datestyle", _datestyle(self.datestyle))
         object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, ("postgres",)))
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
+        object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
         if not 1 <= self.extra_float_digits <= 3:
             raise UsageError(
                 f'unsupported value for parameter "extra_float_digits": {self.extra_float_digits}',

@@ -1,7 +1,8 @@
 """Which text form each type has, and the flat tables from which the kernels print columns.
 
 PostgreSQL: ``pg_type.dat`` (typoutput of the built-in types), ``lsyscache.c`` (getTypeOutputInfo, get_type_io_data).
-Types are known by their OID, as built-in OIDs never change; enums, domains and arrays by their shape.
+Types are known by their OID, as built-in OIDs never change; enums, domains and arrays by their shape. A type that is
+not known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
 
 An array whose elements are of a domain over an array needs an entry for its elements too: such entries come after those
 of all columns, so that columns keep their numbers.
@@ -79,7 +80,8 @@ class TextTables(NamedTuple):
     Entries for elements that are arrays themselves count as columns here; they lie behind those of the real columns.
 
     Attributes:
-        code: int32[c] type code (``_text_codes``); 0 for a dropped column.
+        code: int32[c] type code (``_text_codes``); 0 for a dropped column, CODE_HEX or CODE_UNKNOWN for a type with no
+            text form, as the session wants it.
         element_code: int32[c] for an array the code of its elements, else 0.
         element_column: int32[c] for an array of arrays the entry that prints its elements, else -1.
         element_len: int32[c] the elements' typlen.
@@ -132,32 +134,49 @@ def _element(base: TypeInfo | None) -> TypeInfo | None:
     return base_type(base.element)
 
 
-def text_code(type: TypeInfo) -> int:
-    """The type code of a type: which kernel prints it.
+def unprintable(type: TypeInfo) -> str | None:
+    """Why values of a type cannot be printed; None if they can.
 
-    Raises:
-        UnsupportedTypeError: the type, or an array's innermost element type, has no text form here, or arrays are
-            nested deeper than MAX_NESTING.
+    Either the type, or an array's innermost element type, has no text form here, or arrays are nested deeper than
+    MAX_NESTING.
     """
     innermost, levels = base_type(type), 0
     while (element := _element(innermost)) is not None:
         innermost, levels = element, levels + 1
         if levels > MAX_NESTING:
             limit = f"more than {MAX_NESTING} arrays lie inside one another"
-            raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed: {limit}")
+            return f"values of type {type.display_name} cannot be printed: {limit}"
     if _code(innermost) == codes.CODE_NONE:
-        raise UnsupportedTypeError(f"values of type {type.display_name} cannot be printed")
+        return f"values of type {type.display_name} cannot be printed"
+    return None
+
+
+def text_code(type: TypeInfo) -> int:
+    """The type code of a type: which kernel prints it.
+
+    Raises:
+        UnsupportedTypeError: none does.
+    """
+    reason = unprintable(type)
+    if reason is not None:
+        raise UnsupportedTypeError(reason)
     return _code(base_type(type))
 
 
-def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings) -> TextTables:
-    """Tables for columns of the types given, one entry each; None is a dropped column.
+def _code_or_unknown(type: TypeInfo, session: SessionSettings) -> int:
+    if unprintable(type) is None:
+        return _code(base_type(type))
+    return codes.CODE_HEX if session.unknown_types == "hex" else codes.CODE_UNKNOWN
 
-    Raises:
-        UnsupportedTypeError: a type with no text form here.
-    """
-    own_codes = [text_code(type) if type is not None else codes.CODE_NONE for type in types]
-    bases, element_column = _with_nested([base_type(type) if type is not None else None for type in types])
+
+def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings) -> TextTables:
+    """Tables for columns of the types given, one entry each; None is a dropped column."""
+    own_codes = [_code_or_unknown(type, session) if type is not None else codes.CODE_NONE for type in types]
+    known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
+    shaped = [
+        base_type(type) if type is not None and is_known else None for type, is_known in zip(types, known, strict=True)
+    ]
+    bases, element_column = _with_nested(shaped)
     own_codes += [codes.CODE_ARRAY] * (len(bases) - len(types))
     elements = [_element(base) for base in bases]
     zone = session.zone

@@ -20,7 +20,7 @@ from plain_tuples import (
 )
 
 from headwater.catalog.relation import Column
-from headwater.errors import CatalogError, UnsupportedTypeError
+from headwater.errors import CatalogError
 from headwater.rows._deform import ALIGN_MASK, DROPPED, LENGTH, MISSING_AT
 from headwater.rows.layout import column_label, compile_layouts
 from headwater.rows.session import SessionSettings
@@ -44,16 +44,23 @@ def test_no_relations_at_all() -> None:
     assert [0] == compile_layouts([], SESSION).first_column.tolist()
 
 
-def test_an_unsupported_type_is_named_with_its_column_and_table() -> None:
-    schema = make_schema(INT4, make_column(2, XML_SCHEMA, name="shape"), name="parcels")
-    with pytest.raises(UnsupportedTypeError) as caught:
-        compile_layouts([schema], SESSION)
-    assert "no_such_type" in caught.value.message
-    assert 'column "shape" of table "public.parcels"' in caught.value.message
+def test_columns_of_unknown_types_are_told_apart() -> None:
+    dropped = make_schema(make_column(1, XML_SCHEMA, dropped=True), XML_SCHEMA, name="other")
+    layouts = compile_layouts([make_schema(INT4, XML_SCHEMA), dropped], SESSION)
+    reason = "values of type no_such_type cannot be printed"
+    assert {1: reason, 3: reason} == layouts.unknown
+    assert layouts.refuses_unknown
+    assert not compile_layouts([dropped], SessionSettings(unknown_types="null")).refuses_unknown
+    assert {} == compile_layouts([dropped], SessionSettings(unknown_types="hex")).unknown
 
 
-def test_an_unsupported_type_of_a_dropped_column_does_not_matter() -> None:
-    compile_layouts([make_schema(make_column(1, XML_SCHEMA, dropped=True))], SESSION)
+def test_columns_that_are_not_shown_are_as_if_dropped() -> None:
+    schema = make_schema(INT4, make_column(2, XML_SCHEMA, missing=plain(b"abc")), TEXT_TYPE)
+    layouts = compile_layouts([schema, schema, make_schema(INT8)], SESSION, [{1, 3}, {2}, None])
+    assert [0, 1, 0, 1, 0, 1, 0] == layouts.columns[:, DROPPED].tolist()
+    assert [4, -1, -1, 4, -1, -1, 8] == layouts.columns[:, LENGTH].tolist()
+    assert [4] == list(layouts.unknown)
+    assert 'column "c2" of table "public.t"' == column_label(layouts, 1)
 
 
 @pytest.mark.parametrize(

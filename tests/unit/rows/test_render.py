@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 from plain_text import ArrayValue, array, array_type, built_in, domain, varlena
 from plain_tuples import (
     BOOL,
+    BYTEA,
     INT2,
     INT4,
     INT8,
     NUMERIC,
     SIMPLE_TYPES,
     TEXT_TYPE,
+    XML_SCHEMA,
     Slice,
     cells_at,
     compressed,
@@ -30,11 +33,12 @@ from plain_tuples import (
     packed,
     plain,
     short,
+    toast_pointer,
 )
 
-from headwater.catalog.relation import RelationSchema, TypeInfo
-from headwater.errors import DecodingError, RecordError
-from headwater.rows.items import ABSENT, NULL, TEXT, Cells
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
+from headwater.errors import DecodingError, RecordError, UnsupportedTypeError
+from headwater.rows.items import ABSENT, NULL, TEXT, UNCHANGED, Cells
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
@@ -286,3 +290,65 @@ def test_a_wrong_t_hoff_is_an_error(hoff: int) -> None:
     made.insert(bytes(logged))
     with pytest.raises(RecordError, match="malformed tuple"):
         run(made, schema)
+
+
+# -- types without a text form
+
+STRANGE = (XML_SCHEMA, dataclasses.replace(XML_SCHEMA, oid=4712, display_name="shop.fixed", typlen=6))
+
+
+def render_as(way: str, made: Slice, *schemas: RelationSchema, room: int | None = None) -> Cells:
+    layouts = compile_layouts(schemas, SessionSettings(unknown_types=way))
+    return render(made.array(), made.items(), layouts, room=room)
+
+
+def as_bytea(column: Column) -> Column:
+    return dataclasses.replace(column, type=BYTEA) if column.type in STRANGE else column
+
+
+@settings(max_examples=100)
+@given(data=st.data(), way=st.sampled_from(["hex", "null"]), room=st.sampled_from([None, 0, 7]))
+def test_values_of_unknown_types_against_the_twin(data: st.DataObject, way: str, room: int | None) -> None:
+    """The twin takes them for bytea, or leaves them out."""
+    types = data.draw(st.lists(st.sampled_from([INT4, TEXT_TYPE, *STRANGE]), min_size=1, max_size=6))
+    columns = [make_column(n, type, missing=data.draw(st.none() | datums(type))) for n, type in enumerate(types, 1)]
+    schema = make_schema(*columns)
+    made, expected, lost = Slice(), [], set()
+    for _ in range(data.draw(st.integers(0, 3))):
+        logged = draw_tuple(data, schema, types)
+        made.insert(logged)
+        cells = deform_tuple([as_bytea(column) for column in columns], logged, {})
+        for column, cell in zip(columns, cells, strict=True):
+            is_lost = way == "null" and column.type in STRANGE and cell[0] == TEXT
+            lost |= {column.name} if is_lost else set()
+            expected.append((NULL, b"") if is_lost else cell)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert expected == cells_at(render_as(way, made, schema, room=room), 0, len(expected))
+    assert lost == {str(one.message).split('column "')[1].split('"')[0] for one in told}
+    assert len(lost) == len(told)
+
+
+def test_a_value_of_an_unknown_type_is_refused_and_what_is_none_is_not() -> None:
+    schema = make_schema(INT4, make_column(2, XML_SCHEMA, name="shape"), name="parcels")
+    made = Slice()
+    pointer = toast_pointer(7, 100, 100)
+    made.update(form_tuple(schema.columns, [int4(1), pointer]), form_tuple(schema.columns, [int4(1), pointer]))
+    made.insert(form_tuple(schema.columns, [int4(1), None]))
+    unchanged = [(TEXT, b"1"), (UNCHANGED, b"")]
+    assert [*unchanged, *unchanged, (TEXT, b"1"), (NULL, b"")] == cells_at(render_as("error", made, schema), 0, 6)
+    lsn = made.delete(form_tuple(schema.columns, [int4(1), short(b"a")]))
+    made.insert(form_tuple(schema.columns, [int4(1), short(b"b")]))
+    with pytest.raises(UnsupportedTypeError) as caught:
+        render_as("error", made, schema)
+    wanted = 'values of type no_such_type cannot be printed, needed for column "shape" of table "public.parcels"'
+    assert (lsn, wanted) == (caught.value.lsn, caught.value.message)
+
+
+def test_an_unknown_types_fast_default_is_a_value() -> None:
+    schema = make_schema(INT4, make_column(2, XML_SCHEMA, missing=short(b"abc")))
+    made = Slice()
+    made.insert(form_tuple(schema.columns, [int4(1)]))
+    assert [(TEXT, b"1"), (TEXT, b"\\x616263")] == cells_at(render_as("hex", made, schema), 0, 2)
+    with pytest.raises(UnsupportedTypeError):
+        render_as("error", made, schema)

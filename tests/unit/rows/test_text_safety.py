@@ -31,9 +31,11 @@ from headwater.errors import UnsupportedTypeError
 from headwater.rows._text_codes import (
     CODE_ARRAY,
     CODE_ENUM,
+    CODE_HEX,
     CODE_INT4,
     CODE_INT8,
     CODE_NONE,
+    CODE_UNKNOWN,
     CORRUPT,
     NEED_SPACE,
 )
@@ -155,8 +157,10 @@ def test_unsupported_type_is_named(oid: int) -> None:
             text_code(wrong)
     with pytest.raises(UnsupportedTypeError, match=r"type d\[\] cannot be printed"):
         text_code(nested_type(type, 3))
-    with pytest.raises(UnsupportedTypeError):
-        build_text_tables([built_in("int4"), type], SessionSettings())
+    types = [built_in("int4"), type, nested_type(type, 2), None]
+    for way, code in (("error", CODE_UNKNOWN), ("null", CODE_UNKNOWN), ("hex", CODE_HEX)):
+        tables = build_text_tables(types, SessionSettings(unknown_types=way))
+        assert [CODE_INT4, code, code, CODE_NONE] == tables.code.tolist()
 
 
 def test_arrays_nested_too_deep_are_refused() -> None:

@@ -1,0 +1,115 @@
+"""The commands and their flags, as ``--help`` shows them.
+
+What a command does is imported when it is run, not before: help, version and completion need neither Spark nor the
+kernels. Every flag has the environment variable that its help prints, made of the command's name and the flag's own.
+A flag that may be given several times takes one value a line of its variable, so that blanks stay what they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SEVERAL = "Several in the environment: one a line."
+
+
+@dataclass(frozen=True)
+class DecodeFlags:
+    """The flags of ``headwater decode``, as they were given.
+
+    Attributes:
+        wal, catalog, database: what is read.
+        start, end: LSNs.
+        plugin: the output plugin's name.
+        options, settings: texts ``NAME=VALUE``.
+        unknown_types: error, hex or null.
+        out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
+        master: for Spark; scratch: directory of unfinished output.
+        quiet: nothing of progress on standard error.
+        stats: figures on standard error; stats_json: a file for them.
+    """
+
+    wal: str
+    catalog: str
+    database: str | None
+    start: str | None
+    end: str | None
+    plugin: str
+    options: Sequence[str]
+    settings: Sequence[str]
+    unknown_types: str
+    out: str
+    with_lsn: bool
+    master: str | None
+    scratch: str | None
+    quiet: bool
+    stats: bool
+    stats_json: str | None
+
+
+class _Lines(click.types.StringParamType):
+    """Text; of an environment variable one value a line."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line]
+
+
+def _flags(command: str) -> Callable[..., Callable[[F], F]]:
+    """Declares flags of a command, each with its environment variable."""
+
+    def flag(*names: str, **attributes: Any) -> Callable[[F], F]:
+        name = next(name for name in names if name.startswith("--"))
+        variable = f"headwater_{command}_{name[2:]}".replace("-", "_").upper()
+        if attributes.get("multiple"):
+            attributes |= {"type": _Lines(), "help": f"{attributes['help']} {SEVERAL}"}
+        return click.option(*names, envvar=variable, show_envvar=True, **attributes)
+
+    return flag
+
+
+_decode_flag, _demo_flag = _flags("decode"), _flags("demo")
+
+
+@click.command("decode")
+@_decode_flag("--wal", required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
+@_decode_flag("--catalog", required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_decode_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
+@_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
+@_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_decode_flag("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")
+@_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
+@_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_decode_flag(
+    "--unknown-types",
+    type=click.Choice(["error", "hex", "null"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a value whose type has no text form here: an error, its stored bytes as \\x..., or NULL.",
+)
+@_decode_flag("--out", default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data.")
+@_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
+@_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
+@_decode_flag("--scratch", metavar="DIR", help="Directory that driver and workers share for unfinished output.")
+@_decode_flag("-q", "--quiet", is_flag=True, help="Do not show progress: no bar, no line now and then.")
+@_decode_flag("--stats", is_flag=True, help="Print what was decoded and how long each step took.")
+@_decode_flag("--stats-json", metavar="FILE", help="The same as JSON.")
+def decode_command(**flags: Any) -> None:
+    """Decode WAL into the messages of an output plugin."""
+    from headwater.cli.decode import run_decode
+
+    run_decode(DecodeFlags(**flags))
+
+
+@click.command("demo")
+@_demo_flag("--seed", default=1, show_default=True, help="Seed of the shop workload.")
+def demo_command(seed: int) -> None:
+    """Run a server, stop it, decode its WAL, compare with what the server said."""
+    from headwater.cli.demo import run_demo
+
+    sys.exit(run_demo(seed=seed))

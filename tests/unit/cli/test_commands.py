@@ -1,0 +1,99 @@
+"""The commands' flags: each has the environment variable its help prints; help needs none of the heavy libraries."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+
+from headwater.cli.main import cli
+
+HEAVY = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.pipeline", "headwater.rows")
+LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for m in {HEAVY} if m in sys.modules]))"
+FLAGS = [
+    pytest.param(command, flag, id=f"{command.name}{flag.opts[-1]}")
+    for command in cli.commands.values()
+    for flag in command.params
+    if isinstance(flag, click.Option)
+]
+
+
+def _parsed(command: click.Command, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> click.Context:
+    for name in [name for name in os.environ if name.startswith("HEADWATER_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    group = click.Context(cli, info_name="headwater")
+    return command.make_context(command.name, [], parent=group, resilient_parsing=False)
+
+
+def _needed(command: click.Command) -> dict[str, str]:
+    """A value for each flag that must be there."""
+    return {str(flag.envvar): "x" for flag in command.params if flag.required}
+
+
+@pytest.mark.parametrize(("command", "flag"), FLAGS)
+def test_every_flag_has_the_variable_that_its_help_prints(
+    command: click.Command, flag: click.Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = click.Context(command, info_name=command.name)
+    _, help_text = flag.get_help_record(context) or ("", "")
+    printed = re.search(r"env var: (\w+)", help_text)
+    assert printed is not None
+    assert printed[1] == f"headwater_{command.name}_{flag.opts[-1].lstrip('-')}".replace("-", "_").upper()
+    text, value = _example(flag)
+    found = _parsed(command, {**_needed(command), printed[1]: text}, monkeypatch)
+    assert value == found.params[str(flag.name)]
+    assert click.core.ParameterSource.ENVIRONMENT is found.get_parameter_source(str(flag.name))
+
+
+def _example(flag: click.Option) -> tuple[str, object]:
+    if flag.is_flag:
+        return "1", True
+    if flag.multiple:
+        return "a=some  words\n\nb= two\r\n", ("a=some  words", "b= two")
+    if isinstance(flag.type, click.types.IntParamType):
+        return "7", 7
+    if isinstance(flag.type, click.Choice):
+        return flag.type.choices[-1], flag.type.choices[-1]
+    return " some  words ", " some  words "
+
+
+def test_a_flag_given_as_an_argument_comes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_DECODE_OPTION", "a=1")
+    words = ["--wal", "w", "--catalog", "c", "-o", "b=2", "--option", "c=3"]
+    found = cli.commands["decode"].make_context("decode", words)
+    assert found.params["options"] == ("b=2", "c=3")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "expected"),
+    [
+        (["--help"], {}, "Commands:"),
+        (["--version"], {}, "headwater, version "),
+        (["decode", "--help"], {}, "--catalog PATH"),
+        (["demo", "--help"], {}, "--seed"),
+        ([], {"_HEADWATER_COMPLETE": "bash_source"}, "complete "),
+        (
+            [],
+            {"_HEADWATER_COMPLETE": "bash_complete", "COMP_WORDS": "headwater decode --w", "COMP_CWORD": "2"},
+            "--with-lsn",
+        ),
+    ],
+)
+def test_help_loads_nothing_heavy(words: list[str], environment: dict[str, str], expected: str) -> None:
+    code = f"{LISTING}\nsys.argv = ['headwater', *{words!r}]\nfrom headwater.cli.main import main\nmain()"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert expected in run.stdout
+    assert run.stdout.endswith("loaded: []\n")

@@ -1,0 +1,54 @@
+"""Lines of progress where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.cli.progress import ProgressLines, step_progress
+
+
+@dataclass
+class Run:
+    """A run whose clock is set by hand."""
+
+    now: float = 1000.0
+    out: io.StringIO = field(default_factory=io.StringIO)
+
+    def __post_init__(self) -> None:
+        self.report = ProgressLines(self.out, lambda: self.now, first_seconds=10, most_seconds=60)
+
+    def at(self, seconds: float, name: str, done: int, total: int) -> list[str]:
+        """What is written at a moment after the start."""
+        self.now = 1000.0 + seconds
+        before = len(self.out.getvalue())
+        self.report(name, done, total)
+        return self.out.getvalue()[before:].splitlines()
+
+
+def test_a_short_run_says_nothing() -> None:
+    run = Run()
+    assert [line for second in range(100) for line in run.at(second / 10, "decode", second, 100)] == []
+
+
+def test_lines_come_at_growing_distances() -> None:
+    run = Run()
+    told = {second: run.at(second, "decode", second, 1000) for second in range(400)}
+    assert [second for second, lines in told.items() if lines] == [10, 20, 40, 80, 140, 200, 260, 320, 380]
+    assert told[80] == ["headwater: decode: 80 of 1000 tasks, 1m20s"]
+    assert run.at(7384, "decode", 5000, 9000) == ["headwater: decode: 5000 of 9000 tasks, 2h03m04s"]
+
+
+def test_the_time_is_that_of_the_whole_run_and_a_finished_step_is_no_news() -> None:
+    run = Run()
+    assert run.at(30, "index", 4, 4) == []
+    assert run.at(31, "decode", 0, 4) == ["headwater: decode: 0 of 4 tasks, 31s"]
+
+
+def test_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with step_progress(is_quiet=True) as report:
+        report("decode", 1, 2)
+    assert capfd.readouterr() == ("", "")
