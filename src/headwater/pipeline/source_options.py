@@ -56,7 +56,10 @@ class SourceOptions:
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
             if name not in OPTIONS and not name.startswith(("plugin.", "set.")):
-                raise UsageError(f'unknown option "{name}" of the headwater data source', hint=f"known: {', '.join(NAMES)}, plugin.*, set.*")
+                raise UsageError(
+                    f'unknown option "{name}" of the headwater data source',
+                    hint=f"known: {', '.join(NAMES)}, plugin.*, set.*",
+                )
         for name in ("path", "catalog"):
             if not given.get(name):
                 raise UsageError(f'the headwater data source needs the option "{name}"')
