@@ -132,7 +132,6 @@ class _Run:
         opened, index, assembly = self._assemble(request, UNREFINED)
         while isinstance(assembly, Refinement):
             opened, index, assembly = self._assemble(request, opened.refinement | assembly)
-        opened.plugin.validate(opened.store.view(index.hi))
         with _timed(self.seconds, "plan"):
             slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
             stored = [store(one, self._path("slice", one.number)) for one in slices]

@@ -130,7 +130,6 @@ def _plan(options: SourceOptions) -> _Planned:
         window = Window(opened.directory.segment_size, request.start or 0, request.end)
         assembly = assemble(index, store, opened.plugin, window)
         if isinstance(assembly, Assembly):
-            opened.plugin.validate(store.view(index.hi))
             return _Planned(options, opened, assembly, index.hi)
         refinement |= assembly
 
