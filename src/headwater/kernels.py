@@ -5,19 +5,32 @@ Headwater therefore keeps compiled kernels in a directory whose name is a digest
 that no stale code can be loaded. Every kernel is declared with :func:`kernel`, never with ``numba.njit`` directly.
 
 Kernels take flat arrays and return flat arrays or status codes; they never raise and never see Python objects.
+
+Machine code is loaded from the cache and run: only a place where nobody but this user (or root) can write is used. If
+there is none, a private directory takes its place, with one warning: this process removes it at its end, and processes
+that it starts find it through `HEADWATER_CACHE_DIR`. Numba's own settings of this process stay as they are, and nothing
+is ever written into the package.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+
+from headwater.caches import KERNEL_CACHE_VARIABLE, kernel_cache
+from headwater.errors import HeadwaterError, warn
+from headwater.temporary_directories import OwnDirectory
+from headwater.trusted_paths import check_path, make_directory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,9 +71,39 @@ def cache_directory(module: str) -> Path:
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.CPU_NAME} {numba.config.BOUNDSCHECK}".encode())
     for path in sorted(_closure(module)):
         digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
-    root = os.environ.get("HEADWATER_CACHE_DIR")
-    base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headwater"
-    return base / "kernels" / digest.hexdigest()[:16]
+    return _trusted_cache() / digest.hexdigest()[:16]
+
+
+@cache
+def _trusted_cache() -> Path:
+    """The user's cache, or a private one that lives as long as this process."""
+    try:
+        return _usable(kernel_cache())
+    except OSError as error:
+        reason = f'"{error.filename}": {error.strerror}' if error.filename else str(error)
+    except HeadwaterError as error:
+        reason = error.message
+    private = OwnDirectory()
+    atexit.register(private.close)
+    os.environ[KERNEL_CACHE_VARIABLE] = str(private.path)
+    warn(
+        f"compiled kernels cannot be kept ({reason}), they are compiled anew in every run",
+        hint=f"set {KERNEL_CACHE_VARIABLE} to a directory that only this user can write to",
+    )
+    return _usable(kernel_cache())
+
+
+def _usable(place: Path) -> Path:
+    """The directory, which is made if it is missing.
+
+    Raises:
+        OSError: it cannot be made, or not be written to.
+        UntrustedPathError: others can write to it.
+    """
+    make_directory(place, 0o700)
+    found = check_path(place)
+    with tempfile.TemporaryFile(dir=found):
+        return found
 
 
 def is_compiled(module: str) -> bool:
@@ -69,10 +112,30 @@ def is_compiled(module: str) -> bool:
     return directory.is_dir() and any(directory.rglob("*.nbc"))
 
 
+@cache
+def _usable_directory(module: str) -> Path:
+    return _usable(cache_directory(module))
+
+
 def _compile(function: F, **options: bool) -> F:
-    numba.config.CACHE_DIR = str(cache_directory(function.__module__))
-    compiled: F = numba.njit(cache=True, nogil=True, **options)(function)
+    directory = _usable_directory(function.__module__)
+    with _numba_caching_in(directory):
+        compiled: F = numba.njit(cache=True, nogil=True, **options)(function)
     return compiled
+
+
+@contextmanager
+def _numba_caching_in(directory: Path) -> Iterator[None]:
+    """Functions declared meanwhile keep their machine code there; Numba looks at these settings at no other time."""
+    settings = {"CACHE_DIR": str(directory), "CACHE_LOCATOR_CLASSES": ""}
+    before = {name: getattr(numba.config, name) for name in settings if hasattr(numba.config, name)}
+    try:
+        for name in before:
+            setattr(numba.config, name, settings[name])
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(numba.config, name, value)
 
 
 # A callee first met while its caller compiles inherits `forceinline` and `_nrt` from it, unless it says otherwise: so

@@ -333,6 +333,52 @@ a| COMMIT
 a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
 a| INSERT INTO few VALUES (2, 'last')
 """,
+    "unasked_publication_changed_behind_an_open_transaction": """
+CREATE TABLE few (id int PRIMARY KEY, a text);
+CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parent FOR VALUES FROM (0) TO (100);
+ALTER PUBLICATION pub_some ADD TABLE few;
+CREATE PUBLICATION unasked FOR TABLE few, parent;
+---
+a| ALTER PUBLICATION pub_list ADD TABLE parent
+a| BEGIN
+a| INSERT INTO few VALUES (1, 'older')
+a| INSERT INTO low VALUES (1, 'older')
+b| ALTER PUBLICATION unasked SET (publish = 'insert')
+a| INSERT INTO few VALUES (2, 'by the row that another session loaded')
+a| INSERT INTO low VALUES (2, 'by the row that another session loaded')
+c| ALTER PUBLICATION pub_some SET (publish = 'delete')
+c| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+c| ALTER PUBLICATION pub_all SET (publish = 'delete')
+d| INSERT INTO few VALUES (3, 'newer')
+d| INSERT INTO low VALUES (3, 'newer')
+a| INSERT INTO few VALUES (4, 'older')
+a| INSERT INTO low VALUES (4, 'older')
+a| COMMIT
+a| ALTER PUBLICATION pub_all SET (publish = 'insert, update, delete, truncate')
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_list DROP TABLE parent
+a| DROP PUBLICATION unasked
+a| INSERT INTO few VALUES (5, 'last')
+""",
+    "publication_seen_by_what_is_not_published": """
+CREATE TABLE few (id int PRIMARY KEY, a text);
+CREATE TABLE source (id int PRIMARY KEY, a text);
+CREATE MATERIALIZED VIEW seen AS SELECT * FROM source;
+CREATE UNIQUE INDEX ON seen (id);
+ALTER PUBLICATION pub_some ADD TABLE few;
+INSERT INTO source VALUES (1, 'one');
+---
+a| BEGIN
+a| INSERT INTO few VALUES (1, 'older')
+b| ALTER PUBLICATION pub_some SET (publish = 'delete')
+c| REFRESH MATERIALIZED VIEW CONCURRENTLY seen
+a| INSERT INTO few VALUES (2, 'older')
+a| COMMIT
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+a| INSERT INTO few VALUES (3, 'last')
+""",
     "schemas_published_behind_an_open_transaction": """
 CREATE TABLE one (id int PRIMARY KEY, a text);
 CREATE TABLE two (id int PRIMARY KEY, a text);

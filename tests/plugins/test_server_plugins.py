@@ -14,6 +14,7 @@ from sql_catalog import SqlCatalog
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
+from headwater.pg.hash_any import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.plugins.api import (
     EMITS_DELETE,
@@ -24,6 +25,7 @@ from headwater.plugins.api import (
     PluginContext,
     load_plugin,
 )
+from headwater.reorder.resend import ENTRIES
 
 pytestmark = pytest.mark.server
 
@@ -68,6 +70,12 @@ def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> Ou
 
 
 NAMES = ["", "a", "_a1", "1a", "A", "a b", 'a"b', "ä", "a$", "a.b", "x" * 63, "select"]
+
+
+def test_names_are_hashed_as_by_the_server(session: Connection) -> None:
+    for name in [*NAMES, *("x" * length for length in range(64)), "ä" * 31]:
+        found = session.execute("select hashname(%s::name) & 4294967295::bigint", (name,)).fetchone()
+        assert found == (hash_any(name.encode()),), name
 
 
 def test_identifiers_are_quoted_as_by_the_server(session: Connection) -> None:
@@ -394,7 +402,8 @@ def test_relations_are_announced_again_as_by_the_server(session: Connection) -> 
         end = session.execute("select pg_current_wal_flush_lsn()::text").fetchone()
         assert start is not None
         assert end is not None
-        forgotten = {plugin.invalidates(message) for message in invalidations(session, start[0], end[0])}
+        subjects = [s for message in invalidations(session, start[0], end[0]) for s in plugin.forgets(message)]
+        forgotten = {relation for memory, relation in subjects if memory == ENTRIES}
         messages = changes(session, slot, V1P)
         last_begin = max(i for i, message in enumerate(messages) if message[:1] == b"B")
         resent = any(message[:1] == b"R" for message in messages[last_begin:])

@@ -10,7 +10,8 @@ import headwater
 PACKAGE = Path(headwater.__file__).parent
 ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline"]
 ROOMS += ["sinks", "slots", "walsender", "apply", "cli"]
-BELOW_ALL = {"errors", "kernels", "__version__"}
+FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels")
+BELOW_ALL = {*FOUNDATIONS, "__version__"}
 
 
 def imports(path: Path) -> set[str]:
@@ -42,7 +43,7 @@ def test_rooms_import_only_upwards() -> None:
 
 
 def test_foundations_import_no_room() -> None:
-    for name in ("errors", "kernels"):
+    for name in FOUNDATIONS:
         assert imports(PACKAGE / f"{name}.py") <= BELOW_ALL
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heaps import Locator
+from headwater.catalog.prepared import prepared_transactions
 from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.store import CatalogOrigin, CatalogStore
 from headwater.catalog.versions import Fates
@@ -113,6 +114,7 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         encoding=encoding_name(row.encoding),
         wal_level=control.wal_level,
         next_xid=control.next_xid & 0xFFFFFFFF,
+        prepared=tuple(one for one in prepared_transactions(directory) if one.database == row.oid),
     )
     return CatalogStore(origin, Fates(directory.is_committed), directory.update_xid)
 

@@ -30,7 +30,7 @@ _OFFSETS_PER_FILE = 32 * BLCKSZ // 4
 _MEMBERS_PER_GROUP, _GROUP_SIZE = 4, 20
 _GROUPS_PER_PAGE = BLCKSZ // _GROUP_SIZE
 _FIRST_UPDATE_STATUS = 4
-_COMMITTED = 1
+_IN_PROGRESS, _COMMITTED = 0, 1
 
 _START = re.compile(r"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) \(file ([0-9A-F]{24})\)$", re.M)
 _START_TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.M)
@@ -105,7 +105,7 @@ class DataDirectory:
             CatalogError: the map is missing or broken.
         """
         file = self._database_path(tablespace, database) / "pg_filenode.map"
-        data = self._read(file)
+        data = self.read(file)
         try:
             found = parse_relation_map(data)
         except RecordError as error:
@@ -128,10 +128,10 @@ class DataDirectory:
         first = self.relation_path(locator)
         if not first.exists():
             return None
-        parts = [self._read(first)]
+        parts = [self.read(first)]
         limit = self.control.relation_segment_blocks * BLCKSZ
         while len(parts[-1]) == limit and (more := first.with_name(f"{first.name}.{len(parts)}")).exists():
-            parts.append(self._read(more))
+            parts.append(self.read(more))
         data = b"".join(parts)
         if len(data) % BLCKSZ and self.is_clean:
             raise CatalogError(f"file has {len(data)} bytes, expected a multiple of {BLCKSZ}", file=str(first))
@@ -155,8 +155,17 @@ class DataDirectory:
                 file=str(self.path / f"pg_xact/{xid // _XACTS_PER_FILE:04X}"),
                 hint="the backup is incomplete; take it again",
             )
+        return self._status(xid, data) == _COMMITTED
+
+    def has_ended(self, xid: int) -> bool:
+        """Whether ``pg_xact`` has the transaction as committed or aborted."""
+        return self._status(xid, self._slru("pg_xact", xid // _XACTS_PER_FILE)) != _IN_PROGRESS
+
+    @staticmethod
+    def _status(xid: int, data: bytes) -> int:
+        """The two bits of a transaction in its file of ``pg_xact``; those of one to come behind the file's end."""
         at, shift = xid % _XACTS_PER_FILE // 4, xid % 4 * 2
-        return at < len(data) and data[at] >> shift & 3 == _COMMITTED
+        return data[at] >> shift & 3 if at < len(data) else _IN_PROGRESS
 
     def update_xid(self, multi: int) -> int:
         """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it is unknown."""
@@ -191,7 +200,7 @@ class DataDirectory:
         name = f"{directory}/{number:04X}"
         if name not in self._slru_files:
             file = self.path / name
-            self._slru_files[name] = self._read(file) if file.exists() else b""
+            self._slru_files[name] = self.read(file) if file.exists() else b""
         return self._slru_files[name]
 
     def _database_path(self, tablespace: int, database: int) -> Path:
@@ -210,7 +219,7 @@ class DataDirectory:
                 file=str(self.path),
                 hint="name a data directory or an unpacked base backup",
             )
-        found = self._read(file).decode("ascii", "replace").strip()
+        found = self.read(file).decode("ascii", "replace").strip()
         if found not in {str(major) for major in VERSIONS}:
             raise CatalogError(
                 f"PostgreSQL {found} is unsupported, expected one of {', '.join(map(str, VERSIONS))}", file=str(file)
@@ -220,7 +229,7 @@ class DataDirectory:
         file = self.path / "backup_label"
         if not file.exists():
             return None
-        text = self._read(file).decode("utf-8", "replace")
+        text = self.read(file).decode("utf-8", "replace")
         start = _START.search(text)
         if start is None:
             raise CatalogError("backup_label has no START WAL LOCATION", file=str(file))
@@ -228,7 +237,12 @@ class DataDirectory:
         return BackupLabel(Lsn.parse(start[1]), int(timeline[1]) if timeline else int(start[2][:8], 16))
 
     @staticmethod
-    def _read(file: Path) -> bytes:
+    def read(file: Path) -> bytes:
+        """The bytes of a file.
+
+        Raises:
+            CatalogError: it cannot be read.
+        """
         try:
             return file.read_bytes()
         except OSError as error:

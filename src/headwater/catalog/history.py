@@ -150,6 +150,15 @@ class HistoricCatalog:
         """A publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
 
+    def has_had_publication(self, name: str) -> bool:
+        """Whether there is a publication of this name, or has been one since the catalog was taken.
+
+        One that only a part of a transaction has seen counts too.
+        """
+        fates = self._store.fates
+        lives = map(fates.lifetime, self._store.versions(("pg_publication", "pubname", self._rows.encode(name))))
+        return any(born < self._lsn and died > 0 for born, died in lives)
+
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
         return self._remember(("origin", origin), self._build_origin)

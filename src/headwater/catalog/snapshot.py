@@ -7,13 +7,15 @@
 Driven by RUNNING_XACTS records. A record that says nothing was running jumps straight to CONSISTENT. Otherwise
 the transactions running at the first record must end (FULL: from here every new transaction is seen whole), then those
 running at that point (CONSISTENT: every transaction that commits from here on was seen whole). A clean shutdown is a
-consistent point of its own, as nothing runs across it; the server has no use for that, an offline reader has.
+consistent point of its own, as nothing runs across it but prepared transactions; the server has no use for that, an
+offline reader has. Where one was prepared before the log that is read begins, the point is where the last of them ends.
 
 Known gap: state is not serialised; every run starts from the catalog's LSN.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -48,10 +50,20 @@ class SnapBuilder:
     next_phase_at: int = 0
     consistent_at: int | None = None
 
-    def clean_shutdown(self, lsn: int) -> None:
-        """Nothing ran when the log was at ``lsn``."""
-        if self.state is not SnapBuildState.CONSISTENT:
-            self._consistent(lsn, lsn)
+    def clean_shutdown(self, lsn: int, prepared_ends: Sequence[int | None] = ()) -> None:
+        """Nothing ran when the log was at ``lsn`` but prepared transactions.
+
+        Args:
+            lsn: a shutdown checkpoint.
+            prepared_ends: of the prepared transactions whose first records are not at hand, the LSN of the record that
+                ends each, None where the log has none.
+        """
+        if self.state is SnapBuildState.CONSISTENT:
+            return
+        ends = [end for end in prepared_ends if end is not None]
+        if len(ends) == len(prepared_ends):
+            last = max(ends, default=-1)
+            self._consistent(max(lsn, last), max(lsn, last + 1))
 
     def running_xacts(self, lsn: int, next_xid: int, oldest_running_xid: int) -> None:
         """A RUNNING_XACTS record that starts at ``lsn``."""

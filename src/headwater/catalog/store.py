@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.heaps import CatalogHeap, Locator
 from headwater.catalog.history import HistoricCatalog, Memo
+from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import HeapRedo
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.tables import CatalogTable, Key
@@ -54,6 +55,7 @@ class CatalogOrigin:
         encoding: name of its encoding.
         wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
         next_xid: low 32 bits of the next xid of ``pg_control``.
+        prepared: transactions of the database that were prepared then.
     """
 
     major: int
@@ -67,6 +69,7 @@ class CatalogOrigin:
     encoding: str
     wal_level: int
     next_xid: int
+    prepared: tuple[PreparedTransaction, ...] = ()
 
 
 class CatalogStore:
@@ -156,6 +159,11 @@ class CatalogStore:
     def next_xid(self) -> int:
         """Low 32 bits of the next xid when the catalog was taken."""
         return self.origin.next_xid
+
+    @property
+    def prepared(self) -> tuple[PreparedTransaction, ...]:
+        """Transactions of the database that were prepared when the catalog was taken."""
+        return self.origin.prepared
 
     def locators(self) -> frozenset[Locator]:
         """The files whose records :meth:`apply` must be given."""

@@ -7,7 +7,6 @@ the workload's tables exist: what Headwater knows of them, it has read from the 
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +29,7 @@ from headwater.kernels import is_compiled
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.spark import spark_session, warm_up
+from headwater.temporary_directories import OwnDirectory
 
 PUBLICATION = "everything"
 OPTIONS = (("proto_version", "1"), ("publication_names", PUBLICATION), ("messages", "true"))
@@ -54,7 +54,7 @@ def run_demo(seed: int = 1, pgbench_transactions: int = 1000, shop_rounds: int =
     """
     console = Console(highlight=False)
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headwater-demo-")))
+        directory = stack.enter_context(OwnDirectory())
         with _step(console, "start PostgreSQL 16, copy its data directory, create a logical slot"):
             server = stack.enter_context(EmbeddedPostgres(bundled_programs(16)))
             backup = _backup(server, directory)

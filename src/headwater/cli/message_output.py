@@ -1,7 +1,8 @@
 """Where the messages of ``headwater decode`` go: standard output, a file of lines, a Parquet file, a device.
 
-A regular file is written beside its place while later messages are still decoded, and takes its name when all of it is
-there. What cannot be taken back (standard output, a device) gets nothing before everything is decoded.
+A regular file is written in a hidden directory beside its place while later messages are still decoded, and moves there
+when all of it is written. What cannot be taken back (standard output, a device) gets nothing before everything is
+decoded.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headwater.errors import HeadwaterError, UsageError
 from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.delivery import Deliver
 from headwater.pipeline.message_files import check_text, message_schema, message_table
+from headwater.temporary_directories import OwnDirectory
 
 
 class MessageOutput(Protocol):
@@ -154,24 +156,15 @@ def _appending(path: Path, out: str) -> Iterator[int]:
 
 @contextmanager
 def _whole_file(path: Path, out: str) -> Iterator[Path]:
-    """A file that takes its name only when it is complete; `out` is what errors call it."""
+    """A file that takes its place only when it is complete; `out` is what errors call it."""
     try:
-        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with OwnDirectory(path.parent, hidden=True) as directory:
+            part = directory / path.name
+            part.touch(exist_ok=False)
+            yield part
+            os.replace(part, path)
     except OSError as error:
         raise _write_error(error, out) from None
-    os.close(descriptor)
-    try:
-        yield Path(part)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o666 & ~umask)
-        os.replace(part, path)
-    except OSError as error:
-        Path(part).unlink(missing_ok=True)
-        raise _write_error(error, out) from None
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

@@ -15,27 +15,21 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.errors import WalError
+from headwater.errors import PluginError, WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
-from headwater.plugins.api import (
-    RELOADS_PUBLICATIONS,
-    RELOADS_RELATIONS,
-    RELOADS_SCHEMAS,
-    CatalogView,
-    OutputPlugin,
-)
+from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import ForgetPlaces, crossed_commits
-from headwater.reorder.resolve import WANT_TRUNCATE, Resolved, Resolver, spans_by_unit
-from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
+from headwater.reorder.resend import ForgetPlaces, Subject, crossed_commits
+from headwater.reorder.resolve import WANT_TRUNCATE, Describe, Resolved, Resolver, spans_by_unit
+from headwater.reorder.sync import Forgetting, LoadedPublications, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
-from headwater.rmgr.invalidation import Invalidation, parse_invalidations
+from headwater.rmgr.invalidation import parse_invalidations
 from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
@@ -68,11 +62,17 @@ class Window:
         """
         if self.end is None:
             return np.ones(len(lsn), np.bool_)
-        # A record's predecessor ends where it starts, or before the header of the page that it is the first on.
-        header = np.where(lsn % self.segment_size < PAGE_SIZE, LONG_HEADER, SHORT_HEADER)
-        is_first = lsn % PAGE_SIZE == header
-        read: NDArray[np.bool_] = np.where(is_first, lsn - header, lsn) < self.end
+        read: NDArray[np.bool_] = self._predecessor_end(lsn) < self.end
         return read
+
+    def end_before(self, lsn: int) -> int:
+        """The last end with which the record that starts at ``lsn`` is not read."""
+        return int(self._predecessor_end(np.array([lsn]))[0])
+
+    def _predecessor_end(self, lsn: Int64s) -> Int64s:
+        """A record's predecessor ends where it starts, or before the header of the page that it is the first on."""
+        header = np.where(lsn % self.segment_size < PAGE_SIZE, LONG_HEADER, SHORT_HEADER)
+        return np.where(lsn % PAGE_SIZE == header, lsn - header, lsn)
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
             lsn=index.lo,
             hint="give more WAL, or a backup taken while no long transaction runs",
         )
+    plugin.validate(store.view(index.hi))
     assembly = _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
     if window.tables.patterns:
         changed = [qualified_name(use.schema) for use in assembly.plan.relations]
@@ -154,7 +155,7 @@ class _Assembler:
         self.plugin = plugin
         self.window = window
         self.start = history.builder.start_decoding_at
-        self.resolver = Resolver(history, txns, self._describe)
+        self.resolver = Resolver(history, txns, self._describe, plugin.sends_schema)
         self.output = self._output()
 
     def run(self, consistent_at: int) -> Assembly:
@@ -233,24 +234,48 @@ class _Assembler:
             resolved,
             Touches(*np.array(more, np.int64).reshape(-1, 3).T),
             self.resolver,
-            Forgetting(
-                entries=list(places.forgets(self._forgotten)),
-                publications=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_PUBLICATIONS))),
-                relations=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_RELATIONS))),
-                schemas=list(places.forgets(lambda data, lsn: self._reloaded(data, lsn, RELOADS_SCHEMAS))),
-            ),
+            Forgetting(places.forgets(self._forgotten)),
+            _SchemaSender(self.plugin, self._describe, self.txns, self.window),
         )
 
-    def _forgotten(self, data: bytes, lsn: int) -> set[int]:
-        """Relations (0: all) whose schema the plugin forgets at a group of invalidation messages."""
-        found = {self.plugin.invalidates(message) for message in self._concerning_us(data, lsn)}
-        return {relation for relation in found if relation is not None}
-
-    def _reloaded(self, data: bytes, lsn: int, what: int) -> set[int]:
-        """{0} if the plugin looks ``what`` up anew after a group of invalidation messages."""
-        messages = self._concerning_us(data, lsn)
-        return {0} if any(self.plugin.reloads(message) & what for message in messages) else set()
-
-    def _concerning_us(self, data: bytes, lsn: int) -> list[Invalidation]:
+    def _forgotten(self, data: bytes, lsn: int) -> set[Subject]:
+        """What the plugin forgets at a group of invalidation messages."""
         messages = parse_invalidations(data, lsn, self.store.major)
-        return [message for message in messages if message.db in (0, self.store.database_oid)]
+        ours = (message for message in messages if message.db in (0, self.store.database_oid))
+        return {subject for message in ours for subject in self.plugin.forgets(message)}
+
+
+class _SchemaSender:
+    """The plugin as it is asked with what it keeps in mind; see :class:`headwater.reorder.sync.SchemaSender`."""
+
+    def __init__(self, plugin: OutputPlugin, describe: Describe, txns: CommittedTransactions, window: Window) -> None:
+        self.publication_names = plugin.publication_names
+        self.tracks = plugin.tracks
+        self._plugin = plugin
+        self._describe = describe
+        self._txns = txns
+        self._window = window
+        self._warned: set[str] = set()
+
+    def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
+        """Warn of publications that are missing there, of each once."""
+        for name in self._plugin.missing_publications(catalog):
+            if name not in self._warned:
+                warn(
+                    f'skipped loading publication "{name}": it does not exist at this point in the WAL',
+                    lsn=lsn,
+                    hint="nothing is published by it until a change that comes after its creation",
+                )
+            self._warned.add(name)
+
+    def describes(
+        self, schema: RelationSchema, catalog: LoadedPublications, txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """Ask; an error says where, and how to have what comes before."""
+        try:
+            return self._describe(schema, catalog)
+        except PluginError as error:
+            error.lsn = lsn
+            end = Lsn(self._window.end_before(int(self._txns.commit_lsn[txn])))
+            error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
+            raise

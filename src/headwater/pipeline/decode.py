@@ -7,11 +7,9 @@ and workers share; only file names travel through Spark.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
@@ -23,11 +21,13 @@ from headwater.pipeline.delivery import Deliver, deliver_while_running
 from headwater.pipeline.index_job import IndexTask, index_tasks
 from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.scratch import Stored, remove_directory, store
+from headwater.pipeline.scratch import Stored, store
 from headwater.pipeline.spark import Progress, run_tasks
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
+from headwater.temporary_directories import OwnDirectory
+from headwater.trusted_paths import check_private
 
 SLICES_PER_CORE = 3
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
@@ -62,8 +62,7 @@ class DecodeResult:
     consistent_at: int
     end_lsn: int
     seconds: dict[str, float]
-    scratch: Path
-    _closed: bool = field(default=False, repr=False)
+    scratch: OwnDirectory
 
     def tables(self) -> Iterator[pa.Table]:
         """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
@@ -72,9 +71,7 @@ class DecodeResult:
 
     def close(self) -> None:
         """Remove the files."""
-        if not self._closed:
-            remove_directory(self.scratch)
-            self._closed = True
+        self.scratch.close()
 
     def __enter__(self) -> DecodeResult:
         return self
@@ -110,11 +107,12 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    run = _Run(spark, progress, Path(tempfile.mkdtemp(prefix="headwater-", dir=scratch)), deliver)
+    directory = OwnDirectory(scratch)
     try:
-        return run.decode(request, form)
+        check_private(directory.path, "choose a --scratch directory whose file system keeps owners and modes")
+        return _Run(spark, progress, directory, deliver).decode(request, form)
     except BaseException:
-        remove_directory(run.scratch)
+        directory.close()
         raise
 
 
@@ -124,7 +122,7 @@ class _Run:
 
     spark: SparkSession
     progress: Progress | None
-    scratch: Path
+    scratch: OwnDirectory
     deliver: Deliver | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     passes: int = 0
@@ -134,7 +132,6 @@ class _Run:
         opened, index, assembly = self._assemble(request, UNREFINED)
         while isinstance(assembly, Refinement):
             opened, index, assembly = self._assemble(request, opened.refinement | assembly)
-        opened.plugin.validate(opened.store.view(index.hi))
         with _timed(self.seconds, "plan"):
             slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
             stored = [store(one, self._path("slice", one.number)) for one in slices]
@@ -158,7 +155,7 @@ class _Run:
         return int(self.spark.sparkContext.defaultParallelism)
 
     def _path(self, kind: str, number: int) -> str:
-        return str(self.scratch / f"{kind}-{self.passes}-{number:08d}")
+        return str(self.scratch.path / f"{kind}-{self.passes}-{number:08d}")
 
     def _assemble(
         self, request: DecodeRequest, refinement: Refinement
@@ -190,7 +187,7 @@ class _Run:
         if self.deliver is None:
             return run_tasks(context, "decode", run, slices, self.progress)
 
-        group = f"headwater decode {self.scratch.name}"
+        group = f"headwater decode {self.scratch.path.name}"
 
         def job() -> list[MessageFile]:
             return run_tasks(context, "decode", run, slices, self.progress, group)

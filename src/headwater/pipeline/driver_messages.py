@@ -81,7 +81,7 @@ class DriverMessages:
                     yield MadeMessage(int(txn), message, tuple(made))
 
     def truncates(self) -> Iterator[WantedTruncate]:
-        """Truncates, in LSN order; those of unwanted relations count as changes too."""
+        """Truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
         found = self.history.truncates
         for truncate, txn in zip(found, self._txns([t.xid for t in found]), strict=True):
             if txn >= 0 and not self.plugin.filter_origin(truncate.origin):
@@ -96,9 +96,10 @@ class DriverMessages:
         catalog = self.resolver.view(txn, truncate.lsn)
         for oid in truncate.relations:
             schema = catalog.relation(oid)
-            number = -1 if schema is None else self.resolver.number(schema, catalog, truncate.lsn)
-            if number >= 0:
-                yield number
+            if schema is not None and self.plugin.tracks(schema):
+                number = self.resolver.number(schema, catalog, truncate.lsn)
+                if number >= 0:
+                    yield number
 
     def events(
         self,

@@ -17,10 +17,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import PluginError
+from headwater.errors import PluginError, warn
 from headwater.pipeline.decode_job import DecodedSlice
-from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin
-from headwater.plugins.publication import FIRST_NORMAL_OBJECT_ID, is_publishable, load_publications, published
+from headwater.plugins.api import EMITS_ALL, CatalogView, OutputPlugin, WholeCatalog
+from headwater.plugins.publication import (
+    FIRST_NORMAL_OBJECT_ID,
+    is_publishable,
+    load_publications,
+    published,
+    require_publications,
+)
 from headwater.rows.arrow import arrow_schema, change_rows, images, typed_columns
 from headwater.rows.items import LITERAL, Cells, Items, Literals, Messages, Transactions
 
@@ -80,7 +86,14 @@ class RowChanges(OutputPlugin):
             return EMITS_ALL
         if not is_publishable(schema):
             return 0
-        return published(schema, load_publications(self.publications, catalog, self.major), catalog, self.major).emits
+        publications = load_publications(self.publications, catalog, self.major)
+        for name in set(self.publications).difference(found.name for found in publications):
+            warn(f'publication "{name}" does not exist at some change in the window: it publishes nothing there')
+        return published(schema, publications, catalog, self.major).emits
+
+    def validate(self, catalog: WholeCatalog) -> None:
+        """Stop if not one of the named publications has ever existed."""
+        require_publications(self.publications, catalog)
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """None: rows carry their columns' names."""

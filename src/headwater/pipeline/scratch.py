@@ -3,6 +3,10 @@
 An index or a slice can hold tens of megabytes of flat arrays; as a file it is written once and mapped by its reader,
 while through Spark it would be copied by the JVM on its way. A file appears under its name only when it is whole.
 
+A value is a pickle, and loading one runs what it says: the directory is one that :class:`OwnDirectory` has made, which
+only this user can enter, and a file that belongs to somebody else, or has another name as well, is not loaded. Driver
+and tasks must therefore run as the same user. Files of messages are data, not pickles.
+
 The file: the lengths of the pickle and of its arrays' buffers, then these, each from a multiple of 64 bytes on.
 """
 
@@ -11,22 +15,20 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from headwater.errors import HeadwaterError
+from headwater.trusted_paths import check_open_file
 
 T = TypeVar("T")
 
 _ALIGNED = 64
-_ATTEMPTS, _PAUSE_SECONDS = 20, 0.05
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,13 @@ class Stored(Generic[T]):
     path: str
 
     def load(self) -> T:
-        """The value; its arrays are the file, mapped, and stay so when the file is removed."""
+        """The value; its arrays are the file, mapped, and stay so when the file is removed.
+
+        Raises:
+            UntrustedPathError: another user may have written the file.
+        """
         with open(self.path, "rb") as source:
+            check_open_file(source.fileno(), self.path)
             mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
         count = int(np.frombuffer(mapped, np.int64, 1)[0])
         lengths = np.frombuffer(mapped, np.int64, count, 8)
@@ -76,7 +83,7 @@ def store(value: T, path: str) -> Stored[T]:
     pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     part = f"{path}.part"
     try:
-        with open(part, "wb") as sink:
+        with open(os.open(part, _CREATE, 0o600), "wb") as sink:
             _write(sink, [memoryview(pickled), *(buffer.raw() for buffer in buffers)])
         os.replace(part, path)
     except OSError as error:
@@ -93,12 +100,3 @@ def _write(sink: BufferedIOBase, parts: Sequence[memoryview]) -> None:
 
 def _padded(length: int) -> int:
     return -(-length // _ALIGNED) * _ALIGNED
-
-
-def remove_directory(path: Path) -> None:
-    """Remove a scratch directory, even while a task that was cancelled writes its last file into it."""
-    for _ in range(_ATTEMPTS):
-        shutil.rmtree(path, ignore_errors=True)
-        if not path.exists():
-            return
-        time.sleep(_PAUSE_SECONDS)

@@ -8,6 +8,7 @@ logs errors only (:mod:`headwater.pipeline.java_process`).
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -63,11 +64,20 @@ def _start(master: str | None) -> None:
     conf = SparkConf().setAppName("headwater").setAll(list(_CONFIG.items()))
     if master is not None or "MASTER" not in os.environ:
         conf.setMaster(master or "local[*]")
-    with quiet_gateway(conf) as gateway:
+    with quiet_gateway(conf) as gateway, _own_interrupt_handler():
         try:
             SparkContext(conf=conf, gateway=gateway)
         except (Py4JError, PySparkException) as error:
             raise SparkError(f"could not start Spark: {_reason(error)}") from error
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Spark's context puts a handler of SIGINT in Python's place; one that is not Python's stays."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 _CONFIG = {

@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
+from headwater.reorder.resend import Subject
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
 
@@ -25,9 +26,6 @@ EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1,
 """Bits of :meth:`OutputPlugin.wants`; a bare DELETE has no old tuple."""
 
 EMITS_ALL = 31
-
-RELOADS_PUBLICATIONS, RELOADS_RELATIONS, RELOADS_SCHEMAS = 1, 2, 4
-"""Bits of :meth:`OutputPlugin.reloads`: what publications say, which relations are in them."""
 
 GROUP = "headwater.plugins"
 
@@ -40,6 +38,13 @@ class CatalogView(Protocol):
 
     def publication(self, name: str) -> Publication | None:
         """The publication of this name."""
+
+
+class WholeCatalog(CatalogView, Protocol):
+    """The catalog at the end of the window, and what it has been."""
+
+    def has_had_publication(self, name: str) -> bool:
+        """Whether there is, or has been since the catalog was taken, a publication of this name."""
 
 
 class SinvalMessage(Protocol):
@@ -82,6 +87,7 @@ class OutputPlugin(ABC):
         sends_schema: it announces relations, so items carry SEND_SCHEMA.
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
         messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
+        publication_names: the publications that its options name.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -92,6 +98,7 @@ class OutputPlugin(ABC):
     is_text: bool
     skips_empty: bool
     messages_count: bool = True
+    publication_names: tuple[str, ...] = ()
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -131,22 +138,26 @@ class OutputPlugin(ABC):
         """Whether what came from this origin (0: local) is left out."""
         return False
 
-    def invalidates(self, message: SinvalMessage) -> int | None:
-        """Whose schema must be sent again: a relation's OID, 0 all, None nobody's.
+    def tracks(self, schema: RelationSchema) -> bool:
+        """Whether it keeps in mind how this relation is published; it passes over changes of others at once."""
+        return True
+
+    def forgets(self, message: SinvalMessage) -> list[Subject]:
+        """What is looked up anew, and whose schema is sent again, after an invalidation message.
 
         The message concerns our database or shared catalogs; the caller leaves out others.
         """
-        return None
+        return []
 
-    def reloads(self, message: SinvalMessage) -> int:
-        """What is looked up anew before the next change: RELOADS bits."""
-        return 0
+    def missing_publications(self, catalog: CatalogView) -> list[str]:
+        """Publications that the options name, that do not exist, and that the server passes over with a warning."""
+        return []
 
-    def validate(self, catalog: CatalogView) -> None:
-        """Called with the catalog at the end of the window.
+    def validate(self, catalog: WholeCatalog) -> None:
+        """Called with the catalog at the end of the window, before the plugin is asked anything.
 
         Raises:
-            PluginError: the options name nothing that exists, though the server would only warn.
+            PluginError: the options name nothing that has existed in the window.
         """
         return
 

@@ -4,7 +4,7 @@ Protocol versions 1 up to the major's highest, text mode. Versions above 1 diffe
 here: streaming, two-phase commit, binary mode.
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
-with :meth:`PgOutput.invalidates` for what makes the server forget. Every path that announces a relation sends a change
+with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
 or truncate right after, so nothing is announced on its own.
 
 Known gaps: row filters; the three features above.
@@ -20,17 +20,12 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.encodings import encode_name
+from headwater.pg.hash_any import hash_any
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins.api import (
-    RELOADS_PUBLICATIONS,
-    RELOADS_RELATIONS,
-    RELOADS_SCHEMAS,
-    CatalogView,
-    PluginContext,
-    SinvalMessage,
-)
+from headwater.plugins.api import CatalogView, PluginContext, SinvalMessage, WholeCatalog
 from headwater.plugins.buffer import Step
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
@@ -41,7 +36,14 @@ from headwater.plugins.pgoutput_protocol import (
     write_origin,
     write_truncate,
 )
-from headwater.plugins.publication import Published, is_publishable, load_publications, published
+from headwater.plugins.publication import (
+    Published,
+    is_publishable,
+    load_publications,
+    published,
+    require_publications,
+)
+from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -65,6 +67,11 @@ else (publications there send relsync messages)."""
 PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
+PUBLICATIONNAME = {15: 46, 16: 46, 17: 46, 18: 48}
+"""The catcache of the same rows by name. Messages about a row go to both, and this one's key is known without the row.
+
+Loading reads a row from these caches, which keep it, or that there is none, until a message has its key's hash."""
+
 PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
 PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
 """The catcaches that hold the members of publications; any message about one of their rows drops all cached lists."""
@@ -77,12 +84,12 @@ CATALOGS = {
 }
 """The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
 
-
-_RELOADED_CATALOGS = {
-    PG_PUBLICATION: RELOADS_PUBLICATIONS,
-    PG_PUBLICATION_REL: RELOADS_RELATIONS,
-    PG_PUBLICATION_NAMESPACE: RELOADS_SCHEMAS,
+_CACHES_OF = {
+    PG_PUBLICATION: [(LOADED, 0), (ROWS, 0)],
+    PG_PUBLICATION_REL: [(RELATIONS, 0)],
+    PG_PUBLICATION_NAMESPACE: [(SCHEMAS, 0)],
 }
+"""What is looked up anew when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +243,17 @@ class PgOutput(KernelPlugin):
         self.major, self.encoding = context.major, context.session.encoding
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
+        self.publication_names = self.options.publication_names
+        self._numbers = {
+            hash_any(encode_name(name, self.encoding)): [
+                (ROWS, number) for number, other in enumerate(self.publication_names, 1) if other == name
+            ]
+            for name in self.publication_names
+        }
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """Which changes are published; see :meth:`OutputPlugin.wants`."""
-        if schema.rewrite_of or not is_publishable(schema):
+        if not self.tracks(schema):
             return 0
         return self._published(schema, catalog).emits
 
@@ -274,43 +288,41 @@ class PgOutput(KernelPlugin):
         """With ``origin 'none'``, all that has an origin."""
         return self.options.publish_no_origin and origin_id != 0
 
-    def invalidates(self, message: SinvalMessage) -> int | None:
-        """Whose entry in RelationSyncCache the server drops."""
-        if message.id == RELCACHE or (message.id == RELSYNC and self.major >= 18):
-            return message.value
-        if message.id == WHOLE_CATALOG:
-            return 0 if message.value in CATALOGS[self.major] else None
-        return 0 if message.id in CATCACHES[self.major] else None
+    def tracks(self, schema: RelationSchema) -> bool:
+        """Whether pgoutput_change goes as far as RelationSyncCache."""
+        return not schema.rewrite_of and is_publishable(schema)
 
-    def reloads(self, message: SinvalMessage) -> int:
-        """What the server looks up anew: publications (publication_invalidation_cb), their members (syscache lists)."""
+    def forgets(self, message: SinvalMessage) -> list[Subject]:
+        """Entries of RelationSyncCache that the server drops, and what it reads anew of publications and members."""
+        major = self.major
+        if message.id == RELCACHE or (message.id == RELSYNC and major >= 18):
+            return [(ENTRIES, message.value)]
         if message.id == WHOLE_CATALOG:
-            return _RELOADED_CATALOGS.get(message.value, 0)
-        caches = {
-            PUBLICATIONOID[self.major]: RELOADS_PUBLICATIONS,
-            PUBLICATIONRELMAP[self.major]: RELOADS_RELATIONS,
-            PUBLICATIONNAMESPACEMAP[self.major]: RELOADS_SCHEMAS,
-        }
-        return caches.get(message.id, 0)
+            entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
+            return entries + _CACHES_OF.get(message.value, [])
+        found = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []
+        if message.id == PUBLICATIONOID[major]:
+            found.append((LOADED, 0))
+        elif message.id == PUBLICATIONNAME[major]:
+            found += self._numbers.get(message.value, [])
+        elif message.id == PUBLICATIONRELMAP[major]:
+            found.append((RELATIONS, 0))
+        elif message.id == PUBLICATIONNAMESPACEMAP[major]:
+            found.append((SCHEMAS, 0))
+        return found
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
-        """The named publications that do not exist; 18 warns of each and goes on."""
-        return [name for name in self.options.publication_names if catalog.publication(name) is None]
+        """The named publications that do not exist, of which 18 warns; before that they are errors."""
+        return (
+            [name for name in self.publication_names if catalog.publication(name) is None] if self.major >= 18 else []
+        )
 
-    def validate(self, catalog: CatalogView) -> None:
-        """Stop if, on 18, none of the named publications exists at the end of the window.
-
-        Raises:
-            PluginError: naming the first one.
-        """
-        names = self.options.publication_names
-        if self.major >= 18 and names and len(self.missing_publications(catalog)) == len(names):
-            raise PluginError(
-                f'publication "{names[0]}" does not exist', hint="name a publication that exists in the window"
-            )
+    def validate(self, catalog: WholeCatalog) -> None:
+        """Stop if not one of the named publications has ever existed; see :func:`require_publications`."""
+        require_publications(self.publication_names, catalog)
 
     def _published(self, schema: RelationSchema, catalog: CatalogView) -> Published:
-        publications = load_publications(self.options.publication_names, catalog, self.major)
+        publications = load_publications(self.publication_names, catalog, self.major)
         return published(schema, publications, catalog, self.major)
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:

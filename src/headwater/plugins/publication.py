@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, Publication, RelationSchema
 from headwater.errors import CatalogError, PluginError
-from headwater.plugins.api import EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE, CatalogView
+from headwater.plugins.api import EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE, CatalogView, WholeCatalog
 
 FIRST_NORMAL_OBJECT_ID = 16384
 """OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
@@ -69,6 +69,20 @@ def load_publications(names: Sequence[str], catalog: CatalogView, major: int) ->
         elif major < 18:
             raise PluginError(f'publication "{name}" does not exist')
     return found
+
+
+def require_publications(names: Sequence[str], catalog: WholeCatalog) -> None:
+    """Stop if not one of the named publications has existed in the window: nothing could be published.
+
+    The server would warn at each loading (18), or stop at the first change, if there is one.
+
+    Raises:
+        PluginError: naming the first one.
+    """
+    if names and not any(catalog.has_had_publication(name) for name in names):
+        raise PluginError(
+            f'publication "{names[0]}" does not exist', hint="name a publication that exists in the window"
+        )
 
 
 def published(

@@ -13,16 +13,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.catalog.snapshot import SnapBuilder
+from headwater.catalog.prepared import PreparedTransaction
+from headwater.catalog.snapshot import SnapBuilder, xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
+from headwater.rmgr._index import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.heap import parse_truncate
 from headwater.rmgr.heap2 import parse_new_cid
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.standby import parse_running_xacts
+from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change
 from headwater.wal.record import Record, parse_record
 
@@ -75,6 +78,9 @@ class History:
         truncates, messages: in LSN order, of this database.
         wal_level: at the end of what was read.
         too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
+        raised: LSN where wal_level rose to logical last, None if it never did.
+        old_prepared: transactions that were prepared after they had begun before the catalog's LSN.
+        prepared_ends: per such xid, where a record says that it committed or was rolled back.
     """
 
     store: CatalogStore
@@ -84,6 +90,14 @@ class History:
     messages: list[LogicalMessage] = field(default_factory=list)
     wal_level: int = 0
     too_low: int | None = None
+    raised: int | None = None
+    old_prepared: dict[int, PreparedTransaction] = field(default_factory=dict)
+    prepared_ends: dict[int, int] = field(default_factory=dict)
+
+    def shut_down(self, lsn: int) -> None:
+        """A server that ran with wal_level = logical was down when the log was at ``lsn``."""
+        ends = (self.prepared_ends.get(xid) for xid in self.old_prepared)
+        self.builder.clean_shutdown(lsn, [end for end in ends if end is None or end >= lsn])
 
 
 def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, builder: SnapBuilder) -> History:
@@ -103,8 +117,13 @@ def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogSto
         CatalogError: the catalog cannot follow a record.
     """
     history = History(store, builder, wal_level=store.wal_level)
+    for one in store.prepared:
+        _prepared(one, history)
+    rows = index.rows
+    ends = np.flatnonzero((rows.end_kind == COMMIT_PREPARED) | (rows.end_kind == ABORT_PREPARED))
+    history.prepared_ends = dict(zip(rows.end_xid[ends].tolist(), rows.end_lsn[ends].tolist(), strict=True))
     if store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL:
-        builder.clean_shutdown(store.start_lsn)
+        history.shut_down(store.start_lsn)
     touched: set[int] = set()
     for record in _records(index, store.major):
         _dispatch(record, history, touched)
@@ -125,6 +144,10 @@ def _dispatch(record: Record, history: History, touched: set[int]) -> None:
         running = parse_running_xacts(record.main_data, record.lsn)
         if history.wal_level >= WAL_LEVEL_LOGICAL:
             history.builder.running_xacts(record.lsn, running.next_xid, running.oldest_running_xid)
+    elif record.rmid == 1:
+        prepare = parse_prepare(record.main_data, record.lsn, history.store.major)
+        if prepare.database == history.store.database_oid:
+            _prepared(PreparedTransaction.of_record(prepare), history)
     elif record.rmid == 10 and op == 0x30:
         _truncate(record, history)
     elif record.rmid == 21:
@@ -143,10 +166,20 @@ def _xlog(record: Record, history: History) -> None:
     elif kind == 0x00:
         parse_checkpoint(record.main_data, record.lsn)
         if history.wal_level >= WAL_LEVEL_LOGICAL and record.lsn >= history.store.start_lsn:
-            history.builder.clean_shutdown(record.lsn)
+            history.shut_down(record.lsn)
+
+
+def _prepared(one: PreparedTransaction, history: History) -> None:
+    """Note a transaction that was prepared, unless it is known that all of it lies behind the catalog's LSN."""
+    if xid_precedes(one.xid, history.store.next_xid):
+        history.old_prepared[one.xid] = one
 
 
 def _wal_level(lsn: int, level: int, history: History) -> None:
+    if history.wal_level < WAL_LEVEL_LOGICAL <= level:
+        history.raised = lsn
+        # The level is logged by a server that has just started: nothing runs yet.
+        history.shut_down(lsn)
     history.wal_level = level
     if level < WAL_LEVEL_LOGICAL and history.builder.consistent_at is not None and history.too_low is None:
         history.too_low = lsn

@@ -110,12 +110,15 @@ class RelationUse:
         wants: bits of WANT_*: which of its changes give messages; 0 for a TOAST relation.
         is_toast: its rows are chunks.
         messages: what the plugin sends to announce it.
+        is_decided: the plugin has said so; else it refused to, which is an error only if it is asked at this place
+            (:mod:`headwater.reorder.sync`).
     """
 
     schema: RelationSchema
     wants: int
     is_toast: bool = False
     messages: tuple[bytes, ...] = ()
+    is_decided: bool = True
 
 
 @dataclass(frozen=True)

@@ -33,19 +33,30 @@ AT_END = np.iinfo(np.int64).max
 """Place inside a unit after its last change."""
 
 
+ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = range(5)
+"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
+is announced, how it is published); the publications as loaded, as one; their catalog rows, by number from 1 among those
+that it was given; which of them relations are in, and which schemas are, each as one."""
+
+Subject = tuple[int, int]
+"""What an invalidation concerns: one of these memories, and what in it, 0 for all."""
+
+
 @dataclass(frozen=True)
 class Forget:
-    """At a place of the output, one relation (or all: 0) must be announced anew.
+    """At a place of the output, something that the plugin keeps in mind is looked up anew.
 
     Attributes:
         unit: number of the transaction in output order.
         lsn: place inside the unit, bytes, or AT_START, AT_END.
-        relation: OID, or 0 for all.
+        relation: what is forgotten: an OID (of ROWS a number), or 0 for all.
+        memory: where it is kept: ENTRIES and so on.
     """
 
     unit: int
     lsn: int
     relation: int
+    memory: int = ENTRIES
 
 
 def entry_starts(
@@ -150,26 +161,26 @@ class ForgetPlaces:
     unit_of: Int64s
     unit_lsn: Int64s
 
-    def forgets(self, forgotten: Callable[[bytes, int], set[int]]) -> Iterator[Forget]:
+    def forgets(self, forgotten: Callable[[bytes, int], set[Subject]]) -> Iterator[Forget]:
         """All places, in no order.
 
         Args:
-            forgotten: which relations (0: all) a group of 16-byte invalidation messages at an LSN concerns.
+            forgotten: what a group of 16-byte invalidation messages at an LSN concerns.
         """
         r = self.rows
         if not len(r.inval_lsn):
             return
         toplevel, member = self._toplevel, self._member
-        received: dict[int, set[int]] = {}
+        received: dict[int, set[Subject]] = {}
         for i in range(len(r.inval_lsn)):
             lsn = int(r.inval_lsn[i])
-            relations = forgotten(r.inval_data[16 * r.inval_at[i] : 16 * r.inval_at[i + 1]].tobytes(), lsn)
+            subjects = forgotten(r.inval_data[16 * r.inval_at[i] : 16 * r.inval_at[i + 1]].tobytes(), lsn)
             if r.inval_xid[i] == 0:
-                yield from _all(self._unit_after(lsn), AT_START, relations)
+                yield from _all(self._unit_after(lsn), AT_START, subjects)
             elif toplevel[i] >= 0:
-                received.setdefault(int(toplevel[i]), set()).update(relations)
+                received.setdefault(int(toplevel[i]), set()).update(subjects)
                 if member[i] >= 0 and self.unit_of[member[i]] >= 0:
-                    yield from _all(int(self.unit_of[member[i]]), lsn, relations)
+                    yield from _all(int(self.unit_of[member[i]]), lsn, subjects)
         yield from self._after_own_commit(received)
         yield from self._distributed(received)
 
@@ -187,19 +198,19 @@ class ForgetPlaces:
     def _unit_after(self, lsn: int) -> int:
         return int(np.searchsorted(self.unit_lsn, lsn, "right"))
 
-    def _after_own_commit(self, received: dict[int, set[int]]) -> Iterator[Forget]:
-        for txn, relations in received.items():
-            yield from self._after_commit(txn, relations)
+    def _after_own_commit(self, received: dict[int, set[Subject]]) -> Iterator[Forget]:
+        for txn, subjects in received.items():
+            yield from self._after_commit(txn, subjects)
 
-    def _after_commit(self, txn: int, relations: set[int]) -> Iterator[Forget]:
+    def _after_commit(self, txn: int, subjects: set[Subject]) -> Iterator[Forget]:
         """After a transaction, which may be one of which nothing is output."""
         if self.unit_of[txn] >= 0:
-            return _all(int(self.unit_of[txn]), AT_END, relations)
-        return _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, relations)
+            return _all(int(self.unit_of[txn]), AT_END, subjects)
+        return _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, subjects)
 
-    def _distributed(self, received: dict[int, set[int]]) -> Iterator[Forget]:
+    def _distributed(self, received: dict[int, set[Subject]]) -> Iterator[Forget]:
         """What transactions receive from those that commit while they run (SnapBuildDistributeSnapshotAndInval)."""
-        givers = sorted(txn for txn, relations in received.items() if relations)
+        givers = sorted(txn for txn, subjects in received.items() if subjects)
         if not givers:
             return
         commits = self.txns.commit_lsn[np.array(givers, np.int64)]
@@ -215,5 +226,5 @@ class ForgetPlaces:
                 yield from self._after_commit(txn, received[giver])
 
 
-def _all(unit: int, lsn: int, relations: Iterable[int]) -> Iterator[Forget]:
-    return (Forget(unit, lsn, relation) for relation in relations)
+def _all(unit: int, lsn: int, subjects: Iterable[Subject]) -> Iterator[Forget]:
+    return (Forget(unit, lsn, relation, memory) for memory, relation in subjects)

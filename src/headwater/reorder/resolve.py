@@ -132,12 +132,15 @@ class Resolver:
         history: the rolled-forward catalog and the commands.
         txns: the committed transactions.
         describe: asks the plugin.
+        is_tentative: the plugin goes by what it keeps in mind, and is asked again with that: what it refuses to say as
+            of the change is no error yet.
         resolutions: all distinct answers, numbered by first use.
     """
 
     history: History
     txns: CommittedTransactions
     describe: Describe
+    is_tentative: bool = False
     resolutions: list[RelationUse] = field(default_factory=list)
     _numbers: dict[RelationUse, int] = field(default_factory=dict)
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -189,6 +192,8 @@ class Resolver:
         try:
             wants, messages = (0, ()) if is_toast else self.describe(schema, catalog)
         except HeadwaterError as error:
+            if self.is_tentative:
+                return self.numbered(RelationUse(schema, 0, is_decided=False))
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
         return self.numbered(RelationUse(schema, wants, is_toast, messages))

@@ -4,10 +4,14 @@ The plugin asks the catalog how a relation is published when it first meets it a
 by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
 first touch decides what is wanted, and the schema goes before its first wanted change. The answer itself is put
-together from two things that are kept longer: what the publications say is loaded at the first entry of any relation
-after a message about publications, and which publications a relation or a schema is in is looked up at the first entry
-that asks for it after a message about their members: the entry of another relation may have asked before, one of the
-same schema or of the same partitioned table.
+together from things that are kept longer. The publications are loaded at the first entry of any relation after a
+message about any publication, but from rows that the catalog cache keeps until a message names that very row: each was
+read at the first loading since. Which publications a relation or a schema is in is looked up at the first entry that
+asks for it after a message about their members: the entry of another relation may have asked before, one of the same
+schema or of the same partitioned table.
+
+What the plugin refuses to say (a publication is missing) is an error at the first place in the output where it is
+asked, and nowhere else.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +30,14 @@ from headwater.catalog.relation import Publication, RelationSchema
 from headwater.reorder.changes import Candidates
 from headwater.reorder.keys import distinct, places_passed
 from headwater.reorder.plan import RelationUse
-from headwater.reorder.resend import Forget, entry_starts
+from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Forget, entry_starts
 from headwater.reorder.resolve import Resolved, Resolver
 from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
 Int64s = NDArray[np.int64]
+
+_LookedUp = dict[int, int]
+"""Where things were looked up: touches by OID, or by number."""
 
 ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
 """Kinds of changes that the output plugin is called for."""
@@ -117,17 +125,17 @@ class SyncedRows:
 
 @dataclass(frozen=True)
 class LoadedPublications:
-    """The catalog at a touch, with publications and their members as they were when they were loaded last.
+    """The catalog at a touch, with publications and their members as they were when they were looked up last.
 
     Attributes:
         now: at the touch.
-        loaded: when the publications were loaded.
+        rows: by name, when the publication's row was read.
         relations: by OID, when it was looked up which publications the relation, and its ancestors, are in.
         schemas: the same for their schemas.
     """
 
     now: HistoricCatalog
-    loaded: HistoricCatalog
+    rows: Mapping[str, HistoricCatalog]
     relations: Mapping[int, HistoricCatalog]
     schemas: Mapping[int, HistoricCatalog]
 
@@ -136,8 +144,8 @@ class LoadedPublications:
         return self.now.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """The publication as loaded, of its members those that were looked up, as they were then."""
-        loaded = self.loaded.publication(name)
+        """The publication as its row was read, of its members those that were looked up, as they were then."""
+        loaded = self.rows[name].publication(name)
         if loaded is None:
             return None
         relations = {oid: view.publication(name) for oid, view in self.relations.items()}
@@ -153,31 +161,58 @@ class LoadedPublications:
         )
 
 
-@dataclass(frozen=True)
 class Forgetting:
     """Where the plugin and the caches it uses forget; units are transactions.
 
-    Attributes:
-        entries: what is known of a relation (0: of all).
-        publications: what the publications say (relation 0).
-        relations: which relations are in them (relation 0); schemas: which schemas are.
+    Args:
+        forgets: all places, in any order.
     """
 
-    entries: Sequence[Forget]
-    publications: Sequence[Forget]
-    relations: Sequence[Forget]
-    schemas: Sequence[Forget]
+    def __init__(self, forgets: Iterable[Forget]) -> None:
+        self._by_memory: dict[int, list[Forget]] = {}
+        for forget in forgets:
+            self._by_memory.setdefault(forget.memory, []).append(forget)
+
+    def of(self, memory: int) -> Sequence[Forget]:
+        """The places where one of its memories forgets."""
+        return self._by_memory.get(memory, ())
 
     def places(self) -> Int64s:
         """int64[m, 2] all places (unit, LSN), each once."""
-        found = {
-            (f.unit, f.lsn) for group in (self.entries, self.publications, self.relations, self.schemas) for f in group
-        }
+        found = {(f.unit, f.lsn) for forgets in self._by_memory.values() for f in forgets}
         return np.array(sorted(found), np.int64).reshape(-1, 2)
 
 
+class SchemaSender(Protocol):
+    """The plugin, as it is asked for what it keeps in mind; places are (transaction, LSN of the change)."""
+
+    @property
+    def publication_names(self) -> Sequence[str]:
+        """The publications that it was given."""
+
+    def tracks(self, schema: RelationSchema) -> bool:
+        """Whether it keeps an entry of this relation."""
+
+    def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
+        """Told where it loads its publications."""
+
+    def describes(
+        self, schema: RelationSchema, catalog: LoadedPublications, txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """Which changes it wants, and its schema messages.
+
+        Raises:
+            HeadwaterError: the server would stop there.
+        """
+
+
 def sync_rows(
-    candidates: Candidates, resolved: Resolved, others: Touches, resolver: Resolver, forgetting: Forgetting
+    candidates: Candidates,
+    resolved: Resolved,
+    others: Touches,
+    resolver: Resolver,
+    forgetting: Forgetting,
+    sender: SchemaSender,
 ) -> SyncedRows:
     """Let each entry's first touch decide for all, candidates and others.
 
@@ -186,14 +221,15 @@ def sync_rows(
         others: touches by truncates, in any order.
         resolver: its resolutions are numbered on.
         forgetting: where the plugin forgets.
+        sender: the plugin.
     """
     resolution = resolved.resolution
-    toast = np.array([x.is_toast for x in resolver.resolutions] + [True], np.bool_)
-    is_touch = ~toast[resolution] & (candidates.kinds & ROW_CHANGES != 0)
+    tracked = np.array([not x.is_toast and sender.tracks(x.schema) for x in resolver.resolutions] + [False], np.bool_)
+    is_touch = tracked[resolution] & (candidates.kinds & ROW_CHANGES != 0)
     touched = slice(None) if is_touch.all() else np.flatnonzero(is_touch)
     of_rows = Touches(resolution[touched], candidates.txn[touched], candidates.first[touched])
     touches, rows_at, others_at = _merged(of_rows, others)
-    synced = sync_touches(touches, resolver, forgetting)
+    synced = sync_touches(touches, resolver, forgetting, sender)
     own = resolver.txns.changes_catalog
     then = synced.resolution[rows_at]
     changed = np.flatnonzero(then != of_rows.resolution)
@@ -241,15 +277,16 @@ def _with_own_spans(candidates: Candidates, resolution: Int64s, spans: Int64s, o
     return Resolved(resolution, both[:, np.lexsort((both[2], both[1], both[0]))])
 
 
-def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -> Synced:
+def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender) -> Synced:
     """Let each entry's first touch decide for all.
 
     Touches with one resolution between the same two places of forgetting are alike: the first stands for them.
 
     Args:
-        touches: of relations that are no TOAST relations.
+        touches: of relations that the plugin tracks.
         resolver: its resolutions are numbered on.
         forgetting: where the plugin forgets.
+        sender: the plugin.
     """
     uses = resolver.resolutions
     oids = np.array([use.schema.oid for use in uses] or [0], np.int64)
@@ -257,17 +294,15 @@ def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting) -
     alike = distinct(passed * len(oids) + touches.resolution)
     heads, resolution = alike.first, touches.resolution[alike.first]
     relation = oids[resolution]
-    order, starts = entry_starts(relation, touches.txn[heads], touches.lsn[heads], forgetting.entries)
+    order, starts = entry_starts(relation, touches.txn[heads], touches.lsn[heads], forgetting.of(ENTRIES))
     entry = np.empty(len(heads), np.int64)
     entry[order] = np.cumsum(starts) - 1
-    firsts = heads[order[starts]]
-    loaded = _looked_up_at(touches, np.zeros(len(firsts), np.int64), firsts, forgetting.publications)
-    first = _decided(touches, firsts, loaded, _memberships(touches, firsts, resolver, forgetting), resolver)
+    first = _Entries(touches, heads[order[starts]], resolver, forgetting, sender).decided()
     answers = _answers(uses)
     differs = np.flatnonzero(answers[resolution] != answers[first[entry]])
     for head in differs:
         then = uses[int(first[entry[head]])]
-        now = replace(uses[int(resolution[head])], wants=then.wants, messages=then.messages)
+        now = replace(uses[int(resolution[head])], wants=then.wants, messages=then.messages, is_decided=True)
         resolution[head] = resolver.numbered(now)
     everywhere = resolution[alike.number] if len(differs) else touches.resolution
     return Synced(everywhere, entry[alike.number])
@@ -292,71 +327,90 @@ def _looked_up_at(touches: Touches, subject: Int64s, which: Int64s, forgets: Ite
 
 
 @dataclass(frozen=True)
-class _Memberships:
-    """When it was looked up which publications an entry's relation is in: touches by OID.
+class _Entries:
+    """The first touches of entries, and what the plugin goes by at each.
 
     Attributes:
-        relations: of the relation and its ancestors; schemas: of their schemas.
+        touches: all touches; firsts: int64[e] those that begin an entry.
+        resolver, forgetting, sender: as of :func:`sync_touches`.
     """
 
-    relations: dict[int, int]
-    schemas: dict[int, int]
+    touches: Touches
+    firsts: Int64s
+    resolver: Resolver
+    forgetting: Forgetting
+    sender: SchemaSender
 
-    def last(self, lsn: Int64s) -> int:
-        """The highest LSN of these touches."""
-        return max(int(lsn[at]) for at in (*self.relations.values(), *self.schemas.values()))
+    def decided(self) -> Int64s:
+        """int64[e] the resolution of each first touch, asked anew where something was looked up at a later place.
 
+        Raises:
+            HeadwaterError: of the first touch in the output at which the plugin refuses.
+        """
+        decided = self.touches.resolution[self.firsts]
+        loaded, members = self._loaded(), self._memberships()
+        rows = dict(zip(np.unique(loaded).tolist(), self._rows(np.unique(loaded)), strict=True))
+        for entry in np.argsort(self.firsts, kind="stable").tolist():
+            first, load = int(self.firsts[entry]), int(loaded[entry])
+            looked_up = (rows[load], *members[entry])
+            use = self.resolver.resolutions[int(decided[entry])]
+            if first == load:
+                self.sender.loads(self._catalog(first, looked_up), *self._place(first))
+            latest = max(int(self.touches.lsn[at]) for found in looked_up for at in found.values())
+            if use.is_decided and latest <= self.touches.lsn[first]:
+                continue
+            wants, messages = self.sender.describes(use.schema, self._catalog(first, looked_up), *self._place(first))
+            decided[entry] = self.resolver.numbered(replace(use, wants=wants, messages=messages, is_decided=True))
+        return decided
 
-def _memberships(touches: Touches, firsts: Int64s, resolver: Resolver, forgetting: Forgetting) -> list[_Memberships]:
-    """What each entry's first touch goes by (GetRelationPublications, GetSchemaPublications: cached lists by OID)."""
-    asked = [_asked(touches, int(first), resolver) for first in firsts]
-    relations = _shared(touches, firsts, [relations for relations, _ in asked], forgetting.relations)
-    schemas = _shared(touches, firsts, [schemas for _, schemas in asked], forgetting.schemas)
-    return [_Memberships(*both) for both in zip(relations, schemas, strict=True)]
+    def _loaded(self) -> Int64s:
+        """int64[e] the touch at which the publications that each goes by were loaded (publications_valid)."""
+        everything = np.zeros(len(self.firsts), np.int64)
+        return _looked_up_at(self.touches, everything, self.firsts, self.forgetting.of(LOADED))
 
+    def _rows(self, loads: Int64s) -> list[_LookedUp]:
+        """What each loading found of the publications' rows (GetPublicationByName, by number from 1)."""
+        numbers = range(1, len(self.sender.publication_names) + 1)
+        return self._shared(loads, [tuple(numbers)] * len(loads), ROWS)
 
-def _asked(touches: Touches, first: int, resolver: Resolver) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """OIDs of the relation of a touch and of its ancestors, and of the schemas of all these."""
-    schema = resolver.resolutions[int(touches.resolution[first])].schema
-    if not schema.ancestors:
-        return (schema.oid,), (schema.namespace_oid,)
-    catalog = resolver.view(int(touches.txn[first]), int(touches.lsn[first]))
-    found = (catalog.relation(oid) for oid in schema.ancestors)
-    schemas = dict.fromkeys([schema.namespace_oid, *(ancestor.namespace_oid for ancestor in found if ancestor)])
-    return (schema.oid, *schema.ancestors), tuple(schemas)
+    def _memberships(self) -> list[tuple[_LookedUp, _LookedUp]]:
+        """Which publications relations and schemas are in (GetRelationPublications, GetSchemaPublications)."""
+        asked = [self._asked(int(first)) for first in self.firsts]
+        relations = self._shared(self.firsts, [relations for relations, _ in asked], RELATIONS)
+        schemas = self._shared(self.firsts, [schemas for _, schemas in asked], SCHEMAS)
+        return list(zip(relations, schemas, strict=True))
 
+    def _asked(self, first: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """OIDs of the relation of a touch and of its ancestors, and of the schemas of all these."""
+        schema = self.resolver.resolutions[int(self.touches.resolution[first])].schema
+        if not schema.ancestors:
+            return (schema.oid,), (schema.namespace_oid,)
+        catalog = self._view(first)
+        found = (catalog.relation(oid) for oid in schema.ancestors)
+        schemas = dict.fromkeys([schema.namespace_oid, *(ancestor.namespace_oid for ancestor in found if ancestor)])
+        return (schema.oid, *schema.ancestors), tuple(schemas)
 
-def _shared(
-    touches: Touches, firsts: Int64s, asked: Sequence[tuple[int, ...]], forgets: Iterable[Forget]
-) -> list[dict[int, int]]:
-    """For each first touch, and each OID it asks for: the touch at which that was looked up."""
-    counts = np.array([len(oids) for oids in asked], np.int64)
-    subject = np.array([oid for oids in asked for oid in oids], np.int64)
-    found = iter(_looked_up_at(touches, subject, np.repeat(firsts, counts), forgets).tolist())
-    return [{oid: next(found) for oid in oids} for oids in asked]
+    def _shared(self, which: Int64s, asked: Sequence[tuple[int, ...]], memory: int) -> list[_LookedUp]:
+        """For each of some touches, and each subject it asks a memory for: where that was looked up."""
+        counts = np.array([len(subjects) for subjects in asked], np.int64)
+        subject = np.array([one for subjects in asked for one in subjects], np.int64)
+        places = _looked_up_at(self.touches, subject, np.repeat(which, counts), self.forgetting.of(memory))
+        found = iter(places.tolist())
+        return [{one: next(found) for one in subjects} for subjects in asked]
 
+    def _catalog(self, first: int, looked_up: Sequence[_LookedUp]) -> LoadedPublications:
+        rows, relations, schemas = ({one: self._view(at) for one, at in found.items()} for found in looked_up)
+        named = {name: rows[number] for number, name in enumerate(self.sender.publication_names, 1)}
+        return LoadedPublications(self._view(first), named, relations, schemas)
 
-def _decided(
-    touches: Touches, firsts: Int64s, loaded: Int64s, members: Sequence[_Memberships], resolver: Resolver
-) -> Int64s:
-    """The resolution of each entry's first touch; asked anew where something was looked up at a later place."""
-    decided = touches.resolution[firsts]
+    def _view(self, touch: int) -> HistoricCatalog:
+        return self.resolver.view(*self._place(touch))
 
-    def view(touch: int) -> HistoricCatalog:
-        return resolver.view(int(touches.txn[touch]), int(touches.lsn[touch]))
-
-    for entry, (first, load, member) in enumerate(zip(firsts.tolist(), loaded.tolist(), members, strict=True)):
-        if max(int(touches.lsn[load]), member.last(touches.lsn)) <= int(touches.lsn[first]):
-            continue
-        relations, schemas = ({oid: view(at) for oid, at in m.items()} for m in (member.relations, member.schemas))
-        use = resolver.resolutions[int(decided[entry])]
-        catalog = LoadedPublications(view(first), view(load), relations, schemas)
-        wants, messages = resolver.describe(use.schema, catalog)
-        decided[entry] = resolver.numbered(replace(use, wants=wants, messages=messages))
-    return decided
+    def _place(self, touch: int) -> tuple[int, int]:
+        return int(self.touches.txn[touch]), int(self.touches.lsn[touch])
 
 
 def _answers(uses: Sequence[RelationUse]) -> Int64s:
     """Equal numbers for uses that the plugin answers alike, whatever the schema."""
-    seen: dict[tuple[int, tuple[bytes, ...]], int] = {}
-    return np.array([seen.setdefault((use.wants, use.messages), len(seen)) for use in uses], np.int64)
+    seen: dict[tuple[int, tuple[bytes, ...], bool], int] = {}
+    return np.array([seen.setdefault((use.wants, use.messages, use.is_decided), len(seen)) for use in uses], np.int64)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from headwater.pipeline.scratch import remove_directory, store
+from headwater.pipeline.scratch import store
+from headwater.temporary_directories import remove_directory
 
 KINDS = st.sampled_from([np.int64, np.int32, np.uint8, np.bool_])
 

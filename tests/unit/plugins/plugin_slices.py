@@ -282,3 +282,7 @@ class Catalog:
     def publication(self, name: str) -> Publication | None:
         """By name."""
         return self._publications.get(name)
+
+    def has_had_publication(self, name: str) -> bool:
+        """Whether there is one."""
+        return name in self._publications

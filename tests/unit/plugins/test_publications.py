@@ -9,10 +9,13 @@ from plugin_slices import INT4, MOOD, TEXT, Catalog, make_column, make_table
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.hash_any import hash_any
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
 from headwater.plugins.test_decoding import TestDecoding
+from headwater.reorder import resend
+from headwater.reorder.resend import ENTRIES, LOADED, ROWS, SCHEMAS
 
 MAJORS = (15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -83,17 +86,18 @@ def test_a_missing_publication(major: int) -> None:
     if major >= 18:
         assert plugin.wants(TABLE, catalog) == EVERYTHING
         assert plugin.missing_publications(catalog) == ["absent"]
-        plugin.validate(catalog)
     else:
         with pytest.raises(PluginError, match=r'^publication "absent" does not exist$'):
             plugin.wants(TABLE, catalog)
+        assert plugin.missing_publications(catalog) == []
+    plugin.validate(catalog)
     assert plugin.wants(replace(TABLE, oid=16383), catalog) == 0
 
 
-def test_no_publication_at_all_is_an_error_in_the_end() -> None:
+@pytest.mark.parametrize("major", MAJORS)
+def test_no_publication_at_all_is_an_error(major: int) -> None:
     with pytest.raises(PluginError, match='publication "x" does not exist'):
-        pgoutput("x,y", 18).validate(Catalog())
-    pgoutput("x,y", 17).validate(Catalog())
+        pgoutput("x,y", major).validate(Catalog())
 
 
 def test_partitions_are_published_with_their_ancestors() -> None:
@@ -245,13 +249,35 @@ class Sinval:
 @pytest.mark.parametrize("major", MAJORS)
 def test_what_makes_pgoutput_forget(major: int) -> None:
     plugin = pgoutput("p", major)
-    assert [plugin.invalidates(Sinval(-2, oid)) for oid in (16400, 0)] == [16400, 0]
-    assert (16400 if major == 18 else None) == plugin.invalidates(Sinval(-6, 16400))
-    assert [plugin.invalidates(Sinval(kind, 16400)) for kind in (-3, -4, -5)] == [None] * 3
-    before_18 = 0 if major < 18 else None
-    assert [before_18] * 3 == [plugin.invalidates(Sinval(-1, oid)) for oid in (6104, 6106, 6237)]
-    assert (None if major == 15 else 0) == plugin.invalidates(Sinval(-1, 2615))
-    assert plugin.invalidates(Sinval(-1, 1259)) is None
+
+    def entries(kind: int, value: int) -> list[int]:
+        return [relation for memory, relation in plugin.forgets(Sinval(kind, value)) if memory == ENTRIES]
+
+    assert [entries(-2, oid) for oid in (16400, 0)] == [[16400], [0]]
+    assert ([16400] if major == 18 else []) == entries(-6, 16400)
+    assert [entries(kind, 16400) for kind in (-3, -4, -5)] == [[]] * 3
+    before_18 = [0] if major < 18 else []
+    assert [before_18] * 3 == [entries(-1, oid) for oid in (6104, 6106, 6237)]
+    assert ([] if major == 15 else [0]) == entries(-1, 2615)
+    assert entries(-1, 1259) == []
     catcaches = {15: {48, 49, 51}, 16: {36, 48, 49, 51}, 17: {36, 48, 49, 51}, 18: {38}}
-    assert catcaches[major] == {kind for kind in range(100) if plugin.invalidates(Sinval(kind, 12345)) == 0}
-    assert TestDecoding((), PluginContext(major)).invalidates(Sinval(-2, 16400)) is None
+    assert catcaches[major] == {kind for kind in range(100) if entries(kind, 12345) == [0]}
+    assert TestDecoding((), PluginContext(major)).forgets(Sinval(-2, 16400)) == []
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_what_is_looked_up_anew(major: int) -> None:
+    plugin = pgoutput('p,q,"é",p', major)
+
+    def found(kind: int, value: int) -> list[tuple[int, int]]:
+        return [subject for subject in plugin.forgets(Sinval(kind, value)) if subject[0] != ENTRIES]
+
+    by_name, by_oid, relations, schemas = (48, 51, 53, 50) if major == 18 else (46, 49, 51, 48)
+    assert found(by_name, hash_any(b"p")) == [(ROWS, 1), (ROWS, 4)]
+    assert found(by_name, hash_any("é".encode())) == [(ROWS, 3)]
+    assert found(by_name, hash_any(b"another")) == []
+    assert found(by_oid, 12345) == [(LOADED, 0)]
+    assert found(relations, 12345) == [(resend.RELATIONS, 0)]
+    assert found(schemas, 12345) == [(SCHEMAS, 0)]
+    expected = [[(LOADED, 0), (ROWS, 0)], [(resend.RELATIONS, 0)], [(SCHEMAS, 0)], []]
+    assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected

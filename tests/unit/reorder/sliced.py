@@ -14,7 +14,7 @@ from headwater.reorder.changes import Candidates, candidate_rows, change_rows, c
 from headwater.reorder.history import LogicalMessage
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
-from headwater.reorder.resend import Forget, ForgetPlaces
+from headwater.reorder.resend import ENTRIES, Forget, ForgetPlaces
 from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
 from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
@@ -49,7 +49,7 @@ def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
 
 @dataclass
 class _Relations:
-    """What :func:`sync_rows` asks a resolver: here the answer to every question is in the relation's name."""
+    """What :func:`sync_rows` asks a resolver."""
 
     txns: CommittedTransactions
     resolutions: list[RelationUse]
@@ -57,13 +57,27 @@ class _Relations:
     def view(self, txn: int, lsn: int) -> None:
         return None
 
-    def describe(self, schema: RelationSchema, catalog: object) -> tuple[int, tuple[bytes, ...]]:
-        return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
-
     def numbered(self, use: RelationUse) -> int:
         if use not in self.resolutions:
             self.resolutions.append(use)
         return self.resolutions.index(use)
+
+
+@dataclass
+class _Sender:
+    """A plugin of one publication, which says of a relation always the same: it is in the relation's name."""
+
+    resolutions: list[RelationUse]
+    publication_names: tuple[str, ...] = ("p",)
+
+    def tracks(self, schema: RelationSchema) -> bool:
+        return True
+
+    def loads(self, catalog: object, txn: int, lsn: int) -> None:
+        return
+
+    def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:
+        return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
 
 
 @dataclass
@@ -111,15 +125,14 @@ class Sliced:
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
         rows, txns = self.index.rows, self.txns
         places = ForgetPlaces(rows, txns, output, np.where(output, np.arange(len(output)), -1), txns.commit_lsn)
-        forgets = places.forgets(lambda data, lsn: {m.value for m in parse_invalidations(data, lsn, 16)})
+        forgets = places.forgets(lambda data, lsn: {(ENTRIES, m.value) for m in parse_invalidations(data, lsn, 16)})
         if not self.sends_schema:
             # Forgotten everywhere: each touch goes by what it sees itself.
             touch = zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
             forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
         none = Touches(*np.empty((3, 0), np.int64))
-        return sync_rows(
-            candidates, resolved, none, _Relations(txns, self.relations), Forgetting(list(forgets), (), (), ())
-        )
+        relations = _Relations(txns, self.relations)
+        return sync_rows(candidates, resolved, none, relations, Forgetting(forgets), _Sender(self.relations))
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
