@@ -163,6 +163,7 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             hint="give a base backup from before the WAL, or later WAL",
         )
     directory.covering(store.start_lsn, None if request.end is None else max(request.end, store.start_lsn + 1))
+    directory.require_plain(request.end)
     first = read_frames(directory, store.start_lsn, store.start_lsn + 1)
     if len(first.lsns) == 0:
         reason = f": {first.end.reason}" if first.end is not None else ""

@@ -9,7 +9,8 @@ Invariants: segments are in LSN order, all of one system, major version and segm
 reported when it is read over. Segments at the end that hold no WAL yet (recycled or preallocated) are left out, unless
 some later page of theirs is valid: then they are damaged, and reading them says so.
 
-Known gaps: compressed segments; WAL block sizes other than 8192.
+Known gaps: compressed segments are not read, only told of (:mod:`headwater.wal.packed_segments`); WAL block sizes other
+than 8192.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ from headwater.errors import SegmentError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import LONG_HEADER_FLAG, PAGE_OK, PAGE_SIZE, header_status
+from headwater.wal.packed_segments import (
+    MAGIC_SIZE,
+    compression_of,
+    how_to_unpack,
+    instead_of_segments,
+    segment_of,
+)
 
 _SEGMENT_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
 _HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history")
@@ -78,6 +86,8 @@ class WalDirectory:
         segments: in LSN order.
         end_lsn: where this history must end, when it follows a child timeline of which only the parent's last segment
             is there: the parent's bytes from the switch point on are not part of it. None otherwise.
+        begins: (timeline, number of its first segment) of each timeline of the history, oldest first.
+        packed_next: file of a segment after the last one that cannot be read as it is packed, None if there is none.
     """
 
     path: str
@@ -86,6 +96,8 @@ class WalDirectory:
     major: int
     segments: tuple[Segment, ...]
     end_lsn: int | None = None
+    begins: tuple[tuple[int, int], ...] = ()
+    packed_next: str | None = None
 
     @classmethod
     def scan(cls, path: str | os.PathLike[str], timeline: int | None = None) -> WalDirectory:
@@ -102,10 +114,16 @@ class WalDirectory:
         try:
             names = sorted(entry.name for entry in directory.iterdir())
         except OSError as error:
-            raise SegmentError(f"could not list directory: {error.strerror}", file=str(directory)) from None
+            raise SegmentError(
+                f"could not list directory: {error.strerror}",
+                file=str(directory),
+                hint="name the directory that holds the segments",
+            ) from None
         found = _newest_copies(directory, names)
         if not found:
-            raise SegmentError("no WAL segment in directory", file=str(directory))
+            instead, hint = instead_of_segments(names) or (None, None)
+            what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
+            raise SegmentError(what, file=str(directory), hint=hint)
         return _resolve(directory, names, found, timeline)
 
     @property
@@ -136,21 +154,44 @@ class WalDirectory:
             raise self.missing(expected)
         return chosen
 
+    def require_plain(self, hi: int | None) -> None:
+        """Whether the WAL up to `hi` (None: all there is) is there as the server wrote it.
+
+        Raises:
+            SegmentError: it goes on behind the last segment, in a file that is compressed.
+        """
+        if self.packed_next is not None and (hi is None or hi > self.stop_lsn):
+            raise SegmentError(
+                f"the WAL goes on after {Path(self.segments[-1].path).name} in a file that cannot be read as it is",
+                lsn=self.stop_lsn,
+                file=self.packed_next,
+                hint=f"{how_to_unpack(Path(self.packed_next).name)}, or end the window before it",
+            )
+
     def segment_at(self, lsn: int) -> Segment | None:
         """The segment that holds this byte, None if there is none."""
         index = self._index.get(lsn // self.segment_size)
         return None if index is None else self.segments[index]
 
     def missing(self, number: int) -> SegmentError:
-        """The error for a missing segment."""
-        timeline = next((s.timeline for s in self.segments if s.number >= number), self.segments[-1].timeline)
+        """The error for a missing segment: of the timeline that the history was on there."""
+        timeline = next((t for t, first in reversed(self.begins) if first <= number), self.segments[0].timeline)
         name = segment_name(timeline, number, self.segment_size)
-        first, last = self.segments[0], self.segments[-1]
+        first, last = (Path(segment.path).name for segment in (self.segments[0], self.segments[-1]))
+        oldest = self.begins[0][0] if self.begins else 1
+        packed = _packed_form(self.path, name)
+        if packed is not None:
+            what, hint = f"is there only as {packed}", how_to_unpack(packed)
+        elif timeline == oldest > 1:
+            what = "or that of an older timeline is missing"
+            hint = f"restore it, and {oldest:08X}.history, which says what came before timeline {oldest}"
+        else:
+            what, hint = "is missing", "restore it from the archive, or begin at a later position"
         return SegmentError(
-            f'WAL segment "{name}" is missing, found {Path(first.path).name} to {Path(last.path).name}',
+            f'WAL segment "{name}" {what}, found {first} to {last}',
             lsn=number * self.segment_size,
             file=os.path.join(self.path, name),
-            hint="restore it from the archive, or begin at a later position",
+            hint=hint,
         )
 
     @property
@@ -217,7 +258,33 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
     wal = WalDirectory(str(directory), segment_size, 0, 0, tuple(chosen))
     wal = _drop_unwritten(_identify(wal, {file.path: file.size for file in files}))
     kept = _without_forks(wal.segments, lineage, segment_size)
-    return replace(wal, segments=kept, end_lsn=lineage[wal.segments[-1].timeline])
+    return replace(
+        wal,
+        segments=kept,
+        end_lsn=lineage[wal.segments[-1].timeline],
+        begins=tuple(_first_numbers(lineage, segment_size).items()),
+        packed_next=_packed_next(directory, names, wal.segments[-1], segment_size),
+    )
+
+
+def _packed_form(directory: str, name: str) -> str | None:
+    """A file that holds a segment in another form than the server's."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return None
+    return next((other for other in names if segment_of(other) == name), None)
+
+
+def _packed_next(directory: Path, names: Iterable[str], last: Segment, segment_size: int) -> str | None:
+    """The file of the first packed segment that comes after the last plain one."""
+    for name in sorted(names, key=lambda name: name[8:24]):
+        segment = segment_of(name)
+        if segment is not None:
+            file = _File(name, segment, int(segment[:8], 16), 0)
+            if (file.number(segment_size), file.timeline) > (last.number, last.timeline):
+                return str(directory / name)
+    return None
 
 
 def _read_lineage(histories: dict[int, Path], target: int) -> dict[int, int | None]:
@@ -253,10 +320,22 @@ def _segment_size(files: list[_File]) -> int:
         if header is not None and major_of_magic(header.magic, file.path) is not None and _is_size(header.segment_size):
             return header.segment_size
     file = files[0]
+    _refuse_compressed(file.path)
     header = _read_header(file.path)
     found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
     known = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
     raise SegmentError(f"no WAL segment of a supported version: found {found}, expected {known}", file=file.path)
+
+
+def _refuse_compressed(path: str) -> None:
+    """Some tools compress a segment and keep its name."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            method = compression_of(file.read(MAGIC_SIZE))
+    except OSError:
+        return
+    if method is not None:
+        raise SegmentError(f"WAL segment is compressed with {method}", file=path, hint="decompress it first")
 
 
 def _is_size(size: int) -> bool:
@@ -266,11 +345,7 @@ def _is_size(size: int) -> bool:
 
 def _choose(files: list[_File], lineage: dict[int, int | None], segment_size: int) -> list[Segment]:
     """For each segment number the newest timeline of the lineage that has it and had begun by then."""
-    begins: dict[int, int] = {}
-    begin = 0
-    for timeline, switch in lineage.items():
-        begins[timeline] = begin // segment_size
-        begin = begin if switch is None else switch
+    begins = _first_numbers(lineage, segment_size)
     chosen: dict[int, Segment] = {}
     for file in files:
         number = file.number(segment_size)
@@ -282,6 +357,16 @@ def _choose(files: list[_File], lineage: dict[int, int | None], segment_size: in
         if before is None or before.timeline < file.timeline:
             chosen[number] = Segment(file.path, file.timeline, number, number * segment_size)
     return [chosen[number] for number in sorted(chosen)]
+
+
+def _first_numbers(lineage: dict[int, int | None], segment_size: int) -> dict[int, int]:
+    """The first segment of each timeline of a history: the one that its parent's switch point lies in."""
+    begins: dict[int, int] = {}
+    begin = 0
+    for timeline, switch in lineage.items():
+        begins[timeline] = begin // segment_size
+        begin = begin if switch is None else switch
+    return begins
 
 
 def _without_forks(
@@ -304,6 +389,7 @@ def _identify(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
     for segment in wal.segments:
         size = sizes[segment.path]
         if size != wal.segment_size:
+            _refuse_compressed(segment.path)
             raise SegmentError(
                 f"WAL segment has a wrong size, found {size} bytes, expected {wal.segment_size}", file=segment.path
             )

@@ -258,3 +258,92 @@ def _shared_segment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_names_of_segments(size: int, number: int, name: str) -> None:
     assert name == segment_name(3, number, size)
+
+
+# -- what is there instead of a plain segment
+
+
+PGBACKREST = "-0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "hint"),
+    [
+        (".gz", "as with gunzip"),
+        (".zst", "as with zstd -d"),
+        (".lz4", "as with lz4 -d"),
+        (".bz2", "as with bunzip2"),
+        (".partial.gz", "as with gunzip"),
+        (".lzo", "with the tool that packed it"),
+        (PGBACKREST, "pgbackrest archive-get"),
+        (f"{PGBACKREST}.zst", "pgbackrest archive-get"),
+    ],
+)
+def test_compressed_segments_are_told_of(tmp_path: Path, suffix: str, hint: str) -> None:
+    name = SOME.name(2)
+    (tmp_path / f"{name}{suffix}").write_bytes(b"packed")
+    with pytest.raises(SegmentError, match="only compressed or renamed ones") as caught:
+        WalDirectory.scan(tmp_path)
+    assert f'"{name}{suffix}"' in caught.value.message
+    assert hint in str(caught.value.hint)
+    SOME.save(tmp_path)
+    assert len(WalDirectory.scan(tmp_path).covering(MIB)) == 3
+    (tmp_path / name).unlink()
+    with pytest.raises(SegmentError, match=f'"{name}" is there only as {name}{suffix}') as caught:
+        WalDirectory.scan(tmp_path).covering(MIB)
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("content", "method"), [(b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_compressed_segment_under_a_plain_name(tmp_path: Path, content: bytes, method: str, number: int) -> None:
+    SOME.save(tmp_path)
+    for other in range(1, number):
+        (tmp_path / SOME.name(other)).unlink()
+    for packed in range(number, 4):
+        (tmp_path / SOME.name(packed)).write_bytes(content * 9000)
+    with pytest.raises(SegmentError, match=f"is compressed with {method}") as caught:
+        WalDirectory.scan(tmp_path)
+    assert str(tmp_path / SOME.name(number)) == caught.value.file
+
+
+def test_wal_that_goes_on_in_a_compressed_file(tmp_path: Path) -> None:
+    """It is no end of the log, unless the window ends before."""
+    SOME.save(tmp_path)
+    for name in (f"{SOME.name(3)}.gz", f"{SOME.name(5)}.gz", f"{SOME.name(4)}.gz", f"{SOME.name(4)}.tmp"):
+        (tmp_path / name).write_bytes(b"packed")
+    wal = WalDirectory.scan(tmp_path)
+    for end in (None, 4 * MIB + 1):
+        with pytest.raises(SegmentError, match=f"goes on after {SOME.name(3)}") as caught:
+            wal.require_plain(end)
+        assert str(tmp_path / f"{SOME.name(4)}.gz") == caught.value.file
+    wal.require_plain(4 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"), [("pg_wal", "it is a data directory"), ("0000000100000000", "but directories such as")]
+)
+def test_a_directory_of_directories(tmp_path: Path, inside: str, message: str) -> None:
+    (tmp_path / inside).mkdir()
+    with pytest.raises(SegmentError, match=message):
+        WalDirectory.scan(tmp_path)
+
+
+def test_a_missing_segment_has_the_timeline_that_the_history_was_on(tmp_path: Path) -> None:
+    parent, child, _ = forked(tmp_path)
+    for name in (parent.name(1), child.name(2), child.name(3)):
+        kept = (tmp_path / name).read_bytes()
+        (tmp_path / name).unlink()
+        with pytest.raises(SegmentError, match=f'"{name}" is missing'):
+            WalDirectory.scan(tmp_path).covering(MIB)
+        (tmp_path / name).write_bytes(kept)
+    with pytest.raises(SegmentError, match='"000000010000000000000000" is missing'):
+        WalDirectory.scan(tmp_path).covering(0)
+
+
+def test_without_its_history_a_timeline_has_nothing_before_it(tmp_path: Path) -> None:
+    forked(tmp_path)
+    (tmp_path / "00000002.history").unlink()
+    with pytest.raises(SegmentError, match="or that of an older timeline is missing") as caught:
+        WalDirectory.scan(tmp_path).covering(MIB)
+    assert "00000002.history, which says what came before timeline 2" in str(caught.value.hint)
