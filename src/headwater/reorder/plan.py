@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -134,6 +135,8 @@ class Slice:
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
         files: int64[f, 3] files whose changes matter.
+        chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
+            same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
         event_unit, event_place, event_lsn: int64[e]; event_messages: their messages.
@@ -157,6 +160,7 @@ class Slice:
     member_xid: Int64s
     member_unit: Int64s
     files: Int64s
+    chunks: Int64s
     spans: Int64s
     announcements: Int64s
     event_unit: Int64s
@@ -278,6 +282,7 @@ class Plan:
             member_xid=member_xid,
             member_unit=member_unit,
             files=self.files[files],
+            chunks=self._chunks(piece, rows, files),
             spans=spans,
             announcements=np.stack(
                 [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
@@ -321,6 +326,16 @@ class Plan:
         unit_origin = np.zeros(piece.stop - piece.start, np.int64)
         unit_origin[self.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
         return unit_origin, self.events.origin_messages[low:high]
+
+    @cached_property
+    def _is_toast(self) -> NDArray[np.bool_]:
+        return np.array([use.is_toast for use in self.relations], np.bool_)
+
+    def _chunks(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> Int64s:
+        of_toast = np.flatnonzero(self._is_toast[rows.resolution])
+        file = np.searchsorted(files, rows.locator[of_toast])
+        pairs = distinct((rows.unit[of_toast] - piece.start) * max(1, len(files)) + file).values
+        return np.stack(np.divmod(pairs, max(1, len(files))))
 
     def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> tuple[Int64s, Int64s]:
         """The spans that concern a piece, by its own numbers of units, files and relations; and those relations."""

@@ -85,6 +85,7 @@ def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted
         unit_own=plan.unit_own,
         files=files,
         file_slots=_file_hash(files),
+        chunks=plan.chunks[0] * files.shape[1] + plan.chunks[1],
         spans=plan.spans,
         wants=np.array([use.wants for use in plan.relations], np.int64),
         toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
