@@ -39,6 +39,11 @@ def test_plugin_refuses(headwater: CommandHere, cluster: Cluster, arguments: tup
     headwater(*_window(cluster), *arguments).check_failed(expected)
 
 
+def test_tables_that_there_are_not(headwater: CommandHere, cluster: Cluster) -> None:
+    run = headwater(*_window(cluster), "--tables", "public.item,item", "--tables", "public.i*")
+    run.check_failed('no table matches "item"', "there is public.item", used_spark=True)
+
+
 def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
     options = (*PGOUTPUT, "-o", "proto_version=1", "-o", "publication_names=pub_all,nobody")
     run = headwater(*_window(cluster), *options)
@@ -61,6 +66,7 @@ def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
         (("-c", "extra_float_digits=0"), 'unsupported value for parameter "extra_float_digits": 0'),
         (("-c", "extra_float_digits=many"), 'invalid value for parameter "extra_float_digits": "many"'),
         (("-c", "work_mem=1GB"), 'unsupported setting "work_mem"'),
+        (("--tables", " , "), 'no pattern of tables in " , ", expected SCHEMA.TABLE'),
         (("--unknown-types", "maybe"), "'maybe' is not one of 'error', 'hex', 'null'"),
         (("--colour", "blue"), "No such option"),
         (("surplus",), "unexpected extra argument"),

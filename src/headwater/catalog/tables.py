@@ -122,6 +122,12 @@ class CatalogTable:
         """All versions under a key of an index of :data:`KEYS`."""
         return self.indexes[index].find(key)
 
+    def all_keys(self, index: str) -> list[Key]:
+        """Every key that any version has."""
+        found = self.indexes[index]
+        found.load_all()
+        return list(found.versions)
+
     def keys_of(self, version: Version) -> list[tuple[str, str, Key]]:
         """Everything the version can be looked up by: (catalog, index, key)."""
         return [(self.layout.name, name, index.key_of(version.data)) for name, index in self.indexes.items()]

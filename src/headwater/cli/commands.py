@@ -28,7 +28,7 @@ class DecodeFlags:
         start, end: LSNs.
         plugin: the output plugin's name.
         options, settings: texts ``NAME=VALUE``.
-        unknown_types: error, hex or null.
+        tables: texts of patterns; unknown_types: error, hex or null.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         quiet: nothing of progress on standard error.
@@ -43,6 +43,7 @@ class DecodeFlags:
     plugin: str
     options: Sequence[str]
     settings: Sequence[str]
+    tables: Sequence[str]
     unknown_types: str
     out: str
     with_lsn: bool
@@ -85,6 +86,13 @@ _decode_flag, _demo_flag = _flags("decode"), _flags("demo")
 @_decode_flag("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_decode_flag(
+    "--tables",
+    multiple=True,
+    metavar="PATTERN[,PATTERN]",
+    help="Only changes of tables SCHEMA.TABLE that match, with * and ?. Transactions without any are as the plugin has "
+    "them: test_decoding shows them empty without -o skip-empty-xacts=1.",
+)
 @_decode_flag(
     "--unknown-types",
     type=click.Choice(["error", "hex", "null"]),

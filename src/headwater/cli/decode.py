@@ -17,6 +17,7 @@ from headwater.pipeline.decode import DecodeResult, decode
 from headwater.pipeline.message_files import MessageForm
 from headwater.pipeline.request import DecodeRequest, open_request
 from headwater.pipeline.spark import spark_session, warm_up
+from headwater.plugins.table_patterns import TablePatterns
 
 
 def run_decode(flags: DecodeFlags) -> None:
@@ -65,6 +66,7 @@ def _request(flags: DecodeFlags) -> DecodeRequest:
         end=None if flags.end is None else Lsn.parse(flags.end),
         settings=_pairs(flags.settings, "--set"),
         unknown_types=flags.unknown_types,
+        tables=TablePatterns.parse(flags.tables),
     )
 
 

@@ -19,6 +19,7 @@ from headwater.errors import PluginError, WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
 from headwater.plugins.api import CatalogView, OutputPlugin
+from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
 from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
@@ -36,17 +37,19 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Window:
-    """What part of the log is wanted.
+    """What part of the log is wanted, and of which tables.
 
     Attributes:
         segment_size: bytes of a segment of the log.
         start: transactions whose commit record starts before it are left out, 0 for none.
         end: stop as the server does with ``upto_lsn``, None for the end of the log.
+        tables: those whose changes are wanted, if the plugin wants them too.
     """
 
     segment_size: int
     start: int = 0
     end: int | None = None
+    tables: TablePatterns = EVERY_TABLE
 
     def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
         """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.
@@ -106,7 +109,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
 
     Raises:
         WalError: wal_level was too low, or no consistent point was reached.
-        CatalogError, DecodingError, PluginError: as the catalog, the records or the plugin demand.
+        CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
     txns = committed_transactions(index.rows)
     history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
@@ -122,7 +125,11 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
             hint="give more WAL, or a backup taken while no long transaction runs",
         )
     plugin.validate(store.view(index.hi))
-    return _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
+    assembly = _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
+    if window.tables.patterns:
+        changed = [qualified_name(use.schema) for use in assembly.plan.relations]
+        window.tables.require_matches([*changed, *store.view(index.hi).table_names()])
+    return assembly
 
 
 def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
@@ -181,7 +188,7 @@ class _Assembler:
         )
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        wants = self.plugin.wants(schema, catalog)
+        wants = self.plugin.wants(schema, catalog) if self.window.tables.chooses(schema, catalog) else 0
         return wants, tuple(self.plugin.schema_messages(schema, catalog)) if wants else ()
 
     # -- which transactions

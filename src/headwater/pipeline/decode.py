@@ -166,7 +166,7 @@ class _Run:
         with _timed(self.seconds, "index"):
             index = self._index(opened)
         with _timed(self.seconds, "assemble"):
-            window = Window(opened.directory.segment_size, request.start or 0, request.end)
+            window = Window(opened.directory.segment_size, request.start or 0, request.end, request.tables)
             return opened, index, assemble(index, opened.store, opened.plugin, window)
 
     def _index(self, opened: OpenRequest) -> WalIndex:

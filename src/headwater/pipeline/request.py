@@ -11,6 +11,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
+from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.rmgr.index import UNREFINED, Refinement, Request
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
@@ -33,6 +34,7 @@ class DecodeRequest:
             those of the catalog's configuration files.
         unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
             :class:`~headwater.rows.session.SessionSettings`.
+        tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
     """
 
     wal: str
@@ -44,6 +46,7 @@ class DecodeRequest:
     end: int | None = None
     settings: tuple[tuple[str, str], ...] = ()
     unknown_types: str = "error"
+    tables: TablePatterns = EVERY_TABLE
 
 
 @dataclass

@@ -1,0 +1,97 @@
+"""Which tables' changes are wanted, as patterns of ``schema.table``.
+
+``*`` stands for any characters, none included, ``?`` for one; all others stand for themselves, in the case that the
+catalog has them. A pattern that matches a partitioned table, or a partition above, chooses the partitions below it, as
+a publication does.
+
+Known gap: a comma ends a pattern; for one in a name write ``?``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import CatalogError, UsageError
+from headwater.plugins.api import CatalogView
+
+
+@dataclass(frozen=True)
+class TablePatterns:
+    """Patterns, any of which chooses a table; without any, all tables are chosen.
+
+    Attributes:
+        patterns: them.
+    """
+
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> TablePatterns:
+        """Read texts of patterns with commas between them.
+
+        Raises:
+            UsageError: a text holds none.
+        """
+        found: list[str] = []
+        for text in texts:
+            parts = [part.strip() for part in text.split(",") if part.strip()]
+            if not parts:
+                raise UsageError(
+                    f'no pattern of tables in "{text}", expected SCHEMA.TABLE', hint="* and ? are wildcards"
+                )
+            found += parts
+        return cls(tuple(found))
+
+    def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
+        """Whether changes of a relation are wanted, as of a view of the catalog."""
+        return not self.patterns or any(self._matches(name) for name in _names(schema, catalog))
+
+    def require_matches(self, names: Iterable[str]) -> None:
+        """Whether there is a table for each pattern.
+
+        Args:
+            names: ``schema.table`` of all tables there are or were.
+
+        Raises:
+            CatalogError: a pattern matches none of them; names it.
+        """
+        known = set(names)
+        for pattern in self.patterns:
+            if not any(_expression(pattern).fullmatch(name) for name in known):
+                like = sorted(name for name in known if name.partition(".")[2] == pattern)
+                raise CatalogError(
+                    f'no table matches "{pattern}": neither one that is there at the end of the window nor one that '
+                    "changed in it",
+                    hint=f"there is {', '.join(like)}" if like else "patterns are SCHEMA.TABLE, with * and ?",
+                )
+
+    def _matches(self, name: str) -> bool:
+        return any(_expression(pattern).fullmatch(name) for pattern in self.patterns)
+
+
+EVERY_TABLE = TablePatterns()
+
+
+def qualified_name(schema: RelationSchema) -> str:
+    """What patterns are compared with."""
+    return f"{schema.namespace}.{schema.name}"
+
+
+def _names(schema: RelationSchema, catalog: CatalogView) -> Iterable[str]:
+    """Of the relation, or of the one whose new heap it is, and of its ancestors."""
+    original = catalog.relation(schema.rewrite_of) if schema.rewrite_of else schema
+    if original is not None:
+        yield qualified_name(original)
+        for oid in original.ancestors:
+            ancestor = catalog.relation(oid)
+            if ancestor is not None:
+                yield qualified_name(ancestor)
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression; Python remembers those compiled before."""
+    wild = {"*": ".*", "?": "."}
+    return re.compile("".join(wild.get(letter) or re.escape(letter) for letter in pattern), re.DOTALL)
