@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from headwater.errors import HeadwaterError, SparkError
 from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.java_process import quiet_gateway
+from headwater.pipeline.plain_errors import system_error
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,6 +75,7 @@ _CONFIG = {
     "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
@@ -129,7 +131,7 @@ def run_tasks(
         except HeadwaterError as error:
             return Failure(error)
         except OSError as error:
-            return Failure(HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error)))
+            return Failure(system_error(name, error))
 
     try:
         group = group or f"headwater {name}"
@@ -150,10 +152,6 @@ def _job_group(context: SparkContext, group: str, description: str) -> Iterator[
     finally:
         for name, value in before.items():
             context.setLocalProperty(name, value)
-
-
-def _file_of(error: OSError) -> str | None:
-    return None if error.filename is None else os.fsdecode(error.filename)
 
 
 def _reason(error: Exception) -> str:
