@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 _PLACE, _TEXT = "%d{yy/MM/dd HH:mm:ss} %p %c{1}: ", "%m%n%ex"
-_OURS = r"(PythonException: [^\n]*headwater\.errors\.\w+: [^\n]*\n)(?s:.*)"
+_OURS = r"(PythonException: [^\n]*(?:headwater\.errors\.\w+: |ImportError: headwater )[^\n]*\n)(?s:.*)"
 SPARK_LAYOUT = _PLACE + _TEXT
 SHORT_LAYOUT = f"{_PLACE}%replace{{{_TEXT}}}{{{_OURS}}}{{$1}}"
 _CORE = "org.apache.logging.log4j.core"

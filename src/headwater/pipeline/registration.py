@@ -22,7 +22,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.pipeline.failure_log import shorten_failures
-from headwater.pipeline.source import HeadwaterDataSource
+from headwater.pipeline.unpickling import SOURCE_NAME, PickledSource
 
 _ANY_PYTHON = "python3"
 
@@ -54,12 +54,11 @@ def _interpreter(context: SparkContext) -> str:
 
 def _registered_interpreter(spark: SparkSession) -> str | None:
     """The Python of the data source that the session has; None if it has none, or Java does not tell."""
-    name = HeadwaterDataSource.name()
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()
-        if not manager.dataSourceExists(name):
+        if not manager.dataSourceExists(SOURCE_NAME):
             return None
-        return str(manager.lookupDataSource(name).dataSourceCls().pythonExec())
+        return str(manager.lookupDataSource(SOURCE_NAME).dataSourceCls().pythonExec())
     except Py4JError:
         return None
 
@@ -77,6 +76,6 @@ def _register(spark: SparkSession, interpreter: str) -> None:
     before = context.pythonExec
     context.pythonExec = interpreter
     try:
-        spark.dataSource.register(HeadwaterDataSource)
+        spark.dataSource.register(PickledSource)
     finally:
         context.pythonExec = before

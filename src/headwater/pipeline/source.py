@@ -28,6 +28,7 @@ from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
+from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
@@ -131,7 +132,7 @@ class HeadwaterDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for ``format()``."""
-        return "headwater"
+        return SOURCE_NAME
 
     @plain_errors()
     def schema(self) -> str:
@@ -160,7 +161,7 @@ class SlicePartition(InputPartition):
 
 
 @dataclass(frozen=True)
-class HeadwaterReader(DataSourceReader):
+class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
