@@ -6,6 +6,10 @@ does not, one error says why; if it does, everything but the greeting is passed 
 
 The process only orchestrates, no row passes through it: it compiles quickly rather than well, and does not collect
 garbage because classes were loaded. Otherwise it takes as much of two cores as a short decoding does itself.
+
+Spark starts Python as ``python -m``, which imports from the current directory before anything else, and so does an
+empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in every worker. The process and all that it
+starts get an environment without either; modules that workers need come by ``PYTHONPATH`` or ``addPyFile``.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
         yield None
         return
     errors = _JavaErrors()
-    with _java_options():
+    with _java_environment():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
         except PySparkException as error:
@@ -119,17 +123,27 @@ def _write(line: bytes) -> None:
 
 
 @contextmanager
-def _java_options() -> Iterator[None]:
-    """Java's options with ours before the user's, as long as the process starts."""
-    before = os.environ.get(_OPTIONS)
-    options = [_SMALL_PROCESS, before or ""]
-    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in (before or ""):
-        options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
-    os.environ[_OPTIONS] = " ".join(options)
+def _java_environment() -> Iterator[None]:
+    """What the process is to inherit, in this process's environment as long as the other one starts."""
+    changes = {_OPTIONS: _java_options(), "PYTHONSAFEPATH": "1"}
+    if "PYTHONPATH" in os.environ:
+        changes["PYTHONPATH"] = os.pathsep.join(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_OPTIONS, None)
-        else:
-            os.environ[_OPTIONS] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _java_options() -> str:
+    """Java's options, ours before the user's."""
+    given = os.environ.get(_OPTIONS, "")
+    options = [_SMALL_PROCESS, given]
+    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in given:
+        options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
+    return " ".join(options)

@@ -24,9 +24,11 @@ from headwater.pipeline.assemble import Assembly, Window, assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
+from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
 from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
@@ -41,8 +43,9 @@ class HeadwaterDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for ``format()``."""
-        return "headwater"
+        return SOURCE_NAME
 
+    @plain_errors()
     def schema(self) -> str:
         """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
         options = SourceOptions.parse(self.options)
@@ -53,6 +56,7 @@ class HeadwaterDataSource(DataSource):
             return f"{COMMON_DDL}, {IMAGES_DDL}"
         return f"{COMMON_DDL}, {spark_schema(_plan(options).single)}"
 
+    @plain_errors()
     def reader(self, schema: StructType) -> HeadwaterReader:
         """A reader of these options."""
         return HeadwaterReader(SourceOptions.parse(self.options))
@@ -68,11 +72,12 @@ class SlicePartition(InputPartition):
 
 
 @dataclass(frozen=True)
-class HeadwaterReader(DataSourceReader):
+class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
 
+    @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
         planned = _plan(self.options)
@@ -83,6 +88,10 @@ class HeadwaterReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
+        with plain_errors():
+            yield from self._batches(partition)
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SlicePartition)
         if self.options.request.plugin:
             is_text = partition.decoder.is_text
