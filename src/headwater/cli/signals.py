@@ -33,10 +33,9 @@ def ending_cleanly() -> Iterator[None]:
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in handlers:
-            signal.signal(each, signal.SIG_IGN)
         received.append(number)
-        raise Stopped
+        if len(received) == 1:
+            raise Stopped
 
     handlers = {number: signal.getsignal(number) for number in _WORDS} if _is_main_thread() else {}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}

@@ -4,6 +4,9 @@ Java and Spark greet with warnings of their own. Here Spark logs errors only (``
 unless the user has a Spark configuration), and what the process writes is held back until the session stands: if it
 does not, one error says why; if it does, everything but the greeting is passed on, as it comes.
 
+A process that is left while it starts would stay for ever, as it has nobody yet whose end it could notice. So a signal
+that comes meanwhile takes effect when it stands; the second one does at once.
+
 The process only orchestrates, no row passes through it: it compiles quickly rather than well, and does not collect
 garbage because classes were loaded. Otherwise it takes as much of two cores as a short decoding does itself.
 
@@ -16,10 +19,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -34,6 +39,7 @@ _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 _STANDARD_ERROR = 2
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -54,7 +60,7 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
         yield None
         return
     errors = _JavaErrors()
-    with _java_environment():
+    with _java_environment(), _signals_held():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
         except PySparkException as error:
@@ -66,6 +72,31 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
             errors.close()
     yield gateway
     errors.pass_on()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Call Python's handlers of the first signal that comes inside the ``with`` block only after it."""
+    held: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: handler for number in _ENDING if callable(handler := signal.getsignal(number))}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if held:
+            before[number](number, frame)
+        held.append(number)
+
+    try:
+        for number in before:
+            signal.signal(number, hold)
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is hold:
+                signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 class _JavaErrors:
