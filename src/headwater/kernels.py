@@ -54,7 +54,7 @@ def _closure(module: str) -> frozenset[Path]:
 def _imported(path: Path) -> list[Path]:
     """Where the modules would be that a file imports names from, or imports as names."""
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headwater."):
             module = str(node.module).split(".")[1:]
             names += [module, *([*module, alias.name] for alias in node.names)]

@@ -14,9 +14,13 @@ from typing import Any, TypeVar
 
 import click
 
+from headwater.errors import HeadwaterError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 SEVERAL = "Several in the environment: one a line."
+INSTALL_DEMO = "run: pip install 'headwater[demo]'"
+PATH = click.Path()
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,16 @@ class DecodeFlags:
     stats_json: str | None
 
 
-class _Lines(click.types.StringParamType):
-    """Text; of an environment variable one value a line."""
+class _Text(click.types.StringParamType):
+    """UTF-8; of an environment variable, where a flag may be given several times, one value a line."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{value!r} is not valid UTF-8", param, ctx)
+        return text
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return [line for line in rv.splitlines() if line]
@@ -68,7 +80,9 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
         name = next(name for name in names if name.startswith("--"))
         variable = f"headwater_{command}_{name[2:]}".replace("-", "_").upper()
         if attributes.get("multiple"):
-            attributes |= {"type": _Lines(), "help": f"{attributes['help']} {SEVERAL}"}
+            attributes["help"] += f" {SEVERAL}"
+        if not attributes.get("is_flag"):
+            attributes.setdefault("type", _Text())
         return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
     return flag
@@ -78,8 +92,10 @@ _decode_flag, _demo_flag = _flags("decode"), _flags("demo")
 
 
 @click.command("decode")
-@_decode_flag("--wal", required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
-@_decode_flag("--catalog", required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_decode_flag(
+    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
+)
+@_decode_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
 @_decode_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
@@ -100,13 +116,17 @@ _decode_flag, _demo_flag = _flags("decode"), _flags("demo")
     show_default=True,
     help="What becomes of a value whose type has no text form here: an error, its stored bytes as \\x..., or NULL.",
 )
-@_decode_flag("--out", default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data.")
+@_decode_flag(
+    "--out", type=PATH, default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data."
+)
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
-@_decode_flag("--scratch", metavar="DIR", help="Directory that driver and workers share for unfinished output.")
+@_decode_flag(
+    "--scratch", type=PATH, metavar="DIR", help="Directory that driver and workers share for unfinished output."
+)
 @_decode_flag("-q", "--quiet", is_flag=True, help="Do not show progress: no bar, no line now and then.")
 @_decode_flag("--stats", is_flag=True, help="Print what was decoded and how long each step took.")
-@_decode_flag("--stats-json", metavar="FILE", help="The same as JSON.")
+@_decode_flag("--stats-json", type=PATH, metavar="FILE", help="The same as JSON.")
 def decode_command(**flags: Any) -> None:
     """Decode WAL into the messages of an output plugin."""
     from headwater.cli.decode import run_decode
@@ -115,9 +135,14 @@ def decode_command(**flags: Any) -> None:
 
 
 @click.command("demo")
-@_demo_flag("--seed", default=1, show_default=True, help="Seed of the shop workload.")
+@_demo_flag("--seed", type=int, default=1, show_default=True, help="Seed of the shop workload.")
 def demo_command(seed: int) -> None:
     """Run a server, stop it, decode its WAL, compare with what the server said."""
-    from headwater.cli.demo import run_demo
+    try:
+        from headwater.cli.demo import run_demo
+    except ImportError as error:
+        if error.name is not None and error.name.partition(".")[0] != "psycopg":
+            raise
+        raise HeadwaterError(f"the demo needs the extra demo: {error}", hint=INSTALL_DEMO) from None
 
     sys.exit(run_demo(seed=seed))

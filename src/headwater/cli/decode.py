@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from pathlib import Path
 from headwater.cli.commands import DecodeFlags
 from headwater.cli.message_output import check_output, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
+from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult, decode
@@ -86,12 +89,19 @@ def _checked_form(flags: DecodeFlags) -> MessageForm:
     if is_parquet and flags.with_lsn:
         raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
     check_output("--out", flags.out, is_parquet)
+    if flags.out == "-":
+        _check_standard_output()
     if flags.stats_json is not None:
         check_output("--stats-json", flags.stats_json, False)
     _check_scratch(flags.scratch)
     if is_parquet:
         return MessageForm.ARROW
     return MessageForm.LINES_WITH_LSN if flags.with_lsn else MessageForm.LINES
+
+
+def _check_standard_output() -> None:
+    if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise UsageError("cannot write to standard output: it is closed", hint="open it, or give --out FILE")
 
 
 def _check_scratch(scratch: str | None) -> None:

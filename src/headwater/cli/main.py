@@ -6,8 +6,8 @@ Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A wa
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 import sys
 import warnings
 from typing import Any
@@ -17,6 +17,7 @@ import click
 from headwater import __version__
 from headwater.cli.commands import decode_command, demo_command
 from headwater.cli.signals import ending_cleanly
+from headwater.cli.surroundings import forget_output, prepare_process
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
@@ -32,6 +33,7 @@ cli.add_command(demo_command)
 
 def main() -> None:
     """Entry point of the command."""
+    prepare_process()
     # Py4J logs the tracebacks of calls that were interrupted; what matters of them arrives here as an exception.
     logging.getLogger().addHandler(logging.NullHandler())
     _warn_in_one_line()
@@ -48,9 +50,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         sys.exit(1)
     except OSError as error:
+        forget_output()
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 1)
 
 
@@ -68,7 +71,8 @@ def _warn_in_one_line() -> None:
 
 
 def _fail(message: str, status: int) -> None:
-    print("headwater: " + " ".join(message.split()), file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print("headwater: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(status)
 
 

@@ -79,6 +79,7 @@ class _Parquet:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer: pq.ParquetWriter | None = None
+        self._file: pa.OSFile | None = None
 
     def early(self, path: str) -> None:
         table = message_table(path)
@@ -93,12 +94,15 @@ class _Parquet:
         """Let go of the file, complete or not."""
         if self._writer is not None:
             self._writer.close()
+        if self._file is not None:
+            self._file.close()
 
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         if self._writer is None:
             ascending = {"lsn": "DELTA_BINARY_PACKED", "xid": "DELTA_BINARY_PACKED"}
+            self._file = pa.OSFile(os.fsencode(self._path), "wb")
             self._writer = pq.ParquetWriter(
-                self._path,
+                self._file,
                 schema,
                 compression="snappy",
                 use_dictionary=False,

@@ -6,9 +6,10 @@ A run that is over within :data:`FIRST_SECONDS` says nothing where standard erro
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -21,6 +22,9 @@ FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0
 """The first line comes after so long, the next when twice the time has passed, later ones at this distance."""
 
 
+TICK_SECONDS = 1.0
+
+
 @contextmanager
 def step_progress(is_quiet: bool = False) -> Iterator[Report]:
     """A callback that shows the tasks of a step on standard error.
@@ -28,13 +32,14 @@ def step_progress(is_quiet: bool = False) -> Iterator[Report]:
     Args:
         is_quiet: it shows nothing.
     """
-    if is_quiet or sys.stderr is None:
+    if is_quiet:
         yield lambda name, done, total: None
     elif sys.stderr.isatty():
         with _bars() as report:
             yield report
     else:
-        yield ProgressLines(sys.stderr)
+        with _ticking(ProgressLines(sys.stderr)) as report:
+            yield report
 
 
 @contextmanager
@@ -51,9 +56,28 @@ def _bars() -> Iterator[Report]:
         yield report
 
 
+@contextmanager
+def _ticking(lines: ProgressLines) -> Iterator[Report]:
+    """A thread lets the lines be written; the steps that are not Spark's have no other news than that they run."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(TICK_SECONDS):
+            with suppress(OSError):
+                lines.tick()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield lines
+    finally:
+        done.set()
+        thread.join()
+
+
 @dataclass
 class ProgressLines:
-    """Writes ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, while a step has tasks left.
+    """Writes ``headwater: decode: 12 of 40 tasks, 1m30s`` now and then, whatever the latest news is.
 
     Attributes:
         out: where to.
@@ -67,6 +91,7 @@ class ProgressLines:
     most_seconds: float = MOST_SECONDS
     _began: float = field(init=False)
     _due: float = field(init=False)
+    _news: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock()
@@ -74,11 +99,14 @@ class ProgressLines:
 
     def __call__(self, name: str, done: int, total: int) -> None:
         """A step has finished `done` of its tasks."""
+        self._news = f"{name}: {done} of {total} tasks"
+
+    def tick(self) -> None:
+        """Write a line if it is time."""
         elapsed = self.clock() - self._began
-        if elapsed < self._due or done == total:
-            return
-        self._due = elapsed + min(elapsed, self.most_seconds)
-        print(f"headwater: {name}: {done} of {total} tasks, {_duration(elapsed)}", file=self.out, flush=True)
+        if self._news and elapsed >= self._due:
+            self._due = elapsed + min(elapsed, self.most_seconds)
+            print(f"headwater: {self._news}, {_duration(elapsed)}", file=self.out, flush=True)
 
 
 def _duration(seconds: float) -> str:

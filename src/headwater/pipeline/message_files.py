@@ -1,6 +1,7 @@
 """Messages as files: what a decode task leaves in the scratch directory.
 
-A file appears under its name only when it is whole.
+A file appears under its name only when it is whole. Arrow takes text for UTF-8, whatever names of files are here: it is
+given bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class MessageFile:
 
 def message_table(path: str) -> pa.Table:
     """The messages of an Arrow file, mapped into memory."""
-    with pa.memory_map(path) as source:
+    with pa.memory_map(os.fsencode(path)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -146,7 +147,7 @@ def write_messages(messages: Messages, path: str, form: MessageForm, is_text: bo
 
 
 def _write(messages: Messages, path: str, form: MessageForm, is_text: bool) -> None:
-    with pa.OSFile(path, "wb") as sink:
+    with pa.OSFile(os.fsencode(path), "wb") as sink:
         if form is MessageForm.ARROW:
             with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
                 for batch in message_batches(messages, is_text):

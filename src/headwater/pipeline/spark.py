@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_
 from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.java_process import quiet_gateway
 from headwater.pipeline.plain_errors import system_error
+from headwater.pipeline.spark_needs import prepare_spark
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,10 +45,8 @@ def spark_session(master: str | None = None) -> SparkSession:
         master: as for spark-submit; None for ``local[*]``, or what spark-submit says.
 
     Raises:
-        SparkError: there is no Java, or Spark refuses the master or its configuration.
+        SparkError: there is no Java, or another need is not met, or Spark refuses the master or its configuration.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -62,6 +60,7 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 def _start(master: str | None) -> None:
     """Make the Spark context of this process."""
+    prepare_spark(master)
     conf = SparkConf().setAppName("headwater").setAll(list(_CONFIG.items()))
     if master is not None or "MASTER" not in os.environ:
         conf.setMaster(master or "local[*]")

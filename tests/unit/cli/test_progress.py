@@ -25,6 +25,7 @@ class Run:
         self.now = 1000.0 + seconds
         before = len(self.out.getvalue())
         self.report(name, done, total)
+        self.report.tick()
         return self.out.getvalue()[before:].splitlines()
 
 
@@ -41,10 +42,26 @@ def test_lines_come_at_growing_distances() -> None:
     assert run.at(7384, "decode", 5000, 9000) == ["headwater: decode: 5000 of 9000 tasks, 2h03m04s"]
 
 
-def test_the_time_is_that_of_the_whole_run_and_a_finished_step_is_no_news() -> None:
+def test_lines_come_without_news_too() -> None:
     run = Run()
-    assert run.at(30, "index", 4, 4) == []
-    assert run.at(31, "decode", 0, 4) == ["headwater: decode: 0 of 4 tasks, 31s"]
+    assert run.at(1, "index", 4, 4) == []
+    run.now += 30
+    run.report.tick()
+    assert run.out.getvalue() == "headwater: index: 4 of 4 tasks, 31s\n"
+
+
+def test_before_any_news_there_is_nothing_to_say() -> None:
+    run = Run()
+    run.now += 100
+    run.report.tick()
+    assert run.out.getvalue() == ""
+
+
+def test_without_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with step_progress() as report:
+        report("decode", 1, 2)
+        assert isinstance(report, ProgressLines)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

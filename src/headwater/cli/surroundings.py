@@ -1,0 +1,53 @@
+"""What the command needs of the process it finds itself in: standard streams that are open, names that are text.
+
+Called first of all, before anything opens a file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+
+STANDARD_OUTPUT = 1
+
+
+def prepare_process() -> None:
+    """Open what is closed of the standard streams, and begin again in UTF-8 where the locale knows ASCII only."""
+    _require_utf8()
+    _open_standard_streams()
+
+
+def forget_output() -> None:
+    """What standard output did not take is lost, and not tried again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+
+
+def _require_utf8() -> None:
+    """Python does so itself in the C locale, unless it is told not to; Spark's workers inherit the variable."""
+    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii" and "utf8" not in sys._xoptions:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def _open_standard_streams() -> None:
+    """Without this, the next file that is opened would take a closed stream's number, and what is meant for it.
+
+    What takes the place of standard input or output cannot be read or written; what is said to standard error is lost.
+    """
+    if sys.stdin is None:
+        _open(0, os.O_WRONLY)
+    if sys.stdout is None:
+        _open(1, os.O_RDONLY)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        _open(2, os.O_WRONLY)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def _open(descriptor: int, mode: int) -> None:
+    opened = os.open(os.devnull, mode)
+    if opened != descriptor:
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    os.set_inheritable(descriptor, True)
