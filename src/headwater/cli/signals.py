@@ -40,16 +40,17 @@ def ending_cleanly() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in _WORDS} if _is_main_thread() else {}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     try:
-        for number in handlers:
-            signal.signal(number, stop)
-        yield
+        try:
+            for number in handlers:
+                signal.signal(number, stop)
+            yield
+        finally:
+            if not received:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
     except BaseException:
         if not received:
             raise
-    finally:
-        if not received:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
     if received:
         _say(_WORDS[signal.Signals(received[0])])
         sys.exit(128 + received[0])
