@@ -19,6 +19,7 @@ import sys
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headwater.pipeline.failure_log import shorten_failures
@@ -59,7 +60,7 @@ def _registered_interpreter(spark: SparkSession) -> str | None:
         if not manager.dataSourceExists(SOURCE_NAME):
             return None
         return str(manager.lookupDataSource(SOURCE_NAME).dataSourceCls().pythonExec())
-    except Py4JError:
+    except (Py4JError, PySparkException):
         return None
 
 
