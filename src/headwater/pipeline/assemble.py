@@ -25,7 +25,15 @@ from headwater.plugins.api import (
     CatalogView,
     OutputPlugin,
 )
-from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
+from headwater.reorder.changes import (
+    Candidates,
+    Choice,
+    candidate_rows,
+    change_rows,
+    choose,
+    has_origin_of,
+    left_out_origins,
+)
 from headwater.reorder.history import History, check_wal_level, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, crossed_commits
@@ -174,7 +182,9 @@ class _Assembler:
             announced = synced.announced(choice.wanted, truncated)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
         events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
-        plan = Plan(units, changes, events, uses, spans_by_unit(resolved.spans, unit_of), rows.locators, self.grid)
+        spans = spans_by_unit(resolved.spans, unit_of)
+        left_out = left_out_origins(rows.change_origin, self.plugin.filter_origin)
+        plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
         return Assembly(
             plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
         )

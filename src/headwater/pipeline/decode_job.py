@@ -55,7 +55,7 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(plan, _read(self.directory, plan), self.plugin.filter_origin(1))
+        changes = collect(plan, _read(self.directory, plan))
         layouts = compile_layouts([use.schema for use in changes.relations], self.session)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
