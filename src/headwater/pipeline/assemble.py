@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.errors import WalError
-from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
 from headwater.plugins.api import (
     RELOADS_PUBLICATIONS,
     RELOADS_RELATIONS,
@@ -34,7 +33,7 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
-from headwater.reorder.history import History, check_wal_level, read_history
+from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, crossed_commits
 from headwater.reorder.resolve import WANT_TRUNCATE, Resolved, Resolver, spans_by_unit
@@ -43,41 +42,8 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
 from headwater.rmgr.invalidation import Invalidation, parse_invalidations
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Window:
-    """What part of the log is wanted.
-
-    Attributes:
-        segment_size: bytes of a segment of the log.
-        start: transactions whose commit record starts before it are left out, 0 for none.
-        end: stop as the server does with ``upto_lsn``, None for the end of the log.
-    """
-
-    segment_size: int
-    start: int = 0
-    end: int | None = None
-
-    def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
-        """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.
-
-        Args:
-            lsn: int64[n] starts of records.
-
-        Returns:
-            bool[n].
-        """
-        if self.end is None:
-            return np.ones(len(lsn), np.bool_)
-        # A record's predecessor ends where it starts, or before the header of the page that it is the first on.
-        header = np.where(lsn % self.segment_size < PAGE_SIZE, LONG_HEADER, SHORT_HEADER)
-        is_first = lsn % PAGE_SIZE == header
-        read: NDArray[np.bool_] = np.where(is_first, lsn - header, lsn) < self.end
-        return read
 
 
 @dataclass(frozen=True)
@@ -118,18 +84,12 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """
     txns = committed_transactions(index.rows)
     history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
+    check_database_stays(history, window)
     lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
     if lacking != UNREFINED:
         return lacking
-    check_wal_level(history, window.end)
-    if history.builder.consistent_at is None:
-        raise WalError(
-            f"no consistent point between {Lsn(index.lo)} and {Lsn(index.hi)}: transactions that ran when the catalog "
-            "was taken had not all ended",
-            lsn=index.lo,
-            hint="give more WAL, or a backup taken while no long transaction runs",
-        )
-    return _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
+    consistent_at = check_window(index, history, window)
+    return _Assembler(index, txns, history, plugin, window).run(consistent_at)
 
 
 def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
@@ -198,11 +158,15 @@ class _Assembler:
     def _output(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
         txns = self.txns
-        keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
-        keep &= self.window.reads(txns.commit_lsn)
+        keep: NDArray[np.bool_] = self.window.reads(txns.commit_lsn)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
+        is_in_time = txns.commit_lsn >= self.start
+        asked = txns.commit_lsn >= max(self.window.start, self.store.start_lsn)
+        said_something = (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
+        warn_of_late_start(self.history, txns.commit_lsn[keep & asked & said_something & ~is_in_time])
+        keep &= is_in_time & (txns.base_lsn != NEVER)
         return keep
 
     def _in_window(self, lsn: int) -> bool:

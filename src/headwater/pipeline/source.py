@@ -21,12 +21,14 @@ from pyspark.sql.types import StructType
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import Assembly, Window, assemble
+from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
+from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
+from headwater.pipeline.window import Window
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
@@ -216,6 +218,7 @@ def _plan(options: SourceOptions) -> _Planned:
         store, request = opened.store, options.request
         tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
+        check_reach(opened, index)
         window = Window(opened.directory.segment_size, request.start or 0, request.end)
         assembly = assemble(index, store, opened.plugin, window)
         if isinstance(assembly, Assembly):
