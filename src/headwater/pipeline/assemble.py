@@ -33,6 +33,7 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
+from headwater.reorder.earlier import without_earlier
 from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, crossed_commits
@@ -69,7 +70,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """Put the transactions of an index back together and plan their output.
 
     Args:
-        index: the merged index, from ``store.start_lsn`` on.
+        index: the merged index, from ``store.start_lsn`` on, or from before that.
         store: the catalog at that LSN; rolled forward in place.
         plugin: what the output is for.
         window: which transactions are wanted.
@@ -82,8 +83,9 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
         WalError: wal_level was too low, or no consistent point was reached.
         CatalogError, DecodingError, PluginError: as the catalog, the records or the plugin demand.
     """
+    index, whole = without_earlier(index, store)
     txns = committed_transactions(index.rows)
-    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
+    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start), whole)
     check_database_stays(history, window)
     lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
     if lacking != UNREFINED:
