@@ -11,10 +11,11 @@ from typing import Any
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import Window, assemble
+from headwater.pipeline.assemble import assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_tasks
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.window import Window
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Request

@@ -20,15 +20,17 @@ from pyspark.sql.types import StructType
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
-from headwater.pipeline.assemble import Assembly, Window, assemble
+from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads, index_tasks
+from headwater.pipeline.index_job import index_in_threads, index_start, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
+from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
+from headwater.pipeline.window import Window
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
@@ -134,8 +136,10 @@ def _plan(options: SourceOptions) -> _Planned:
     while True:
         opened = _open(options, refinement)
         store, request = opened.store, options.request
-        tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
+        start = index_start(opened.directory, store)
+        tasks = index_tasks(opened.directory, start, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
+        check_reach(opened, index)
         window = Window(opened.directory.segment_size, request.start or 0, request.end)
         assembly = assemble(index, store, opened.plugin, window)
         if isinstance(assembly, Assembly):

@@ -142,6 +142,7 @@ class Slice:
         event_unit, event_place, event_lsn: int64[e]; event_messages: their messages.
         relations: the relation versions.
         origin_messages: the origin announcements.
+        left_out: replication origins (0: local) whose changes the plugin does not want.
     """
 
     number: int
@@ -169,6 +170,7 @@ class Slice:
     event_messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]
+    left_out: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,7 @@ class Plan:
         spans: int64[4, s] (unit or -1 for all without catalog changes, file, from LSN, resolution or -1), sorted.
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
+        left_out: replication origins (0: local) whose changes are among the records and are not wanted.
     """
 
     units: Units
@@ -205,6 +208,7 @@ class Plan:
     spans: Int64s
     files: Int64s
     grid: int = GRID
+    left_out: tuple[int, ...] = ()
 
     def slices(self, target: int) -> list[Slice]:
         """Cut the plan.
@@ -293,6 +297,7 @@ class Plan:
             event_messages=self.events.messages[events],
             relations=tuple(self.relations[i] for i in used),
             origin_messages=origin_messages,
+            left_out=self.left_out,
         )
 
     def _rows(self, piece: _Piece) -> ChangeRows:

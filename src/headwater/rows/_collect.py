@@ -67,7 +67,7 @@ class Wanted(NamedTuple):
         spans: int64[4, s] (:func:`find_relation`).
         wants: int64[r] WANT_* bits per relation; toasts: bool[r].
         event_unit, event_place, event_lsn: int64[e] sorted by place.
-        local_only: leave out records with a replication origin.
+        left_out: bool[65536] by replication origin: its records are left out.
     """
 
     slots: Int32s
@@ -85,7 +85,7 @@ class Wanted(NamedTuple):
     event_unit: Int64s
     event_place: Int64s
     event_lsn: Int64s
-    local_only: bool
+    left_out: Bools
 
 
 class Work(NamedTuple):
@@ -386,7 +386,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         blocks = parse_headers(data, at, at + u32(data, at), headers)
         if blocks < 0 or (rmid == 9 and headers[MAIN_LENGTH] < 4):
             status = MALFORMED
-        elif blocks > 0 and not (wanted.local_only and headers[ORIGIN] != 0):
+        elif blocks > 0 and not wanted.left_out[headers[ORIGIN]]:
             spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
             file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
             relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)

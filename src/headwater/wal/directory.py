@@ -78,6 +78,7 @@ class WalDirectory:
         segments: in LSN order.
         end_lsn: where this history must end, when it follows a child timeline of which only the parent's last segment
             is there: the parent's bytes from the switch point on are not part of it. None otherwise.
+        lineage: the timelines of this history, oldest first, each with the LSN where it was left, None for the last.
     """
 
     path: str
@@ -86,6 +87,7 @@ class WalDirectory:
     major: int
     segments: tuple[Segment, ...]
     end_lsn: int | None = None
+    lineage: tuple[tuple[int, int | None], ...] = ()
 
     @classmethod
     def scan(cls, path: str | os.PathLike[str], timeline: int | None = None) -> WalDirectory:
@@ -217,7 +219,8 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
     wal = WalDirectory(str(directory), segment_size, 0, 0, tuple(chosen))
     wal = _drop_unwritten(_identify(wal, {file.path: file.size for file in files}))
     kept = _without_forks(wal.segments, lineage, segment_size)
-    return replace(wal, segments=kept, end_lsn=lineage[wal.segments[-1].timeline])
+    end_lsn = lineage[wal.segments[-1].timeline]
+    return replace(wal, segments=kept, end_lsn=end_lsn, lineage=tuple(lineage.items()))
 
 
 def _read_lineage(histories: dict[int, Path], target: int) -> dict[int, int | None]:
