@@ -34,7 +34,7 @@ def main() -> int:
     majors = [int(argument) for argument in sys.argv[1:]] or sorted(VERSIONS)
     try:
         root = server_cache()
-        make_directory(root, 0o755)
+        make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)
         check_path(root)
         for major in majors:
             install(major, root)

@@ -5,9 +5,9 @@ directory) is looked at before it is used. For every directory on the way from t
 used itself:
 
 - its owner is root or this user;
-- nobody else may write to it. A group whose only members are root and this user is nobody else: under a umask of 002
-  all that a user makes is writable by the group of the user's name. A sticky directory such as /tmp may lie on the way
-  if a directory follows (a file or link there could be another user's hard link to one of ours);
+- nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002 it
+  may write to all that the user makes. A sticky directory such as /tmp may lie on the way if a directory follows (a
+  file or link there could be another user's hard link to one of ours);
 - a symbolic link is followed if its owner and place are such, and its target is looked at in the same way.
 
 What passes cannot be changed by others afterwards, so nothing can happen between the look and the use; and the path
@@ -173,14 +173,18 @@ def _others_write(status: os.stat_result) -> bool:
 
 
 def _is_own_group(number: int) -> bool:
-    """Whether a group has no members but root and this user."""
-    try:
-        named = set(grp.getgrgid(number).gr_mem)
-    except KeyError:
-        named = set()
+    """Whether a group is named after root or this user, and has no other members.
+
+    The name counts because not every directory service lists the accounts whose first group it is.
+    """
     accounts = pwd.getpwall()
     ours = {account.pw_name for account in accounts if account.pw_uid in (0, os.geteuid())}
-    return named | {account.pw_name for account in accounts if account.pw_gid == number} <= ours
+    try:
+        group = grp.getgrgid(number)
+    except KeyError:
+        return False
+    members = {*group.gr_mem, *(account.pw_name for account in accounts if account.pw_gid == number)}
+    return group.gr_name in ours and members <= ours
 
 
 def _user(number: int) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import headwater.cli.decode
 from headwater.cli.main import main
+from headwater.errors import HeadwaterWarning
 
 COMMAND = Path(sys.executable).with_name("headwater")
 TIMEOUT_SECONDS = 120
@@ -53,6 +55,14 @@ class Outcome:
         assert (self.status, self.stderr, self.left) == (0, "", ())
         return self.stdout
 
+    def check_warned(self, *expected: str) -> bytes:
+        """Standard output of a run that went well, with one warning that has all these pieces."""
+        lines = self.stderr.splitlines()
+        assert (self.status, len(lines), self.left) == (0, 1, ()), self.stderr
+        assert lines[0].startswith("headwater: warning: ")
+        assert [piece for piece in expected if piece not in lines[0]] == [], lines[0]
+        return self.stdout
+
 
 class CommandHere:
     """Runs ``headwater decode`` in this process, through its entry point.
@@ -87,7 +97,10 @@ class CommandHere:
         self._capture.readouterr()
         status = 0
         try:
-            main()
+            # As outside of tests, where a warning is no error.
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", HeadwaterWarning)
+                main()
         except SystemExit as end:
             status = int(end.code or 0)
         written = self._capture.readouterr()

@@ -17,12 +17,16 @@ from headwater.cli.stream_comparison import first_difference, joined
 from headwater.errors import HeadwaterError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode
-from oracle.oracle import OracleRun, Stream, run_alone, run_random, run_scenarios
+from oracle.oracle import OracleRun, Stream, run_alone, run_random, run_scenarios, run_threads
 from oracle.scenarios import SCENARIOS
 
 # (major, seed, steps)
 FEW_RUNS = ((16, 1, 1500), (18, 2, 1500), (15, 3, 1500))
 MANY_RUNS = tuple((major, seed, 3200) for major in (15, 16, 17, 18) for seed in range(100, 120))
+
+# (major, seed, statements of each session), each session in a thread of its own
+FEW_THREADS = ((15, 1, 200), (16, 2, 200), (18, 3, 200))
+MANY_THREADS = tuple((major, seed, 500) for major in (15, 16, 17, 18) for seed in range(200, 205))
 
 
 class DecodedRun:
@@ -69,7 +73,8 @@ class DecodedRun:
         words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
         words += [f"-o '{name}={value}'" for name, value in stream.options]
         words += [f"--set '{name}={value}'" for name, value in stream.settings]
-        return " ".join([*words, "--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"])
+        words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]
+        return " ".join(words) + (f"\nstatements: {self.run.log}" if self.run.log else "")
 
     def _request(self, stream: Stream) -> DecodeRequest:
         return DecodeRequest(
@@ -91,6 +96,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [*FEW_RUNS, *MANY_RUNS] if everything else FEW_RUNS
         names = [f"pg{major}-seed{seed}" for major, seed, _ in cases]
         metafunc.parametrize("random_run", cases, indirect=True, ids=names, scope="module")
+    if "threaded_run" in metafunc.fixturenames:
+        cases = [*FEW_THREADS, *MANY_THREADS] if everything else FEW_THREADS
+        names = [f"pg{major}-threads{seed}" for major, seed, _ in cases]
+        metafunc.parametrize("threaded_run", cases, indirect=True, ids=names, scope="module")
     if "pgbench_transactions" in metafunc.fixturenames:
         metafunc.parametrize("pgbench_transactions", [5000 if everything else 250])
     if "scenario_run" in metafunc.fixturenames:
@@ -107,6 +116,13 @@ def random_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pyt
     major, seed, steps = request.param
     with _kept_on_failure(request, tmp_path_factory) as directory:
         yield DecodedRun(spark, run_random(major, seed, steps, directory))
+
+
+@pytest.fixture(scope="module")
+def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    major, seed, steps = request.param
+    with _kept_on_failure(request, tmp_path_factory) as directory:
+        yield DecodedRun(spark, run_threads(major, seed, steps, directory))
 
 
 @pytest.fixture(scope="module")

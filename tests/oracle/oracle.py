@@ -20,9 +20,11 @@ from psycopg.types.string import ByteaBinaryLoader
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.cli.stream_comparison import messages_table
+from oracle import threads
 from oracle.scenarios import SCENARIOS
 from oracle.script import ScriptRun
 from oracle.session import Session
+from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload, setup_statements
 
 SCENARIO_PREFIX = "oracle scenario"
@@ -81,6 +83,7 @@ class OracleRun:
         database: the database that was decoded.
         streams: what was said, by stream name.
         errors: how many statements failed, by SQLSTATE.
+        log: what the sessions did, of a run that its seed does not give again.
     """
 
     major: int
@@ -89,6 +92,7 @@ class OracleRun:
     database: str
     streams: dict[str, Stream]
     errors: dict[str, int] = field(default_factory=dict)
+    log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ class ClusterShape:
     data_checksums: bool = False
     crashes: bool = False
     settings: tuple[tuple[str, str], ...] = ()
+    autovacuum: bool = False
 
     @classmethod
     def of_seed(cls, seed: int) -> ClusterShape:
@@ -131,6 +136,7 @@ class _Work:
     sessions: Sequence[Session] = ()
     middle: int | None = None
     errors: dict[str, int] = field(default_factory=dict)
+    log: Path | None = None
 
 
 def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
@@ -147,6 +153,23 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
 
     setup = setup_statements(random.Random(f"setup {seed}"))
     return _run(major, ClusterShape.of_seed(seed), setup, work, directory)
+
+
+def run_threads(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
+    """Random sessions, each in a thread of its own."""
+
+    def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
+        workload = ThreadedWorkload(seed, server.connect, major, steps)
+        try:
+            workload.run()
+        finally:
+            workload.write_log(directory / "statements.log")
+        return _Work(workload.sessions, None, dict(workload.errors()), directory / "statements.log")
+
+    shape = ClusterShape.of_seed(seed)
+    shape = replace(shape, autovacuum=True, settings=(*shape.settings, *threads.SETTINGS))
+    setup = [*setup_statements(random.Random(f"setup {seed}")), *threads.SETUP]
+    return _run(major, shape, setup, work, directory)
 
 
 def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
@@ -227,7 +250,7 @@ def _run(
     with EmbeddedPostgres(
         find_programs(major, plugin="test_decoding"),
         settings=dict(shape.settings),
-        autovacuum=False,
+        autovacuum=shape.autovacuum,
         wal_segment_megabytes=shape.wal_segment_megabytes,
         data_checksums=shape.data_checksums,
     ) as server:
@@ -245,7 +268,8 @@ def _run(
             # A commit of something written is flushed, and with it all WAL before it.
             connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
             end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
-            streams = _peek_all(connection, slots.starts, done.middle)
+            # Autovacuum goes on while the plugins are asked one after the other.
+            streams = _peek_all(connection, slots.starts, done.middle, end if shape.autovacuum else None)
         if done.sessions and not shape.crashes:
             # Sessions that end in good order still commit something: they drop their temporary tables.
             streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
@@ -253,17 +277,20 @@ def _run(
         for session in done.sessions:
             session.connection.close()
         wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
-    return OracleRun(major, backup, wal, "postgres", streams, done.errors)
+    return OracleRun(major, backup, wal, "postgres", streams, done.errors, done.log)
 
 
-def _peek_all(connection: psycopg.Connection[Any], starts: dict[str, int], middle: int | None) -> dict[str, Stream]:
+def _peek_all(
+    connection: psycopg.Connection[Any], starts: dict[str, int], middle: int | None, end: int | None
+) -> dict[str, Stream]:
     connection.adapters.register_loader("text", ByteaBinaryLoader)
-    streams = [_peek(connection, starts, name, "test_decoding", options) for name, options in TEST_DECODING.items()]
-    streams += [_peek(connection, starts, name, "pgoutput", options) for name, options in PGOUTPUT.items()]
+    asked = [(name, "test_decoding", options) for name, options in TEST_DECODING.items()]
+    asked += [(name, "pgoutput", options) for name, options in PGOUTPUT.items()]
+    streams = [_peek(connection, starts, *one, end=end) for one in asked]
     for setting, value in SETTINGS:
         connection.execute(f"SET {setting} = '{value}'".encode())
-    name = "test_decoding, other settings"
-    streams.append(_peek(connection, starts, name, "test_decoding", (("include-timestamp", "1"),), settings=SETTINGS))
+    name, options = "test_decoding, other settings", (("include-timestamp", "1"),)
+    streams.append(_peek(connection, starts, name, "test_decoding", options, end=end, settings=SETTINGS))
     if middle is not None:
         connection.execute("RESET ALL")
         streams.append(_peek(connection, starts, "test_decoding, up to", "test_decoding", (), end=middle))

@@ -379,6 +379,27 @@ a| COMMIT
 a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
 a| INSERT INTO few VALUES (3, 'last')
 """,
+    "publications_swap_names_behind_an_open_transaction": """
+CREATE TABLE one (id int PRIMARY KEY, a text);
+CREATE TABLE two (id int PRIMARY KEY, a text);
+CREATE PUBLICATION spare FOR TABLE one, two;
+---
+a| BEGIN
+a| INSERT INTO two VALUES (1, 'older, in the publication that will have the name')
+b| BEGIN
+b| ALTER PUBLICATION pub_some RENAME TO spared
+b| ALTER PUBLICATION spare RENAME TO pub_some
+b| COMMIT
+c| INSERT INTO one VALUES (1, 'newer')
+a| INSERT INTO two VALUES (2, 'older')
+a| COMMIT
+b| BEGIN
+b| ALTER PUBLICATION pub_some RENAME TO spare
+b| ALTER PUBLICATION spared RENAME TO pub_some
+b| COMMIT
+b| DROP PUBLICATION spare
+c| INSERT INTO two VALUES (3, 'out')
+""",
     "schemas_published_behind_an_open_transaction": """
 CREATE TABLE one (id int PRIMARY KEY, a text);
 CREATE TABLE two (id int PRIMARY KEY, a text);

@@ -8,6 +8,7 @@ catalog, so that no model of uncommitted DDL is kept.
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -86,6 +87,9 @@ class Session:
         number: its place among the sessions; it writes to keys that leave this remainder.
         connect: opens its connection, and opens it again after a disconnect.
         rng: source of all its choices.
+
+    Attributes:
+        log: of each statement when it began and ended (``time.monotonic_ns``), its text, and its SQLSTATE if it failed.
     """
 
     number: int
@@ -103,6 +107,7 @@ class Session:
     enums: dict[str, list[str]] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
     recent_keys: dict[str, list[int]] = field(default_factory=dict)
+    log: list[tuple[int, int, str, str]] = field(default_factory=list)
     _tables: dict[str, Table] | None = None
 
     def __post_init__(self) -> None:
@@ -121,7 +126,7 @@ class Session:
     def run(self, statement: str, kind: str = "") -> bool:
         """Run a statement; on an error put the transaction right and say False."""
         self.statements[kind or statement.split(None, 1)[0].lower()] += 1
-        return self._guard(lambda: self.connection.execute(statement.encode()), statement)
+        return self.guard(lambda: self.connection.execute(statement.encode()), statement)
 
     def copy_in(self, statement: str, lines: Iterable[str]) -> bool:
         """Run a COPY FROM STDIN with lines of its text format."""
@@ -132,12 +137,12 @@ class Session:
                     copy.write(line + "\n")
 
         self.statements["copy"] += 1
-        return self._guard(feed, statement)
+        return self.guard(feed, statement)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Result of a query, empty if it failed."""
         found: list[tuple[Any, ...]] = []
-        self._guard(lambda: found.extend(self.connection.execute(query.encode()).fetchall()), query)
+        self.guard(lambda: found.extend(self.connection.execute(query.encode()).fetchall()), query)
         return found
 
     def begin(self) -> None:
@@ -205,15 +210,18 @@ class Session:
             parts.setdefault(row[0], (row[:6], []))[1].append(TableColumn(*row[6:]))
         return {name: _table(head, columns) for name, (head, columns) in parts.items()}
 
-    def _guard(self, action: Callable[[], object], statement: str) -> bool:
+    def guard(self, action: Callable[[], object], statement: str) -> bool:
+        """Do something by name of a statement; on an error put the transaction right and say False."""
+        began, state = time.monotonic_ns(), ""
         try:
             action()
         except psycopg.Error as error:
-            self.errors[error.sqlstate or "?"] += 1
-            self.last_error[error.sqlstate or "?"] = f"{statement[:200]}: {error}"
+            state = error.sqlstate or "?"
+            self.errors[state] += 1
+            self.last_error[state] = f"{statement[:200]}: {error}"
             self._recover()
-            return False
-        return True
+        self.log.append((began, time.monotonic_ns(), statement, state))
+        return not state
 
     def _recover(self) -> None:
         self.forget_catalog()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 STREAMS = [*TEST_DECODING, *PGOUTPUT, "test_decoding, other settings"]
+THREADED_STREAMS = ["test_decoding", *PGOUTPUT]
 MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists"]
 
 
@@ -33,6 +34,13 @@ def test_random_workload_is_rich(random_run: DecodedRun) -> None:
     assert sum(random_run.run.errors.values()) < len(messages) / 10
     for word in (b"TRUNCATE", b"DELETE", b"unchanged-toast-datum", b"message: transactional: 0"):
         assert pc.any(pc.match_substring(messages.column("data"), word)).as_py(), word
+
+
+@pytest.mark.parametrize("name", THREADED_STREAMS)
+def test_sessions_in_threads(threaded_run: DecodedRun, name: str) -> None:
+    stream = threaded_run.run.streams[name]
+    threaded_run.check(stream, stream.messages, threaded_run.decoded(stream))
+    assert len(stream.messages) > (500 if name == "test_decoding" else 0)
 
 
 @pytest.mark.parametrize("name", MARKED_STREAMS)

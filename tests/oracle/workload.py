@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,20 +80,25 @@ class Workload:
         seed: decides everything.
         connect: opens a session's connection.
         major: PostgreSQL's major version, for statements that came later.
+        numbers: of the sessions that this one drives; the others are another's.
+        lock_timeout: how long a session waits for another's lock.
     """
 
     seed: int
     connect: Callable[[], psycopg.Connection[Any]]
     major: int
+    numbers: Sequence[int] = range(SESSIONS)
+    lock_timeout: str = "15ms"
     rng: random.Random = field(init=False)
     sessions: list[Session] = field(init=False)
     prepared: list[str] = field(default_factory=list)
     everything_published: bool = field(default=False)
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(f"workload {self.seed}")
+        mine = "" if len(self.numbers) == SESSIONS else f" {self.numbers}"
+        self.rng = random.Random(f"workload {self.seed}{mine}")
         self.sessions = [
-            Session(number, self._open, random.Random(f"session {self.seed} {number}")) for number in range(SESSIONS)
+            Session(number, self._open, random.Random(f"session {self.seed} {number}")) for number in self.numbers
         ]
         query = "SELECT pubupdate FROM pg_publication WHERE pubname = 'pub_all'"
         self.everything_published = bool(self.sessions[0].rows(query)[0][0])
@@ -126,7 +131,7 @@ class Workload:
     def _open(self) -> psycopg.Connection[Any]:
         connection = self.connect()
         connection.prepare_threshold = None
-        connection.execute("SET lock_timeout = '15ms'")
+        connection.execute(f"SET lock_timeout = '{self.lock_timeout}'".encode())
         return connection
 
     def _outside(self, session: Session) -> None:

@@ -9,17 +9,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from huge_transactions import ServerRun, run_server
+from huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
 
-from headwater.cli.embedded_postgres import EmbeddedPostgresError, find_programs
+from headwater.cli.embedded_postgres import EmbeddedPostgresError, ServerPrograms, find_programs
 
 MAJOR = 16
 
 
 @pytest.fixture(scope="session")
-def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
+def programs() -> ServerPrograms:
     try:
-        programs = find_programs(MAJOR, plugin="test_decoding")
+        return find_programs(MAJOR, plugin="test_decoding")
     except EmbeddedPostgresError as error:
         pytest.skip(str(error))
-    return run_server(programs, tmp_path_factory.mktemp("huge"))
+
+
+@pytest.fixture(scope="session")
+def server_run(programs: ServerPrograms, tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
+    return run_server(programs, tmp_path_factory.mktemp("huge"), SCHEMA, huge_workload)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -11,10 +11,11 @@ from typing import Any
 
 from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import Window, assemble
+from headwater.pipeline.assemble import assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_tasks
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.window import Window
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Request
@@ -54,17 +55,19 @@ class ServerRun:
         )
 
 
-def run_server(programs: ServerPrograms, directory: Path) -> ServerRun:
-    """Run the workload on a new server."""
+def run_server(
+    programs: ServerPrograms, directory: Path, schema: str, workload: Callable[[EmbeddedPostgres], None]
+) -> ServerRun:
+    """Run a workload on a new server; the schema makes a publication ``picked``."""
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
-            connection.execute(SCHEMA)
+            connection.execute(schema)
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
         with server.connect() as connection:
             start = max(_make_slot(connection, plugin) for plugin in OPTIONS)
-            _workload(server, Random(1))
+            workload(server)
             messages = {plugin: list(_peek(connection, plugin)) for plugin in OPTIONS}
         server.stop()
         wal = Path(shutil.copytree(server.wal_directory, directory / "wal"))
@@ -108,7 +111,9 @@ class _Session:
         return f"mod(id, 3) = {self.number} AND mod(id / 3, {part}) = {self.rng.randrange(part)}"
 
 
-def _workload(server: EmbeddedPostgres, rng: Random) -> None:
+def huge_workload(server: EmbeddedPostgres) -> None:
+    """Two sessions with transactions of many MB, and one of many small transactions."""
+    rng = Random(1)
     with server.connect() as one, server.connect() as two, server.connect() as three:
         first, second, small = (_Session(c, rng, i) for i, c in enumerate((one, two, three)))
         for session in (first, second, small):

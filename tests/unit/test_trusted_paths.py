@@ -5,6 +5,7 @@ Directories of tests lie below pytest's own, which only this user can write to. 
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 from pathlib import Path
@@ -64,6 +65,19 @@ def test_others_may_write(place: Path, levels: int, mode: int) -> None:
     refused(place, f'"{opened.resolve()}"', f"mode {mode:04o}")
     with pytest.raises(UntrustedPathError):
         check_tree(place.parents[1])
+
+
+def test_the_group_of_ones_own_name_may_write(place: Path) -> None:
+    """As under a umask of 002, unless the group has other members."""
+    account = pwd.getpwuid(os.geteuid())
+    group = grp.getgrgid(account.pw_gid)
+    shared = {other.pw_name for other in pwd.getpwall() if other.pw_gid == group.gr_gid} | {*group.gr_mem}
+    for path in (place, *place.parents[:2]):
+        path.chmod(0o775)
+    if group.gr_name == account.pw_name and shared <= {account.pw_name, "root"}:
+        assert check_path(place) == check_tree(place.parents[1]) / "bin" / "postgres"
+    else:
+        refused(place, "can be written to by others (mode 0775")
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can give files away; modes stand for it otherwise")

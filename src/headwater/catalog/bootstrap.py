@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.data_directory import DataDirectory, running_server
 from headwater.catalog.heaps import Locator
 from headwater.catalog.prepared import prepared_transactions
 from headwater.catalog.rows import CatalogRows, DatabaseRow
-from headwater.catalog.store import CatalogOrigin, CatalogStore
+from headwater.catalog.store import INCOMPLETE, CatalogOrigin, CatalogStore
 from headwater.catalog.versions import Fates
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
@@ -42,11 +42,12 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
         CatalogError: not a data directory, an unsupported version, an unknown database, a file missing or broken.
     """
     directory = DataDirectory(path)
+    _check_not_running(path)
     shared_map = directory.relation_map()
     chosen = _choose(_databases(directory, shared_map), database, path)
     store = _new_store(directory, chosen)
     for locator in extra_locators:
-        store.add_extra(locator, directory.heap(locator) or b"")
+        store.add_extra(locator, directory.heap(locator), str(directory.relation_path(locator)))
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     store.map_catalogs(local_map, is_shared=False)
@@ -60,6 +61,10 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
         for locator, is_live in _class_locators(store, oid, directory.is_clean).items():
             if is_live or directory.relation_path(locator).exists():
                 _add_heap(directory, store, locator, oid)
+    if directory.is_clean:
+        store.check_files()
+    elif directory.label is None:
+        store.reach_lsn = max(store.reach_lsn, store.youngest_page())
     return store
 
 
@@ -74,10 +79,21 @@ def list_databases(path: str | Path) -> list[str]:
     return sorted(row.name for row in rows if row.allows_connections)
 
 
+def _check_not_running(path: str | Path) -> None:
+    pid = running_server(Path(path))
+    if pid is not None:
+        raise CatalogError(
+            f"a server runs in this directory (process {pid}), its files change while they are read",
+            file=str(path),
+            hint="take a base backup with pg_basebackup and give that, or stop the server",
+        )
+
+
 def _databases(directory: DataDirectory, shared_map: dict[int, int]) -> list[DatabaseRow]:
     """``pg_database`` as of the backup's files."""
     store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE))
-    _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE)), PG_DATABASE)
+    locator = (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE))
+    _add_heap(directory, store, locator, PG_DATABASE, must_exist=True)
     store.tables[PG_DATABASE].indexes["oid"].load_all()
     lives = (
         store.timeline_of(("pg_database", "oid", oid)) for oid in store.tables[PG_DATABASE].indexes["oid"].versions
@@ -114,21 +130,27 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         encoding=encoding_name(row.encoding),
         wal_level=control.wal_level,
         next_xid=control.next_xid & 0xFFFFFFFF,
+        segment_blocks=control.relation_segment_blocks,
+        backup_start=directory.backup_start,
+        reach_lsn=directory.reach_lsn,
+        reach_timeline=directory.reach_timeline,
         prepared=tuple(one for one in prepared_transactions(directory) if one.database == row.oid),
     )
-    return CatalogStore(origin, Fates(directory.is_committed), directory.update_xid)
+    return CatalogStore(origin, Fates(directory.is_committed, origin.next_xid), directory.update_xid)
 
 
-def _add_heap(directory: DataDirectory, store: CatalogStore, locator: Locator, oid: int) -> None:
+def _add_heap(
+    directory: DataDirectory, store: CatalogStore, locator: Locator, oid: int, must_exist: bool = False
+) -> None:
     base = directory.heap(locator)
-    if base is None and directory.is_clean:
+    if base is None and (must_exist or directory.is_clean):
         raise CatalogError(
             f"{CATALOG_NAMES[oid]} has no file",
             file=str(directory.relation_path(locator)),
-            hint="is the copy complete?",
+            hint=INCOMPLETE,
         )
     try:
-        store.add_heap(locator, oid, base or b"", is_clean=directory.is_clean)
+        store.add_heap(locator, oid, base, directory.is_clean, str(directory.relation_path(locator)))
     except CatalogError as error:
         raise CatalogError(error.message, file=str(directory.relation_path(locator))) from None
 

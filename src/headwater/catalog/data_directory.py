@@ -9,19 +9,21 @@ Known gaps: page checksums are not verified; block sizes other than 8192 bytes a
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.catalog.pages import BLCKSZ
+from headwater.catalog.snapshot import xid_precedes
 from headwater.errors import CatalogError, RecordError
 from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.relmap import crc_offset, parse_relation_map
 from headwater.wal.checksum import crc32c
-from headwater.wal.control import SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, ControlFile, read_control_file
+from headwater.wal.control import SHUTDOWNED, ControlFile, read_control_file
 
 Locator = tuple[int, int, int]
 
@@ -33,6 +35,8 @@ _FIRST_UPDATE_STATUS = 4
 _IN_PROGRESS, _COMMITTED = 0, 1
 
 _START = re.compile(r"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) \(file ([0-9A-F]{24})\)$", re.M)
+_FROM_STANDBY = re.compile(r"^BACKUP FROM: standby$", re.M)
+_MANIFEST_END = re.compile(r'"End-LSN": "([0-9A-F]+/[0-9A-F]+)"')
 _START_TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.M)
 
 
@@ -43,10 +47,40 @@ class BackupLabel:
     Attributes:
         start_lsn: START WAL LOCATION, the redo LSN of the backup's checkpoint.
         timeline: START TIMELINE.
+        is_from_standby: BACKUP FROM: a standby, which writes no WAL of its own to say where the backup ended.
     """
 
     start_lsn: int
     timeline: int
+    is_from_standby: bool = False
+
+
+def running_server(path: Path) -> int | None:
+    """Process id of the server that runs in a data directory, None if there is none (CreateLockFile, miscinit.c).
+
+    A lock file that was copied along names another directory; one that a crash left names a process that is gone, or
+    one that has nothing to do with the directory. Known gap: a server on another machine that shares the directory.
+    """
+    try:
+        pid_line, place = (path / "postmaster.pid").read_text("utf-8", "replace").splitlines()[:2]
+        pid = abs(int(pid_line))
+        is_here = pid != 0 and os.path.samefile(place, path)
+    except (OSError, ValueError):
+        return None
+    return pid if is_here and _works_in(pid, path) else None
+
+
+def _works_in(pid: int, path: Path) -> bool:
+    """Whether a process lives whose working directory this is, as a server's is, or may be."""
+    try:
+        os.kill(pid, 0)
+        return os.path.samefile(f"/proc/{pid}/cwd", path)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return not os.path.isdir("/proc/self")
 
 
 class DataDirectory:
@@ -95,8 +129,32 @@ class DataDirectory:
 
     @property
     def is_clean(self) -> bool:
-        """The copy is that of a server that was shut down: every file is as of :attr:`start_lsn`."""
-        return self.label is None and self.control.state in (SHUTDOWNED, SHUTDOWNED_IN_RECOVERY)
+        """The copy is that of a server that was shut down: every file is as of :attr:`start_lsn`.
+
+        A standby's files are not, however it was stopped: it replays from an older checkpoint than it has replayed to.
+        """
+        return self.label is None and self.control.state == SHUTDOWNED
+
+    @property
+    def backup_start(self) -> int | None:
+        """Where an online backup of a primary began, if it is one: its end is in the WAL and names this LSN."""
+        return self.label.start_lsn if self.label is not None and not self.label.is_from_standby else None
+
+    @property
+    def reach_lsn(self) -> int:
+        """To where WAL must be replayed before the copy is consistent, as the control file says; 0 if it does not."""
+        return 0 if self.is_clean else self.control.min_recovery_lsn
+
+    @property
+    def reach_timeline(self) -> int:
+        """The timeline of :attr:`reach_lsn`, and of whatever else the copy holds."""
+        return self.control.min_recovery_timeline if self.reach_lsn else self.control.timeline
+
+    def manifest_end_lsn(self) -> int | None:
+        """The last LSN that ``backup_manifest`` says a backup needs; None without such a file."""
+        file = self.path / "backup_manifest"
+        ends = _MANIFEST_END.findall(self.read(file).decode("utf-8", "replace")) if file.exists() else []
+        return max((Lsn.parse(end) for end in ends), default=None)
 
     def relation_map(self, database: int = 0, tablespace: int = GLOBAL_TABLESPACE) -> dict[int, int]:
         """OID to file number of mapped catalogs: the shared ones, or those of a database in its default tablespace.
@@ -146,54 +204,79 @@ class DataDirectory:
         """Whether ``pg_xact`` has the transaction as committed; False for one that was to come.
 
         Raises:
-            CatalogError: the file that should know of it is missing.
+            CatalogError: the file that should know of it is missing, or too short.
         """
-        data = self._slru("pg_xact", xid // _XACTS_PER_FILE)
-        if not data and (xid - self.control.next_xid) & 0xFFFFFFFF >= 0x80000000:
-            raise CatalogError(
-                f"could not read the status of transaction {xid}: no such file",
-                file=str(self.path / f"pg_xact/{xid // _XACTS_PER_FILE:04X}"),
-                hint="the backup is incomplete; take it again",
-            )
-        return self._status(xid, data) == _COMMITTED
+        return self._status(xid, xid_precedes(xid, self.control.next_xid)) == _COMMITTED
 
     def has_ended(self, xid: int) -> bool:
-        """Whether ``pg_xact`` has the transaction as committed or aborted."""
-        return self._status(xid, self._slru("pg_xact", xid // _XACTS_PER_FILE)) != _IN_PROGRESS
+        """Whether ``pg_xact`` has the transaction as committed or aborted.
 
-    @staticmethod
-    def _status(xid: int, data: bytes) -> int:
-        """The two bits of a transaction in its file of ``pg_xact``; those of one to come behind the file's end."""
-        at, shift = xid % _XACTS_PER_FILE // 4, xid % 4 * 2
-        return data[at] >> shift & 3 if at < len(data) else _IN_PROGRESS
+        Raises:
+            CatalogError: as :meth:`is_committed`.
+        """
+        return self._status(xid, xid_precedes(xid, self.control.next_xid)) != _IN_PROGRESS
+
+    def _status(self, xid: int, is_old: bool) -> int:
+        """The two bits of a transaction in ``pg_xact``."""
+        number, at = divmod(xid, _XACTS_PER_FILE)
+        byte = self._stored("pg_xact", number, at // 4, 1, f"transaction {xid}", is_old)
+        return byte[0] >> at % 4 * 2 & 3 if byte else _IN_PROGRESS
 
     def update_xid(self, multi: int) -> int:
-        """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it is unknown."""
-        first, last = self._multi_offset(multi), self._multi_offset(multi + 1 & 0xFFFFFFFF)
+        """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it was to come.
+
+        Raises:
+            CatalogError: a file that should know of it is missing, or too short.
+        """
+        is_old = xid_precedes(multi, self.control.next_multi)
+        first = self._multi_offset(multi, is_old)
+        last = self._multi_offset(multi + 1 & 0xFFFFFFFF, False)
         # The newest multixact has no successor yet; a group of members is enough to look at then.
+        is_known = is_old and last > first
         for member in range(first, last if last > first else first + 64) if first else ():
-            status, xid = self._multi_member(member)
+            status, xid = self._multi_member(member, f"multixact {multi}", is_known)
             if xid == 0:
                 break
             if status >= _FIRST_UPDATE_STATUS:
                 return xid
         return 0
 
-    def _multi_offset(self, multi: int) -> int:
-        data = self._slru("pg_multixact/offsets", multi // _OFFSETS_PER_FILE)
-        at = multi % _OFFSETS_PER_FILE * 4
-        return int.from_bytes(data[at : at + 4], "little")
+    def _multi_offset(self, multi: int, is_old: bool) -> int:
+        number, at = divmod(multi, _OFFSETS_PER_FILE)
+        return int.from_bytes(
+            self._stored("pg_multixact/offsets", number, at * 4, 4, f"multixact {multi}", is_old), "little"
+        )
 
-    def _multi_member(self, member: int) -> tuple[int, int]:
+    def _multi_member(self, member: int, what: str, is_old: bool) -> tuple[int, int]:
         """Status and xid of a member (mxact_member, multixact.c)."""
         group, place = divmod(member, _MEMBERS_PER_GROUP)
         page, group = divmod(group, _GROUPS_PER_PAGE)
-        data = self._slru("pg_multixact/members", page // 32)
         at = page % 32 * BLCKSZ + group * _GROUP_SIZE
-        if at + _GROUP_SIZE > len(data):
+        data = self._stored("pg_multixact/members", page // 32, at, _GROUP_SIZE, what, is_old)
+        if len(data) < _GROUP_SIZE:
             return 0, 0
-        flags, *xids = struct.unpack_from("<4s4I", data, at)
+        flags, *xids = struct.unpack("<4s4I", data)
         return flags[place], xids[place]
+
+    def _stored(self, directory: str, number: int, at: int, size: int, what: str, is_old: bool) -> bytes:
+        """Bytes of a simple LRU's file; short or none if it ends before.
+
+        Args:
+            directory: of the LRU; number: of the file in it.
+            at: offset; size: bytes.
+            what: whose bytes they are, for errors.
+            is_old: they were written before the copy was made, so that they must be there; an online backup's file may
+                have been copied before it grew.
+        """
+        data = self._slru(directory, number)
+        if is_old and at + size > len(data) and (not data or self.label is None):
+            reason = f"the file ends at {len(data)} bytes" if data else "no such file"
+            raise CatalogError(
+                f"could not read the status of {what}: {reason}",
+                file=str(self.path / f"{directory}/{number:04X}"),
+                hint="the backup is incomplete; take it again",
+            )
+        return data[at : at + size]
 
     def _slru(self, directory: str, number: int) -> bytes:
         """A file of a simple LRU; empty if it is not there."""
@@ -234,7 +317,11 @@ class DataDirectory:
         if start is None:
             raise CatalogError("backup_label has no START WAL LOCATION", file=str(file))
         timeline = _START_TIMELINE.search(text)
-        return BackupLabel(Lsn.parse(start[1]), int(timeline[1]) if timeline else int(start[2][:8], 16))
+        return BackupLabel(
+            Lsn.parse(start[1]),
+            int(timeline[1]) if timeline else int(start[2][:8], 16),
+            _FROM_STANDBY.search(text) is not None,
+        )
 
     @staticmethod
     def read(file: Path) -> bytes:

@@ -67,6 +67,11 @@ class CatalogHeap:
         command_ids: what NEW_CID said of tuples whose record has not come yet.
         is_rewritten: the WAL has shown how this file was written as a whole.
         is_merged: its versions have been matched with those of the catalog's other heaps.
+        file: where the backup has it, or should have it.
+        is_missing: the backup does not have it.
+        is_made: the WAL has shown how it came to be.
+        blocks: pages that the backup has of it.
+        is_extended: the WAL has shown how the next one came to be.
     """
 
     def __init__(
@@ -82,6 +87,11 @@ class CatalogHeap:
         self.command_ids: dict[Tid, tuple[int, int]] = {}
         self.is_rewritten = False
         self.is_merged = False
+        self.file = ""
+        self.is_missing = False
+        self.is_made = False
+        self.blocks = len(base) // BLCKSZ
+        self.is_extended = False
         self._fates = fates
         self._start_lsn = start_lsn
         self._update_xid = update_xid
@@ -259,6 +269,7 @@ class CatalogHeap:
                 self.catalog.discard(version)
         page.is_provisional = False
         page.lsn = lsn
+        self.is_extended |= self._pages.get(self.blocks) is page
 
     def versions(self) -> list[Version]:
         """All versions that lie or lay in this file, as far as the WAL has come."""

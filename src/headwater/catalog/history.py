@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
@@ -149,6 +150,10 @@ class HistoricCatalog:
     def publication(self, name: str) -> Publication | None:
         """A publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
+
+    def with_members(self, publication: Publication) -> Publication:
+        """The same publication with the members that it has now, whatever it is called."""
+        return replace(publication, **self._remember(("members", publication.oid), self._build_members))
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is a publication of this name, or has been one since the catalog was taken.
@@ -382,9 +387,7 @@ class HistoricCatalog:
         if not found:
             return None
         row = found[0]
-        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prpubid", row.oid))
-        schemas = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnpubid", row.oid))
-        return Publication(
+        publication = Publication(
             oid=row.oid,
             name=row.name,
             all_tables=row.all_tables,
@@ -394,11 +397,19 @@ class HistoricCatalog:
             truncate=row.truncate,
             via_root=row.via_root,
             generated=row.generated,
-            tables=frozenset(member.relation for member in members),
-            column_lists=tuple(sorted((m.relation, m.columns) for m in members if m.columns is not None)),
-            filtered=frozenset(member.relation for member in members if member.is_filtered),
-            schemas=frozenset(schemas),
         )
+        return self.with_members(publication)
+
+    def _build_members(self, oid: int) -> dict[str, Any]:
+        """The fields of a publication that say what is in it."""
+        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prpubid", oid))
+        schemas = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnpubid", oid))
+        return {
+            "tables": frozenset(member.relation for member in members),
+            "column_lists": tuple(sorted((m.relation, m.columns) for m in members if m.columns is not None)),
+            "filtered": frozenset(member.relation for member in members if member.is_filtered),
+            "schemas": frozenset(schemas),
+        }
 
     def _build_origin(self, origin: int) -> str | None:
         found = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))

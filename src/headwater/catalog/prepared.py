@@ -48,9 +48,9 @@ class PreparedTransaction:
 
 
 def prepared_transactions(directory: DataDirectory) -> tuple[PreparedTransaction, ...]:
-    """Those that were prepared when the copy was made, in any database.
+    """Those that were prepared at the directory's LSN, in any database, as far as they were when the copy was made.
 
-    Files of transactions that are known to have ended are left over from a crash; the server removes them.
+    A server that did not shut down may have left files of transactions that had ended; recovery removes them.
 
     Raises:
         CatalogError: a state file is broken, or the file of ``pg_xact`` that should know of it is missing.
@@ -58,7 +58,7 @@ def prepared_transactions(directory: DataDirectory) -> tuple[PreparedTransaction
     folder = directory.path / "pg_twophase"
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     found = [_read(directory, name, int(match[1], 16)) for name in names if (match := _NAME.fullmatch(name))]
-    return tuple(one for one in found if not directory.has_ended(one.xid))
+    return tuple(one for one in found if directory.is_shutdown or not directory.has_ended(one.xid))
 
 
 def _read(directory: DataDirectory, name: str, xid: int) -> PreparedTransaction:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from headwater.catalog.heaps import CatalogHeap, Locator
 from headwater.catalog.history import HistoricCatalog, Memo
 from headwater.catalog.prepared import PreparedTransaction
-from headwater.catalog.redo import HeapRedo
+from headwater.catalog.redo import MAIN_FORK, HeapRedo
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.tables import CatalogTable, Key
-from headwater.catalog.versions import FIRST_NORMAL_XID, Fates, OwnCommands, Timeline, Version
+from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
@@ -37,6 +37,7 @@ from headwater.wal.record import Record
 
 RM_SMGR, RM_RELMAP = 2, 7
 OWN_MEMOS = 64
+INCOMPLETE = "is the copy complete? take a new base backup"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class CatalogOrigin:
         wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
         next_xid: low 32 bits of the next xid of ``pg_control``.
         prepared: transactions of the database that were prepared then.
+        segment_blocks: blocks per file of a relation.
+        backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
+        reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
     """
 
     major: int
@@ -70,6 +74,10 @@ class CatalogOrigin:
     wal_level: int
     next_xid: int
     prepared: tuple[PreparedTransaction, ...] = ()
+    segment_blocks: int = 1 << 17
+    backup_start: int | None = None
+    reach_lsn: int = 0
+    reach_timeline: int = 1
 
 
 class CatalogStore:
@@ -79,6 +87,9 @@ class CatalogStore:
         origin: where the catalog came from.
         fates: of transactions.
         update_xid: resolves a multixact to its updater.
+
+    Attributes:
+        reach_lsn: the window must go as far as this at least.
     """
 
     def __init__(
@@ -89,6 +100,7 @@ class CatalogStore:
     ) -> None:
         self.origin = origin
         self.fates = fates
+        self.reach_lsn = origin.reach_lsn
         self.rows = CatalogRows(origin.major, origin.encoding)
         self.tables = {oid: CatalogTable(catalog_layout(origin.major, oid), fates) for oid in CATALOG_NAMES}
         self._by_name = {table.layout.name: table for table in self.tables.values()}
@@ -96,6 +108,8 @@ class CatalogStore:
         self._heaps: dict[Locator, CatalogHeap] = {}
         self._redo = HeapRedo(self._heaps, origin.major, self._arrived)
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
+        self._pages_reader = catalog_layout(origin.major, PG_CLASS).reader("relpages")
+        self._moves: list[Version] = []
         self._missing: set[Locator] = set()
         self._places: dict[int, Locator] = {}
         self._is_settled = True
@@ -174,24 +188,27 @@ class CatalogStore:
         self._settle()
         return frozenset(self._missing)
 
-    def add_extra(self, locator: Locator, base: bytes = b"") -> None:
+    def add_extra(self, locator: Locator, base: bytes | None = None, file: str = "") -> None:
         """A file that will turn out to be a catalog's, with its pages if the backup has them."""
-        self._new_heap(locator, base)
+        heap = self._new_heap(locator, base or b"")
+        heap.is_missing, heap.file = base is None, file
 
-    def add_heap(self, locator: Locator, catalog_oid: int, base: bytes, is_clean: bool) -> None:
+    def add_heap(self, locator: Locator, catalog_oid: int, base: bytes | None, is_clean: bool, file: str = "") -> None:
         """A catalog's file in the backup.
 
         Args:
             locator: its place.
             catalog_oid: which catalog it is.
-            base: its pages; none if the backup lacks it.
+            base: its pages; None if the backup lacks it.
             is_clean: no server wrote during the copy; else torn pages are no error, as the WAL has them whole.
+            file: its name, for errors.
 
         Raises:
             CatalogError: a page is broken.
         """
         table = self.tables[catalog_oid]
-        heap = self._heaps.get(locator) or self._new_heap(locator, base)
+        heap = self._heaps.get(locator) or self._new_heap(locator, base or b"")
+        heap.is_missing, heap.file = base is None, file
         scan = heap.scan(table.layout)
         if scan.bad_block >= 0 and is_clean:
             raise CatalogError(f"invalid page in block {scan.bad_block} of {table.layout.name}")
@@ -226,8 +243,51 @@ class CatalogStore:
             heap = self._heaps.get(change.locator)
             if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
                 heap.truncate(change.blocks)
+        elif record.rmid == RM_SMGR:
+            made = smgr_rmgr.parse_create(record.main_data, record.lsn)
+            if made.locator in self._heaps and made.fork == MAIN_FORK:
+                self._heaps[made.locator].is_made = True
         else:
             self._redo.apply(record)
+
+    def check_files(self) -> None:
+        """Refuse a backup that lacks a file, or a part of one, that a catalog still lies in, as far as the WAL is read.
+
+        What the WAL has made anew, or what the catalog has left in the window, the backup need not have: then the WAL
+        has all of it. ``relpages`` is looked at only where a file may end because the next one is missing.
+
+        Raises:
+            CatalogError: a file is missing.
+        """
+        for oid, table in self.tables.items():
+            locator, pages = self._place_and_pages(oid)
+            heap = None if locator is None else self._heaps.get(locator)
+            if heap is None or heap.is_made:
+                continue
+            if heap.is_missing:
+                raise CatalogError(f"{table.layout.name} has no file", file=heap.file, hint=INCOMPLETE)
+            may_end = heap.blocks % self.origin.segment_blocks == 0 and not heap.is_extended
+            if may_end and pages > heap.blocks:
+                raise CatalogError(
+                    f"{table.layout.name} has {heap.blocks} pages, expected {pages} as pg_class says",
+                    file=heap.file,
+                    hint=INCOMPLETE,
+                )
+
+    def _place_and_pages(self, oid: int) -> tuple[Locator | None, int]:
+        """Where a catalog lies at the end of the window, and how many pages it should have at least."""
+        rows = self.timeline_of(("pg_class", "oid", oid)).rows[-1]
+        if oid in SHARED_CATALOGS or not rows:
+            return self._places.get(oid), 0
+        (pages,) = self._pages_reader.unpack_from(rows[0].data.body)
+        _, filenode, tablespace = self._class_reader.unpack_from(rows[0].data.body)
+        if filenode == 0:
+            return self._places.get(oid), pages
+        return (tablespace or self.database_tablespace, self.database_oid, filenode), pages
+
+    def youngest_page(self) -> int:
+        """LSN of the page of the catalogs' files in the backup that was changed last."""
+        return max((heap.base_lsn for heap in self._heaps.values()), default=0)
 
     def commit(self, xids: Sequence[int], lsn: int) -> None:
         """These transactions committed together, with a record that starts at ``lsn``."""
@@ -294,22 +354,25 @@ class CatalogStore:
     def _arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
         """A pg_class row of a catalog may say that the catalog lies in another file now."""
         if heap.catalog is not None and heap.catalog.layout.oid == PG_DATABASE:
-            self._check_place(version, lsn)
+            self._note_place(version)
         if heap.catalog is None or heap.catalog.layout.oid != PG_CLASS:
             return
         oid, filenode, tablespace = self._class_reader.unpack_from(version.data.body)
         if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
             self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode), lsn)
 
-    def _check_place(self, version: Version, lsn: int) -> None:
-        """ALTER DATABASE SET TABLESPACE copies every file with no record of their pages."""
+    def moved_at(self) -> int | None:
+        """Where the database moved to another tablespace (ALTER DATABASE SET TABLESPACE), None if it never did.
+
+        Its files are copied then, with no record of their pages.
+        """
+        commits = (self.fates.commit_lsn(version.inserter) for version in self._moves)
+        return min((lsn for lsn in commits if self.start_lsn <= lsn < NEVER), default=None)
+
+    def _note_place(self, version: Version) -> None:
         (row,) = self.rows.databases([version.data])
         if row.oid == self.database_oid and row.tablespace != self.database_tablespace:
-            raise CatalogError(
-                f'database "{self.database_name}" moves to another tablespace',
-                lsn=lsn,
-                hint="decode up to there, and take a new base backup for what follows",
-            )
+            self._moves.append(version)
 
     def _remap(self, update: relmap_rmgr.RelmapUpdate, lsn: int) -> None:
         is_shared = update.database == 0

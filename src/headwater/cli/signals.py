@@ -33,24 +33,24 @@ def ending_cleanly() -> Iterator[None]:
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in handlers:
-            signal.signal(each, signal.SIG_IGN)
         received.append(number)
-        raise Stopped
+        if len(received) == 1:
+            raise Stopped
 
     handlers = {number: signal.getsignal(number) for number in _WORDS} if _is_main_thread() else {}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     try:
-        for number in handlers:
-            signal.signal(number, stop)
-        yield
+        try:
+            for number in handlers:
+                signal.signal(number, stop)
+            yield
+        finally:
+            if not received:
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
     except BaseException:
         if not received:
             raise
-    finally:
-        if not received:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
     if received:
         _say(_WORDS[signal.Signals(received[0])])
         sys.exit(128 + received[0])

@@ -15,13 +15,23 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.errors import PluginError, WalError, warn
+from headwater.errors import PluginError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
 from headwater.plugins.api import CatalogView, OutputPlugin
-from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns, qualified_name
-from headwater.reorder.changes import Candidates, Choice, candidate_rows, change_rows, choose, has_origin_of
-from headwater.reorder.history import History, check_wal_level, read_history
+from headwater.plugins.table_patterns import qualified_name
+from headwater.reorder.changes import (
+    Candidates,
+    Choice,
+    candidate_rows,
+    change_rows,
+    choose,
+    has_origin_of,
+    left_out_origins,
+)
+from headwater.reorder.earlier import without_earlier
+from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, Subject, crossed_commits
 from headwater.reorder.resolve import WANT_TRUNCATE, Describe, Resolved, Resolver, spans_by_unit
@@ -30,49 +40,8 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
 from headwater.rmgr.invalidation import parse_invalidations
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Window:
-    """What part of the log is wanted, and of which tables.
-
-    Attributes:
-        segment_size: bytes of a segment of the log.
-        start: transactions whose commit record starts before it are left out, 0 for none.
-        end: stop as the server does with ``upto_lsn``, None for the end of the log.
-        tables: those whose changes are wanted, if the plugin wants them too.
-    """
-
-    segment_size: int
-    start: int = 0
-    end: int | None = None
-    tables: TablePatterns = EVERY_TABLE
-
-    def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
-        """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.
-
-        Args:
-            lsn: int64[n] starts of records.
-
-        Returns:
-            bool[n].
-        """
-        if self.end is None:
-            return np.ones(len(lsn), np.bool_)
-        read: NDArray[np.bool_] = self._predecessor_end(lsn) < self.end
-        return read
-
-    def end_before(self, lsn: int) -> int:
-        """The last end with which the record that starts at ``lsn`` is not read."""
-        return int(self._predecessor_end(np.array([lsn]))[0])
-
-    def _predecessor_end(self, lsn: Int64s) -> Int64s:
-        """A record's predecessor ends where it starts, or before the header of the page that it is the first on."""
-        header = np.where(lsn % self.segment_size < PAGE_SIZE, LONG_HEADER, SHORT_HEADER)
-        return np.where(lsn % PAGE_SIZE == header, lsn - header, lsn)
 
 
 @dataclass(frozen=True)
@@ -98,7 +67,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """Put the transactions of an index back together and plan their output.
 
     Args:
-        index: the merged index, from ``store.start_lsn`` on.
+        index: the merged index, from ``store.start_lsn`` on, or from before that.
         store: the catalog at that LSN; rolled forward in place.
         plugin: what the output is for.
         window: which transactions are wanted.
@@ -111,21 +80,16 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
         WalError: wal_level was too low, or no consistent point was reached.
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
+    index, whole = without_earlier(index, store)
     txns = committed_transactions(index.rows)
-    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
+    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start), whole)
+    check_database_stays(history, window)
     lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
     if lacking != UNREFINED:
         return lacking
-    check_wal_level(history, window.end)
-    if history.builder.consistent_at is None:
-        raise WalError(
-            f"no consistent point between {Lsn(index.lo)} and {Lsn(index.hi)}: transactions that ran when the catalog "
-            "was taken had not all ended",
-            lsn=index.lo,
-            hint="give more WAL, or a backup taken while no long transaction runs",
-        )
+    consistent_at = check_window(index, history, window)
     plugin.validate(store.view(index.hi))
-    assembly = _Assembler(index, txns, history, plugin, window).run(history.builder.consistent_at)
+    assembly = _Assembler(index, txns, history, plugin, window).run(consistent_at)
     if window.tables.patterns:
         changed = [qualified_name(use.schema) for use in assembly.plan.relations]
         window.tables.require_matches([*changed, *store.view(index.hi).table_names()])
@@ -182,7 +146,9 @@ class _Assembler:
             announced = synced.announced(choice.wanted, truncated)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
         events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
-        plan = Plan(units, changes, events, uses, spans_by_unit(resolved.spans, unit_of), rows.locators, self.grid)
+        spans = spans_by_unit(resolved.spans, unit_of)
+        left_out = left_out_origins(rows.change_origin, self.plugin.filter_origin)
+        plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
         return Assembly(
             plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
         )
@@ -196,11 +162,15 @@ class _Assembler:
     def _output(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
         txns = self.txns
-        keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
-        keep &= self.window.reads(txns.commit_lsn)
+        keep: NDArray[np.bool_] = self.window.reads(txns.commit_lsn)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
+        is_in_time = txns.commit_lsn >= self.start
+        asked = txns.commit_lsn >= max(self.window.start, self.store.start_lsn)
+        said_something = (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
+        warn_of_late_start(self.history, txns.commit_lsn[keep & asked & said_something & ~is_in_time])
+        keep &= is_in_time & (txns.base_lsn != NEVER)
         return keep
 
     def _in_window(self, lsn: int) -> bool:

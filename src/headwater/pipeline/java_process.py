@@ -4,18 +4,27 @@ Java and Spark greet with warnings of their own. Here Spark logs errors only (``
 unless the user has a Spark configuration), and what the process writes is held back until the session stands: if it
 does not, one error says why; if it does, everything but the greeting is passed on, as it comes.
 
+A process that is left while it starts would stay for ever, as it has nobody yet whose end it could notice. So a signal
+that comes meanwhile takes effect when it stands; the second one does at once.
+
 The process only orchestrates, no row passes through it: it compiles quickly rather than well, and does not collect
 garbage because classes were loaded. Otherwise it takes as much of two cores as a short decoding does itself.
+
+Spark starts Python as ``python -m``, which imports from the current directory before anything else, and so does an
+empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in every worker. The process and all that it
+starts get an environment without either; modules that workers need come by ``PYTHONPATH`` or ``addPyFile``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -30,6 +39,7 @@ _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 _STANDARD_ERROR = 2
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -50,7 +60,7 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
         yield None
         return
     errors = _JavaErrors()
-    with _java_options():
+    with _java_environment(), _signals_held():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
         except PySparkException as error:
@@ -62,6 +72,31 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
             errors.close()
     yield gateway
     errors.pass_on()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Call Python's handlers of the first signal that comes inside the ``with`` block only after it."""
+    held: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: handler for number in _ENDING if callable(handler := signal.getsignal(number))}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if held:
+            before[number](number, frame)
+        held.append(number)
+
+    try:
+        for number in before:
+            signal.signal(number, hold)
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is hold:
+                signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 class _JavaErrors:
@@ -119,17 +154,27 @@ def _write(line: bytes) -> None:
 
 
 @contextmanager
-def _java_options() -> Iterator[None]:
-    """Java's options with ours before the user's, as long as the process starts."""
-    before = os.environ.get(_OPTIONS)
-    options = [_SMALL_PROCESS, before or ""]
-    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in (before or ""):
-        options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
-    os.environ[_OPTIONS] = " ".join(options)
+def _java_environment() -> Iterator[None]:
+    """What the process is to inherit, in this process's environment as long as the other one starts."""
+    changes = {_OPTIONS: _java_options(), "PYTHONSAFEPATH": "1"}
+    if "PYTHONPATH" in os.environ:
+        changes["PYTHONPATH"] = os.pathsep.join(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_OPTIONS, None)
-        else:
-            os.environ[_OPTIONS] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _java_options() -> str:
+    """Java's options, ours before the user's."""
+    given = os.environ.get(_OPTIONS, "")
+    options = [_SMALL_PROCESS, given]
+    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in given:
+        options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
+    return " ".join(options)

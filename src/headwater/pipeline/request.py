@@ -106,6 +106,7 @@ def open_request(
     else:
         assert plugin_class is not None
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
+    check_bounds(store, request)
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)
     return OpenRequest(request, directory, store, plugin, session, refinement)
@@ -137,13 +138,32 @@ def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8")
     return replace(session, unknown_types=request.unknown_types)
 
 
+def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether a request's start and end can be meant.
+
+    Raises:
+        UsageError: the start lies behind the end, or one of them before the catalog.
+    """
+    start, end = request.start, request.end
+    if start is not None and end is not None and start > end:
+        raise UsageError(f"the start {Lsn(start)} lies behind the end {Lsn(end)}", hint="swap them")
+    for name, lsn in (("start", start), ("end", end)):
+        if lsn is not None and lsn < store.start_lsn:
+            raise UsageError(
+                f"the {name} {Lsn(lsn)} lies before the backup, expected {Lsn(store.start_lsn)} or later",
+                file=request.catalog,
+                hint="give an older backup, or a later LSN",
+            )
+
+
 def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
     """Whether WAL and catalog are of one server, and the WAL covers the catalog's LSN.
 
     Raises:
-        SegmentError: another version or system identifier, or the WAL begins later than the catalog or has a gap.
+        SegmentError: another version or system identifier, or the WAL begins later than the catalog, has a gap, or goes
+            on in a compressed file.
         RecordError, PageError: the record at the catalog's LSN is damaged.
-        CatalogError: the catalog is newer than the WAL.
+        CatalogError: the catalog is newer than the WAL, or of a timeline that the WAL's history has left.
     """
     if directory.major != store.major:
         raise SegmentError(
@@ -155,6 +175,8 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             file=request.wal,
             hint=f"give the WAL of the server that {request.catalog} was taken from",
         )
+    _check_timeline(directory, store, request)
+    directory.require_plain(request.end)
     last = directory.segments[-1].start_lsn + directory.segment_size
     if store.start_lsn >= last:
         raise CatalogError(
@@ -163,7 +185,6 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             hint="give a base backup from before the WAL, or later WAL",
         )
     directory.covering(store.start_lsn, None if request.end is None else max(request.end, store.start_lsn + 1))
-    directory.require_plain(request.end)
     first = read_frames(directory, store.start_lsn, store.start_lsn + 1)
     if len(first.lsns) == 0:
         reason = f": {first.end.reason}" if first.end is not None else ""
@@ -173,3 +194,29 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
             file=request.catalog,
             hint="give a base backup from before the WAL, or later WAL",
         )
+
+
+def _check_timeline(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether all that the catalog holds is part of the WAL's history.
+
+    Raises:
+        CatalogError: it is not.
+    """
+    lineage = dict(directory.lineage)
+    newest = directory.lineage[-1][0]
+    origin = store.origin
+    for timeline, lsn in ((origin.timeline, origin.start_lsn + 1), (origin.reach_timeline, store.reach_lsn)):
+        if timeline not in lineage:
+            raise CatalogError(
+                f"the catalog is of timeline {timeline}, which is not in the history of the WAL's timeline {newest}",
+                file=request.catalog,
+                hint=f"give WAL of timeline {timeline}, or the file {newest:08X}.history if it is missing",
+            )
+        switch = lineage[timeline]
+        if switch is not None and lsn > switch:
+            raise CatalogError(
+                f"the catalog is of timeline {timeline} from behind {Lsn(switch)}, where the WAL's history left it",
+                file=request.catalog,
+                hint=f"give a base backup from before that, or of timeline {newest}; or leave the WAL of newer "
+                "timelines away",
+            )

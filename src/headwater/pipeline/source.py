@@ -20,13 +20,17 @@ from pyspark.sql.types import StructType
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
-from headwater.pipeline.assemble import Assembly, Window, assemble
+from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads, index_tasks
+from headwater.pipeline.index_job import index_in_threads, index_start, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
+from headwater.pipeline.plain_errors import plain_errors
+from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
 from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
+from headwater.pipeline.window import Window
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement
 from headwater.rows.arrow import spark_schema
@@ -41,8 +45,9 @@ class HeadwaterDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """The name for ``format()``."""
-        return "headwater"
+        return SOURCE_NAME
 
+    @plain_errors()
     def schema(self) -> str:
         """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
         options = SourceOptions.parse(self.options)
@@ -53,6 +58,7 @@ class HeadwaterDataSource(DataSource):
             return f"{COMMON_DDL}, {IMAGES_DDL}"
         return f"{COMMON_DDL}, {spark_schema(_plan(options).single)}"
 
+    @plain_errors()
     def reader(self, schema: StructType) -> HeadwaterReader:
         """A reader of these options."""
         return HeadwaterReader(SourceOptions.parse(self.options))
@@ -68,11 +74,12 @@ class SlicePartition(InputPartition):
 
 
 @dataclass(frozen=True)
-class HeadwaterReader(DataSourceReader):
+class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
 
+    @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
         planned = _plan(self.options)
@@ -83,6 +90,10 @@ class HeadwaterReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
+        with plain_errors():
+            yield from self._batches(partition)
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SlicePartition)
         if self.options.request.plugin:
             is_text = partition.decoder.is_text
@@ -125,8 +136,10 @@ def _plan(options: SourceOptions) -> _Planned:
     while True:
         opened = _open(options, refinement)
         store, request = opened.store, options.request
-        tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
+        start = index_start(opened.directory, store)
+        tasks = index_tasks(opened.directory, start, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
+        check_reach(opened, index)
         window = Window(opened.directory.segment_size, request.start or 0, request.end)
         assembly = assemble(index, store, opened.plugin, window)
         if isinstance(assembly, Assembly):

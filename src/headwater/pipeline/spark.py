@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, held_warnings
 from headwater.pipeline.decode_job import Failure
 from headwater.pipeline.java_process import quiet_gateway
+from headwater.pipeline.plain_errors import system_error
 from headwater.pipeline.spark_needs import prepare_spark
 
 T = TypeVar("T")
@@ -85,6 +86,7 @@ _CONFIG = {
     "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
@@ -150,8 +152,7 @@ def run_tasks(
             except HeadwaterError as error:
                 return _Attempted(Failure(error), warned)
             except OSError as error:
-                failure = HeadwaterError(f"could not {name}: {error.strerror or error}", file=_file_of(error))
-                return _Attempted(Failure(failure), warned)
+                return _Attempted(Failure(system_error(name, error)), warned)
 
     try:
         group = group or f"headwater {name}"
@@ -174,10 +175,6 @@ def _job_group(context: SparkContext, group: str, description: str) -> Iterator[
     finally:
         for name, value in before.items():
             context.setLocalProperty(name, value)
-
-
-def _file_of(error: OSError) -> str | None:
-    return None if error.filename is None else os.fsdecode(error.filename)
 
 
 def _reason(error: Exception) -> str:

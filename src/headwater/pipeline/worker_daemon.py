@@ -3,11 +3,16 @@
 It loads the kernels once, from the cache on disk, and then does what Spark's own daemon does; the workers it forks
 find them in memory. A worker runs a full garbage collection after every task; what was loaded here is kept out of it,
 or each would look at every object of the compiler, 30 to 100 milliseconds a task.
+
+Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page. They
+end without the traceback that Spark's daemon prints of it.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Callable
 
 
 def preload() -> int:
@@ -21,9 +26,22 @@ def preload() -> int:
     return load_kernels()
 
 
+def _ends_quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker process that ends when nobody reads what it writes any more."""
+
+    def run(*arguments: object) -> int:
+        try:
+            return worker(*arguments)
+        except BrokenPipeError:
+            os._exit(1)
+
+    return run
+
+
 if __name__ == "__main__":
     from pyspark import daemon
 
     preload()
+    daemon.worker = _ends_quietly(daemon.worker)
     gc.freeze()
     daemon.manager()

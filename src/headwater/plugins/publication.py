@@ -6,8 +6,9 @@ Mirrors ``get_rel_sync_entry``, ``pgoutput_column_list_init``, ``check_and_init_
 replication/logical/proto.c.
 
 What differs between majors: a column list that names every column counts as none, where 15 counts dropped columns as
-columns and 18 has no such rule; generated columns are never published before 18; a publication that does not exist is
-an error before 18 and skipped from then on.
+columns and 18 has no such rule; generated columns are never published before 18; a publication that does not exist
+where it is loaded is an error before 18 and skipped with a warning from then on. That not one of the named publications
+has existed in the window is an error here in any major.
 
 Known gap: row filters are refused, not evaluated.
 """

@@ -39,10 +39,15 @@ class Candidates(NamedTuple):
     first: Int64s
 
 
+def left_out_origins(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> tuple[int, ...]:
+    """Those of the origins (0: local) that the plugin leaves out."""
+    others = np.unique(origin[origin != 0])
+    return tuple(int(o) for o in [0, *others] if is_filtered(int(o)))
+
+
 def has_origin_of(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[int], bool]) -> Bools:
     """bool[n]: what came from an origin that the plugin leaves out."""
-    others = np.unique(origin[origin != 0])
-    filtered = [int(o) for o in [0, *others] if is_filtered(int(o))]
+    filtered = left_out_origins(origin, is_filtered)
     return np.isin(origin, filtered) if filtered else np.zeros(len(origin), np.bool_)
 
 

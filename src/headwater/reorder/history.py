@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import SnapBuilder, xid_precedes
@@ -78,6 +79,7 @@ class History:
         truncates, messages: in LSN order, of this database.
         wal_level: at the end of what was read.
         too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
+        levels: (LSN, wal_level from there on), the first as the catalog has it.
         raised: LSN where wal_level rose to logical last, None if it never did.
         old_prepared: transactions that were prepared after they had begun before the catalog's LSN.
         prepared_ends: per such xid, where a record says that it committed or was rolled back.
@@ -90,6 +92,7 @@ class History:
     messages: list[LogicalMessage] = field(default_factory=list)
     wal_level: int = 0
     too_low: int | None = None
+    levels: list[tuple[int, int]] = field(default_factory=list)
     raised: int | None = None
     old_prepared: dict[int, PreparedTransaction] = field(default_factory=dict)
     prepared_ends: dict[int, int] = field(default_factory=dict)
@@ -100,7 +103,13 @@ class History:
         self.builder.clean_shutdown(lsn, [end for end in ends if end is None or end >= lsn])
 
 
-def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, builder: SnapBuilder) -> History:
+def read_history(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    store: CatalogStore,
+    builder: SnapBuilder,
+    whole: frozenset[int] = frozenset(),
+) -> History:
     """Roll the catalog forward and collect the events of a window.
 
     Args:
@@ -108,6 +117,7 @@ def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogSto
         txns: its committed transactions.
         store: the catalog at the window's start; changed in place.
         builder: changed in place.
+        whole: xids of transactions that the index has all of, though they began before ``store.start_lsn``.
 
     Returns:
         the history.
@@ -117,8 +127,10 @@ def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogSto
         CatalogError: the catalog cannot follow a record.
     """
     history = History(store, builder, wal_level=store.wal_level)
+    history.levels.append((store.start_lsn, store.wal_level))
     for one in store.prepared:
-        _prepared(one, history)
+        if one.xid not in whole:
+            _prepared(one, history)
     rows = index.rows
     ends = np.flatnonzero((rows.end_kind == COMMIT_PREPARED) | (rows.end_kind == ABORT_PREPARED))
     history.prepared_ends = dict(zip(rows.end_xid[ends].tolist(), rows.end_lsn[ends].tolist(), strict=True))
@@ -181,6 +193,7 @@ def _wal_level(lsn: int, level: int, history: History) -> None:
         # The level is logged by a server that has just started: nothing runs yet.
         history.shut_down(lsn)
     history.wal_level = level
+    history.levels.append((lsn, level))
     if level < WAL_LEVEL_LOGICAL and history.builder.consistent_at is not None and history.too_low is None:
         history.too_low = lsn
 
@@ -218,13 +231,19 @@ def _message(record: Record, history: History) -> None:
         )
 
 
+def began_before(txns: CommittedTransactions, next_xid: int) -> NDArray[np.bool_]:
+    """bool[t]: transactions that had their xid already when ``next_xid`` was the next one."""
+    before: NDArray[np.bool_] = (txns.xid - next_xid) & 0xFFFFFFFF >= 0x80000000
+    return before
+
+
 def _settle(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, touched: set[int]) -> None:
     """Tell the store the fate of every xid that changed the catalog, and of those that ran when it was taken."""
     rows = index.rows
     top = toplevel_of(rows)
     wanted = np.unique(top(np.fromiter(touched, np.int64, len(touched))))
-    before = (txns.xid - store.next_xid) & 0xFFFFFFFF >= 0x80000000
-    for txn in np.flatnonzero(np.isin(txns.xid, wanted) | before):
+    settles = np.isin(txns.xid, wanted) | began_before(txns, store.next_xid) | txns.changes_catalog
+    for txn in np.flatnonzero(settles):
         store.commit([int(x) for x in txns.members(int(txn))], int(txns.commit_lsn[txn]))
 
 

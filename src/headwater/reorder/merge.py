@@ -41,6 +41,7 @@ def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
         last_lsn=next((i.last_lsn for i in reversed(used) if i.records), 0),
         rows=_merge_rows([i.rows for i in used]),
         kept=tuple(record for i in used for record in i.kept),
+        custom=np.sum([i.custom for i in used], axis=0),
         end=used[-1].end,
         grid=used[0].grid,
     )

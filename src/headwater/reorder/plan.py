@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -134,11 +135,14 @@ class Slice:
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
         files: int64[f, 3] files whose changes matter.
+        chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
+            same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
         event_unit, event_place, event_lsn: int64[e]; event_messages: their messages.
         relations: the relation versions.
         origin_messages: the origin announcements.
+        left_out: replication origins (0: local) whose changes the plugin does not want.
     """
 
     number: int
@@ -157,6 +161,7 @@ class Slice:
     member_xid: Int64s
     member_unit: Int64s
     files: Int64s
+    chunks: Int64s
     spans: Int64s
     announcements: Int64s
     event_unit: Int64s
@@ -165,6 +170,7 @@ class Slice:
     event_messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]
+    left_out: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -192,6 +198,7 @@ class Plan:
         spans: int64[4, s] (unit or -1 for all without catalog changes, file, from LSN, resolution or -1), sorted.
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
+        left_out: replication origins (0: local) whose changes are among the records and are not wanted.
     """
 
     units: Units
@@ -201,6 +208,7 @@ class Plan:
     spans: Int64s
     files: Int64s
     grid: int = GRID
+    left_out: tuple[int, ...] = ()
 
     def slices(self, target: int) -> list[Slice]:
         """Cut the plan.
@@ -278,6 +286,7 @@ class Plan:
             member_xid=member_xid,
             member_unit=member_unit,
             files=self.files[files],
+            chunks=self._chunks(piece, rows, files),
             spans=spans,
             announcements=np.stack(
                 [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
@@ -288,6 +297,7 @@ class Plan:
             event_messages=self.events.messages[events],
             relations=tuple(self.relations[i] for i in used),
             origin_messages=origin_messages,
+            left_out=self.left_out,
         )
 
     def _rows(self, piece: _Piece) -> ChangeRows:
@@ -321,6 +331,16 @@ class Plan:
         unit_origin = np.zeros(piece.stop - piece.start, np.int64)
         unit_origin[self.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
         return unit_origin, self.events.origin_messages[low:high]
+
+    @cached_property
+    def _is_toast(self) -> NDArray[np.bool_]:
+        return np.array([use.is_toast for use in self.relations], np.bool_)
+
+    def _chunks(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> Int64s:
+        of_toast = np.flatnonzero(self._is_toast[rows.resolution])
+        file = np.searchsorted(files, rows.locator[of_toast])
+        pairs = distinct((rows.unit[of_toast] - piece.start) * max(1, len(files)) + file).values
+        return np.stack(np.divmod(pairs, max(1, len(files))))
 
     def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> tuple[Int64s, Int64s]:
         """The spans that concern a piece, by its own numbers of units, files and relations; and those relations."""

@@ -148,16 +148,16 @@ class LoadedPublications:
         loaded = self.rows[name].publication(name)
         if loaded is None:
             return None
-        relations = {oid: view.publication(name) for oid, view in self.relations.items()}
-        schemas = {oid: view.publication(name) for oid, view in self.schemas.items()}
+        relations = {oid: view.with_members(loaded) for oid, view in self.relations.items()}
+        schemas = {oid: view.with_members(loaded) for oid, view in self.schemas.items()}
         return replace(
             loaded,
-            tables=frozenset(oid for oid, then in relations.items() if then and oid in then.tables),
+            tables=frozenset(oid for oid, then in relations.items() if oid in then.tables),
             column_lists=tuple(
-                member for oid, then in relations.items() if then for member in then.column_lists if member[0] == oid
+                member for oid, then in relations.items() for member in then.column_lists if member[0] == oid
             ),
-            filtered=frozenset(oid for oid, then in relations.items() if then and oid in then.filtered),
-            schemas=frozenset(oid for oid, then in schemas.items() if then and oid in then.schemas),
+            filtered=frozenset(oid for oid, then in relations.items() if oid in then.filtered),
+            schemas=frozenset(oid for oid, then in schemas.items() if oid in then.schemas),
         )
 
 

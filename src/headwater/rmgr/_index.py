@@ -46,11 +46,16 @@ HAS_BASE, CATALOG_CHANGE = 1, 2
 COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
 """Kinds of transaction ends: the opcode of the XACT record, shifted by four."""
 
+FIRST_CUSTOM = 128
+"""From this one on, resource managers are extensions' own."""
+
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
 
-# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch, grid line and next cut.
-RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE, CUT, COUNTS = range(12)
+# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch, grid line and next cut;
+# from CUSTOM on the number of records of each custom resource manager.
+RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE, CUT, CUSTOM = range(12)
+COUNTS = CUSTOM + 256 - FIRST_CUSTOM
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -91,7 +96,7 @@ class Tables(NamedTuple):
         kept: int64[n] numbers of the records to be kept whole.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
         open: int64[3, CACHE] key, row and epoch of change rows that may still grow, direct-mapped.
-        counts: int64[10] see above.
+        counts: int64[COUNTS] see above.
         headers: int64[HEADERS_LENGTH] scratch of :func:`parse_headers`; parsed: int64[10] of :func:`parse_xact`.
     """
 
@@ -437,12 +442,13 @@ def _index_other(
     rmid = data[at + 17]
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if rmid == 0:
-        keep = info in (0x00, 0x10, 0x60, 0x90, 0xD0)
+        keep = info in (0x00, 0x10, 0x50, 0x60, 0x90, 0xD0)
         if keep or (info in (0xA0, 0xB0) and _names_catalog(headers, blocks, catalogs, locators, slots)):
             _keep(kept, counts)
     elif rmid == 2:
-        if info == 0x20 and length >= 16:
-            spc, db, rel = u32(data, main + 4), u32(data, main + 8), u32(data, main + 12)
+        if length >= 16:
+            place = main + 4 if info == 0x20 else main
+            spc, db, rel = u32(data, place), u32(data, place + 4), u32(data, place + 8)
             if 0 <= find_locator(spc, db, rel, locators, slots) < catalogs:
                 _keep(kept, counts)
     elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
@@ -525,6 +531,9 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             )
         elif rmid == 9:
             bits = _index_heap2(data, at, blocks, headers, wanted.database, catalogs, locators, slots, kept, counts)
+        elif rmid >= FIRST_CUSTOM:
+            counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
+            bits = 0
         elif rmid != 1:
             bits = _index_other(data, at, blocks, headers, catalogs, locators, slots, kept, counts)
         elif op == 0x60:

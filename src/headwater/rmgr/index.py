@@ -143,6 +143,7 @@ class WalIndex:
         first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
         rows: the flat arrays.
         kept: the records kept whole, in LSN order.
+        custom: int64[128] number of records of each custom resource manager, from 128 on.
         end: set when the log ended inside.
         grid: as it was asked for (:class:`Request`).
     """
@@ -154,6 +155,7 @@ class WalIndex:
     last_lsn: int
     rows: Rows
     kept: tuple[KeptRecord, ...] = field(repr=False)
+    custom: Int64s = field(repr=False)
     end: EndOfWal | None = None
     grid: int = GRID
 
@@ -247,6 +249,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, grid: int) -> WalIndex
         last_lsn=int(frames.lsns[-1]) if n else 0,
         rows=_rows(frames, t),
         kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
+        custom=t.counts[k.CUSTOM :].copy(),
         end=frames.end,
         grid=grid,
     )

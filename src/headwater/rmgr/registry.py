@@ -1,6 +1,7 @@
 """Every resource manager and every info code, by name and major version.
 
-What is not listed here does not exist: meeting it in verified WAL is an error, never "some record to skip".
+What is not listed here does not exist: meeting it in verified WAL is an error, never "some record to skip". Records of
+extensions' own resource managers are counted and passed over, as the server passes over those without ``rm_decode``.
 Sources: ``access/rmgrlist.h`` and the identify functions of ``access/rmgrdesc/*.c``. The four upper bits of ``xl_info``
 say what a record is. Two managers use one of them as a flag: XACT (0x80, HAS_INFO) and HEAP, HEAP2 and BRIN (0x80,
 INIT_PAGE); the combinations are listed as well, as ``pg_waldump`` names them.
@@ -222,7 +223,7 @@ def record_name(major: int, rmid: int, info: int, lsn: int) -> str:
         RecordError: unknown resource manager or info code.
     """
     if rmid >= FIRST_CUSTOM:
-        raise RecordError(f"record of custom resource manager {rmid}", lsn=lsn)
+        return f"custom resource manager {rmid}"
     if rmid >= len(RMGR_NAMES):
         raise RecordError(f"unknown resource manager {rmid}, expected at most {LOGICALMSG}", lsn=lsn)
     name = CODES[major][rmid].get(info & 0xF0)
@@ -240,5 +241,6 @@ def known_table(major: int) -> NDArray[np.uint8]:
     for rmid, codes in enumerate(CODES[major]):
         for info in codes:
             table[rmid * 16 + (info >> 4)] = 1
+    table[FIRST_CUSTOM * 16 :] = 1
     table.setflags(write=False)
     return table

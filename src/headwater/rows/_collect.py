@@ -63,10 +63,11 @@ class Wanted(NamedTuple):
         member_unit: int64[m].
         unit_lo, unit_hi: int64[u] bounds of LSNs; unit_own: bool[u].
         files: int64[3, f]; file_slots: int32[] its hash.
+        chunks: int64[k] sorted, ``unit * f + file``: whose TOAST chunks are taken.
         spans: int64[4, s] (:func:`find_relation`).
         wants: int64[r] WANT_* bits per relation; toasts: bool[r].
         event_unit, event_place, event_lsn: int64[e] sorted by place.
-        local_only: leave out records with a replication origin.
+        left_out: bool[65536] by replication origin: its records are left out.
     """
 
     slots: Int32s
@@ -77,13 +78,14 @@ class Wanted(NamedTuple):
     unit_own: Bools
     files: Int64s
     file_slots: Int32s
+    chunks: Int64s
     spans: Int64s
     wants: Int64s
     toasts: Bools
     event_unit: Int64s
     event_place: Int64s
     event_lsn: Int64s
-    local_only: bool
+    left_out: Bools
 
 
 class Work(NamedTuple):
@@ -159,6 +161,16 @@ def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
     if low == 0 or spans[0, low - 1] != unit or spans[1, low - 1] != file:
         return -1
     return spans[3, low - 1]
+
+
+@borrowing_kernel
+def _is_passed_over(wanted: Wanted, relation: Int, unit: Int, file: Int) -> bool:
+    """Whether a record holds a TOAST chunk that no wanted change of its unit can use."""
+    if not wanted.toasts[relation]:
+        return False
+    key = unit * wanted.files.shape[1] + file
+    at = np.searchsorted(wanted.chunks, key)
+    return bool(at == len(wanted.chunks) or wanted.chunks[at] != key)
 
 
 @inline_kernel
@@ -374,11 +386,11 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         blocks = parse_headers(data, at, at + u32(data, at), headers)
         if blocks < 0 or (rmid == 9 and headers[MAIN_LENGTH] < 4):
             status = MALFORMED
-        elif blocks > 0 and not (wanted.local_only and headers[ORIGIN] != 0):
+        elif blocks > 0 and not wanted.left_out[headers[ORIGIN]]:
             spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
             file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
             relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
-            if relation >= 0:
+            if relation >= 0 and not _is_passed_over(wanted, relation, unit, file):
                 room = 1 + (u16(data, headers[MAIN_AT] + 2) if rmid == 9 else 0)
                 if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
                     status = NEED_SPACE

@@ -42,13 +42,12 @@ class SliceChanges:
     relations: tuple[RelationUse, ...]
 
 
-def collect(plan: Slice, stretches: Iterable[Frames], local_only: bool) -> SliceChanges:
+def collect(plan: Slice, stretches: Iterable[Frames]) -> SliceChanges:
     """Pick a slice's changes out of its records.
 
     Args:
         plan: the slice.
         stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
-        local_only: leave out changes that came from a replication origin.
 
     Returns:
         the changes, in output order.
@@ -58,7 +57,7 @@ def collect(plan: Slice, stretches: Iterable[Frames], local_only: bool) -> Slice
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    scan = _Scan(plan, _wanted(plan, local_only, order))
+    scan = _Scan(plan, _wanted(plan, order))
     for frames in stretches:
         scan.add(frames)
     raw, count = scan.finish()
@@ -73,7 +72,9 @@ def collect(plan: Slice, stretches: Iterable[Frames], local_only: bool) -> Slice
     return SliceChanges(scan.tuples, items, transactions, _literals(plan, order), relations)
 
 
-def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted:
+def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
+    left_out = np.zeros(1 << 16, np.bool_)
+    left_out[list(plan.left_out)] = True
     slots, slot_xids = _member_hash(plan.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
     return k.Wanted(
@@ -85,13 +86,14 @@ def _wanted(plan: Slice, local_only: bool, order: NDArray[np.int64]) -> k.Wanted
         unit_own=plan.unit_own,
         files=files,
         file_slots=_file_hash(files),
+        chunks=plan.chunks[0] * files.shape[1] + plan.chunks[1],
         spans=plan.spans,
         wants=np.array([use.wants for use in plan.relations], np.int64),
         toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
         event_unit=plan.event_unit[order],
         event_place=plan.event_place[order],
         event_lsn=plan.event_lsn[order],
-        local_only=local_only,
+        left_out=left_out,
     )
 
 

@@ -53,9 +53,8 @@ BAD_LENGTH = 7
 BAD_RMGR = 8
 BAD_PREV = 9
 BAD_CRC = 10
-CUSTOM_RMGR = 11
-BAD_OVERWRITE = 12
-STOP = 13
+BAD_OVERWRITE = 11
+STOP = 12
 """What :func:`frame` ends with: all done, outputs full, more pages needed, or what is wrong."""
 
 
@@ -206,9 +205,6 @@ def content_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, check:
         found, expected = record_crc(words, at, size), (head >> 32) & 0xFFFFFFFF
         if found != expected:
             return fail(cursor, BAD_CRC, cursor[PAGE], lsn, found, expected)
-    rmgr = (head >> 8) & 0xFF
-    if rmgr >= FIRST_CUSTOM_RMGR:
-        return fail(cursor, CUSTOM_RMGR, cursor[PAGE], lsn, rmgr, LAST_BUILTIN_RMGR)
     return overwrite_fault(words, at, size, lsn, cursor)
 
 

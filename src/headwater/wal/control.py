@@ -48,6 +48,7 @@ class ControlFile:
         full_page_writes: setting as of the checkpoint.
         next_xid: next transaction id as of the checkpoint, 64 bits with its epoch.
         next_oid: next OID as of the checkpoint.
+        next_multi: next multixact as of the checkpoint.
         oldest_xid: cluster-wide ``datfrozenxid``.
         checkpoint_time: seconds since 1970.
         oldest_active_xid: oldest xid running at an online checkpoint, else 0.
@@ -76,6 +77,7 @@ class ControlFile:
     full_page_writes: bool
     next_xid: int
     next_oid: int
+    next_multi: int
     oldest_xid: int
     checkpoint_time: int
     oldest_active_xid: int
@@ -146,6 +148,7 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         full_page_writes=checkpoint[3],
         next_xid=checkpoint[5],
         next_oid=checkpoint[6],
+        next_multi=checkpoint[7],
         oldest_xid=checkpoint[9],
         checkpoint_time=checkpoint[13],
         oldest_active_xid=checkpoint[16],

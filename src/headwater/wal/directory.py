@@ -86,7 +86,7 @@ class WalDirectory:
         segments: in LSN order.
         end_lsn: where this history must end, when it follows a child timeline of which only the parent's last segment
             is there: the parent's bytes from the switch point on are not part of it. None otherwise.
-        begins: (timeline, number of its first segment) of each timeline of the history, oldest first.
+        lineage: the timelines of this history, oldest first, each with the LSN where it was left, None for the last.
         packed_next: file of a segment after the last one that cannot be read as it is packed, None if there is none.
     """
 
@@ -96,7 +96,7 @@ class WalDirectory:
     major: int
     segments: tuple[Segment, ...]
     end_lsn: int | None = None
-    begins: tuple[tuple[int, int], ...] = ()
+    lineage: tuple[tuple[int, int | None], ...] = ()
     packed_next: str | None = None
 
     @classmethod
@@ -175,10 +175,11 @@ class WalDirectory:
 
     def missing(self, number: int) -> SegmentError:
         """The error for a missing segment: of the timeline that the history was on there."""
-        timeline = next((t for t, first in reversed(self.begins) if first <= number), self.segments[0].timeline)
+        begins = _first_numbers(dict(self.lineage), self.segment_size)
+        timeline = max((t for t, first in begins.items() if first <= number), default=self.segments[0].timeline)
         name = segment_name(timeline, number, self.segment_size)
         first, last = (Path(segment.path).name for segment in (self.segments[0], self.segments[-1]))
-        oldest = self.begins[0][0] if self.begins else 1
+        oldest = min(begins, default=1)
         packed = _packed_form(self.path, name)
         if packed is not None:
             what, hint = f"is there only as {packed}", how_to_unpack(packed)
@@ -262,7 +263,7 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
         wal,
         segments=kept,
         end_lsn=lineage[wal.segments[-1].timeline],
-        begins=tuple(_first_numbers(lineage, segment_size).items()),
+        lineage=tuple(lineage.items()),
         packed_next=_packed_next(directory, names, wal.segments[-1], segment_size),
     )
 

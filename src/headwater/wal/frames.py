@@ -94,7 +94,7 @@ def read_frames(
     Raises:
         SegmentError: a segment is missing, truncated or unreadable.
         PageError: a page is damaged.
-        RecordError: a record is damaged or of a custom resource manager.
+        RecordError: a record is damaged.
         UsageError: `lo` cannot be the start of a record.
     """
     failure: WalError | None = None
@@ -203,7 +203,7 @@ class _Reader:
     def _judge(self, status: int) -> Frames | WalError:
         """Decide whether a failure is the end of the log or damage inside it."""
         reason = self._describe(status)
-        if status in (k.CUSTOM_RMGR, k.BAD_OVERWRITE):
+        if status == k.BAD_OVERWRITE:
             return self._error(status, reason)
         follower = self._follower(status)
         if follower is None:
@@ -279,14 +279,11 @@ class _Reader:
         page_lsn = self._page_lsn(int(self._cursor[k.BAD_PAGE]))
         segment = self._wal.segment_at(page_lsn if status == k.BAD_PAGE_HEADER else lsn)
         kind = PageError if status in (k.BAD_PAGE_HEADER, k.UNEXPECTED_CONTRECORD) else RecordError
-        hint = "restore the segment from another copy"
-        if status == k.CUSTOM_RMGR:
-            hint = "WAL of extensions with their own resource manager cannot be decoded"
         return kind(
             message,
             lsn=page_lsn if kind is PageError else lsn,
             file=segment.path if segment else self._wal.path,
-            hint=hint,
+            hint="restore the segment from another copy",
         )
 
     def _describe(self, status: int) -> str:
@@ -307,7 +304,6 @@ class _Reader:
             k.BAD_CRC: "incorrect resource manager data checksum in record: "
             f"found {found & 0xFFFFFFFF:08X}, expected {expected & 0xFFFFFFFF:08X}",
             k.MORE: "record goes on in a WAL segment that is not there",
-            k.CUSTOM_RMGR: f"record of custom resource manager {found}, expected at most {expected}",
             k.BAD_OVERWRITE: f"overwritten contrecord names {Lsn(found & (1 << 64) - 1)}, expected {Lsn(expected)}",
         }[status]
 

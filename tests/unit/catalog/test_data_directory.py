@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.data_directory import DataDirectory, running_server
 from headwater.errors import CatalogError
 from headwater.wal.checksum import crc32c
 
@@ -118,3 +120,60 @@ def test_updater_of_a_multixact(cluster: Path) -> None:
     (cluster / "pg_multixact" / "members" / "0000").write_bytes(groups)
     directory = DataDirectory(cluster)
     assert [directory.update_xid(multi) for multi in (5, 6, 7, 1 << 20)] == [200, 0, 0, 0]
+
+
+def test_files_that_should_know_of_a_transaction(cluster: Path) -> None:
+    """What had begun when the copy was made is in its files; an online backup's may have been copied too early."""
+    for folder in ("pg_xact", "pg_multixact/offsets", "pg_multixact/members"):
+        (cluster / folder).mkdir(parents=True)
+    directory = DataDirectory(cluster)
+    next_xid, next_multi = directory.control.next_xid & 0xFFFFFFFF, directory.control.next_multi
+    assert not directory.is_committed(next_xid)
+    assert directory.update_xid(next_multi) == 0
+    with pytest.raises(CatalogError, match=f"status of transaction {next_xid - 1}: no such file"):
+        directory.is_committed(next_xid - 1)
+    with pytest.raises(CatalogError, match=f"status of multixact {next_multi - 1}: no such file"):
+        directory.update_xid(next_multi - 1)
+    (cluster / "pg_xact" / "0000").write_bytes(b"\0")
+    (cluster / "pg_multixact" / "offsets" / "0000").write_bytes(struct.pack("<I", 1) * (next_multi + 1))
+    directory = DataDirectory(cluster)
+    with pytest.raises(CatalogError, match="the file ends at 1 bytes"):
+        directory.is_committed(next_xid - 1)
+    offsets = struct.pack("<I", 1) * next_multi + struct.pack("<I", 3)
+    (cluster / "pg_multixact" / "offsets" / "0000").write_bytes(offsets)
+    with pytest.raises(CatalogError, match=f"status of multixact {next_multi - 1}: no such file"):
+        DataDirectory(cluster).update_xid(next_multi - 1)
+    (cluster / "backup_label").write_text("START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\n")
+    assert not DataDirectory(cluster).is_committed(next_xid - 1)
+
+
+def test_where_a_backup_ends(cluster: Path) -> None:
+    directory = DataDirectory(cluster)
+    assert (directory.manifest_end_lsn(), directory.backup_start, directory.reach_lsn) == (None, None, 0)
+    label = "START WAL LOCATION: 0/2000028 (file 000000010000000000000002)\nBACKUP FROM: {}\nSTART TIMELINE: 1\n"
+    (cluster / "backup_label").write_text(label.format("primary"))
+    wal_ranges = '"WAL-Ranges": [\n{ "Timeline": 1, "Start-LSN": "0/2000028", "End-LSN": "0/2000120" }\n],'
+    (cluster / "backup_manifest").write_text(wal_ranges)
+    directory = DataDirectory(cluster)
+    assert (directory.manifest_end_lsn(), directory.backup_start) == (0x2000120, 0x2000028)
+    (cluster / "backup_label").write_text(label.format("standby"))
+    directory = DataDirectory(cluster)
+    assert (directory.backup_start, directory.reach_lsn) == (None, directory.control.min_recovery_lsn)
+
+
+def test_server_that_runs_in_a_directory(cluster: Path, tmp_path: Path) -> None:
+    lock_file, elsewhere = cluster / "postmaster.pid", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert running_server(cluster) is None
+    lock_file.write_text("nonsense\n")
+    assert running_server(cluster) is None
+    with subprocess.Popen(["sleep", "60"], cwd=cluster) as process:
+        lock_file.write_text(f"{process.pid}\n{cluster}\n1700000000\n")
+        assert running_server(cluster) == process.pid
+        lock_file.write_text(f"{process.pid}\n{elsewhere}\n1700000000\n")
+        assert running_server(cluster) is None
+        process.terminate()
+    lock_file.write_text(f"{process.pid}\n{cluster}\n1700000000\n")
+    assert running_server(cluster) is None
+    lock_file.write_text(f"{os.getpid()}\n{cluster}\n1700000000\n")
+    assert running_server(cluster) is None

@@ -240,14 +240,16 @@ def test_rewritten_catalog_keeps_its_history() -> None:
     assert [name_at(store, commit), name_at(store, commit + 1)] == [None, "a"]
 
 
-def test_moved_database_is_an_error() -> None:
-    _, log = started()
+def test_a_database_moves_when_its_row_is_committed() -> None:
+    store, log = started()
     here: dict[str, int | bytes] = {"oid": 5, "datname": b"db", "dattablespace": 1663}
     log.insert(900, PG_DATABASE, (0, 1), row(PG_DATABASE, here), init=True)
     log.insert(900, PG_DATABASE, (0, 2), row(PG_DATABASE, {**here, "oid": 6, "dattablespace": 20000}))
-    with pytest.raises(CatalogError, match="moves to another tablespace") as caught:
-        log.update(901, PG_DATABASE, (0, 1), (0, 3), row(PG_DATABASE, {**here, "dattablespace": 20000}))
-    assert caught.value.lsn == log.lsn
+    log.commit(900)
+    log.update(901, PG_DATABASE, (0, 1), (0, 3), row(PG_DATABASE, {**here, "dattablespace": 20000}))
+    assert store.moved_at() is None
+    lsn = log.commit(901)
+    assert store.moved_at() == lsn
 
 
 def test_fast_default_is_read() -> None:

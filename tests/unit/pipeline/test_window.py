@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.pipeline.assemble import Window
+from headwater.pipeline.window import Window
 
 PAGE, SEGMENT = 8192, 1 << 20
 

@@ -8,8 +8,9 @@ import pytest
 from plugin_slices import INT4, MOOD, TEXT, Catalog, make_column, make_table
 
 from headwater.catalog.relation import Publication, RelationSchema
-from headwater.errors import PluginError
+from headwater.errors import HeadwaterWarning, PluginError
 from headwater.pg.hash_any import hash_any
+from headwater.pipeline.row_changes import RowChanges
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
@@ -98,6 +99,21 @@ def test_a_missing_publication(major: int) -> None:
 def test_no_publication_at_all_is_an_error(major: int) -> None:
     with pytest.raises(PluginError, match='publication "x" does not exist'):
         pgoutput("x,y", major).validate(Catalog())
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_rows_of_a_missing_publication(major: int) -> None:
+    catalog = Catalog(RELATIONS, (publication(all_tables=True),))
+    rows = RowChanges((), ("p", "absent"), major)
+    rows.validate(catalog)
+    if major >= 18:
+        with pytest.warns(HeadwaterWarning, match='publication "absent" does not exist at some change'):
+            assert rows.wants(TABLE, catalog) == EVERYTHING
+    else:
+        with pytest.raises(PluginError, match='publication "absent" does not exist'):
+            rows.wants(TABLE, catalog)
+    with pytest.raises(PluginError, match='publication "absent" does not exist; name a publication'):
+        RowChanges((), ("absent", "gone"), major).validate(catalog)
 
 
 def test_partitions_are_published_with_their_ancestors() -> None:

@@ -75,12 +75,12 @@ class PlainReorder:
 
     Attributes:
         resolve: looks relations up.
-        local_only: leave changes out that have an origin.
+        left_out: leave out changes from these origins.
         sends_schema: the plugin keeps in mind what it first learned of a relation, until it is told to forget it.
     """
 
     resolve: Resolve
-    local_only: bool
+    left_out: frozenset[int]
     sends_schema: bool
     units: list[Unit] = field(default_factory=list)
     txns: dict[int, _Txn] = field(default_factory=lambda: defaultdict(_Txn))
@@ -178,7 +178,7 @@ class PlainReorder:
         for _, kind, what in sorted(steps, key=lambda step: step[:2]):
             if kind == 0:
                 self._forget(what)
-            elif not (self.local_only and what.origin):
+            elif what.origin not in self.left_out:
                 unit.items += replay.step(what)
 
     def _forget(self, relations: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ class Session:
     def __init__(self, rng: Random, xids: Iterator[int]) -> None:
         self.rng = rng
         self.xids = xids
-        self.origin = rng.choice((0, 0, 1))
+        self.origin = rng.choice((0, 0, 1, 2))
 
     def records(self, transactions: int) -> Iterator[bytes]:
         """The records of some transactions."""

@@ -10,7 +10,7 @@ import numpy as np
 from plain_reorder import MESSAGE, Output, Resolve, Unit
 
 from headwater.catalog.relation import RelationSchema
-from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose
+from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
 from headwater.reorder.history import LogicalMessage
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
@@ -87,14 +87,14 @@ class Sliced:
     Attributes:
         made: the records; index: their index.
         resolve: looks relations up.
-        local_only: leave changes out that have an origin.
+        left_out: leave out changes from these origins.
         sends_schema: whether the plugin keeps relations in mind.
     """
 
     made: Frames
     index: WalIndex
     resolve: Resolve
-    local_only: bool
+    left_out: frozenset[int]
     sends_schema: bool
 
     def plan(self) -> Plan:
@@ -105,7 +105,7 @@ class Sliced:
         self.numbers: dict[int, int] = {}
         self.commits = np.sort(rows.end_lsn[rows.end_invals > 0])
         output = self.txns.base_lsn != NEVER
-        candidates = candidate_rows(rows, self.txns, output, lambda origin: self.local_only and origin != 0)
+        candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
         resolved = resolve_rows(
             self.txns, candidates.txn, candidates.locator, candidates.first, candidates.kinds, self._answer
         )
@@ -119,7 +119,14 @@ class Sliced:
         changes = change_rows(rows, candidates, unit_of, resolution, choice, announced)
         events = self._events(units, unit_of, messages, self.txns)
         return Plan(
-            units, changes, events, self.relations, spans_by_unit(spans, unit_of), rows.locators, self.index.grid
+            units,
+            changes,
+            events,
+            self.relations,
+            spans_by_unit(spans, unit_of),
+            rows.locators,
+            self.index.grid,
+            left_out_origins(rows.change_origin, self.left_out.__contains__),
         )
 
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
@@ -160,7 +167,7 @@ class Sliced:
             if r.rmid == 21:
                 m = parse_message(r.main_data, r.lsn)
                 found.append(LogicalMessage(r.lsn, r.end_lsn, r.xid, r.origin, m.transactional, m.prefix, m.content))
-        return [m for m in found if not (m.transactional and self.local_only and m.origin)]
+        return [m for m in found if not (m.transactional and m.origin in self.left_out)]
 
     def _events(
         self, units: Units, unit_of: np.ndarray, messages: Sequence[LogicalMessage], txns: CommittedTransactions
@@ -190,7 +197,7 @@ class Sliced:
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
     def _collect(self, one: Slice, found: list[Unit]) -> None:
-        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), self.local_only)
+        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges))
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:

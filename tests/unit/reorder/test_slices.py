@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_reorder import PlainRelation, PlainReorder
 from random_sessions import TABLES, UNKNOWN, random_records
-from sliced import Sliced, index_parts
+from sliced import Sliced, index_parts, part
 
+from headwater.reorder.plan import READ_GAP
 from headwater.rmgr.index import GRID, Request
+from headwater.rows.collect import collect
+from headwater.rows.items import TOAST
 
 OWNERS = {toast: table for table, toast in TABLES.items() if toast}
 
@@ -40,7 +43,7 @@ class Relations:
     st.integers(1, 5),
     st.integers(1, 6),
     st.booleans(),
-    st.booleans(),
+    st.frozensets(st.sampled_from([0, 1, 2])),
     st.booleans(),
     st.sampled_from([1, 40, 200, 1000, 10**9]),
     st.sampled_from([64, 512, 4096, GRID]),
@@ -48,20 +51,51 @@ class Relations:
     st.integers(1, 4),
 )
 def test_slices_joined_are_what_a_reorder_buffer_gives(
-    seed, sessions, transactions, changing, local_only, sends_schema, target, grid, step, parts
+    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts
 ) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions), step=step)
     resolve = Relations(seed, changing)
-    twin = PlainReorder(resolve, local_only, sends_schema)
+    twin = PlainReorder(resolve, left_out, sends_schema)
     twin.read(made)
     index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
-    found = Sliced(made, index, resolve, local_only, sends_schema).units(target)
+    found = Sliced(made, index, resolve, left_out, sends_schema).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
         (u.xid, u.first_lsn, u.commit_lsn) for u in found
     ]
     for expected, actual in zip(twin.units, found, strict=True):
         assert expected.items == actual.items
+
+
+def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
+    """Of one transaction's value some chunks are not read: they serve an insert, and only updates are published."""
+    far = plain.record(11, 0, 702, bytes(2 * READ_GAP))
+    records = [
+        plain.insert(700, 20002),
+        far,
+        plain.insert(700, 20001, body=b"first", flags=0x18),
+        far,
+        plain.insert(701, 20001, body=b"wanted", flags=0x18),
+        plain.insert(700, 20001, body=b"second", flags=0x18),
+        plain.update(701, 20000),
+        plain.insert(700, 20000),
+        plain.commit(701),
+        plain.commit(700),
+    ]
+
+    def resolve(file: int, _committed: int, _own: int) -> PlainRelation:
+        is_toast = file in OWNERS
+        wants = 0 if is_toast else 2 if file == 20000 else 31
+        return PlainRelation(file, wants, file, file if is_toast else TABLES[file], is_toast)
+
+    made = plain.frames(records)
+    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False, False)
+    (one,) = sliced.plan().slices(10**9)
+    assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
+    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), local_only=False)
+    chunks = changes.items.kind == TOAST
+    assert changes.items.xid[chunks].tolist() == [701]
+    assert changes.items.xid[~chunks].tolist() == [701, 700]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +114,7 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
 def test_windows_with_next_to_nothing(records) -> None:
     made = plain.frames(records)
     resolve = Relations(0, False)
-    twin = PlainReorder(resolve, False, True)
+    twin = PlainReorder(resolve, frozenset(), True)
     twin.read(made)
-    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False, True).units(1)
+    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), True).units(1)
     assert [u.items for u in twin.units] == [u.items for u in found]

@@ -49,6 +49,16 @@ def test_nothing_runs_across_a_clean_shutdown() -> None:
     assert (builder.state, builder.consistent_at, builder.start_decoding_at) == (CONSISTENT, 200, 200)
 
 
+@pytest.mark.parametrize(
+    ("ends", "consistent_at", "start"),
+    [([], 200, 200), ([300], 300, 301), ([300, 250], 300, 301), ([None], None, 0), ([300, None], None, 0)],
+)
+def test_prepared_transactions_outlive_a_clean_shutdown(ends, consistent_at, start) -> None:
+    builder = SnapBuilder()
+    builder.clean_shutdown(200, ends)
+    assert (builder.consistent_at, builder.start_decoding_at) == (consistent_at, start)
+
+
 def test_once_consistent_it_stays_so() -> None:
     builder = SnapBuilder()
     builder.clean_shutdown(100)

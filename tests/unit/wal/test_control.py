@@ -46,6 +46,7 @@ def test_every_field(major: int) -> None:
         full_page_writes=True,
         next_xid=(1 << 32) + 755,
         next_oid=24576,
+        next_multi=11,
         oldest_xid=722,
         checkpoint_time=1_700_000_001,
         oldest_active_xid=750,

@@ -158,13 +158,11 @@ def test_the_record_after_a_cut_one_must_name_it(tmp_path: Path) -> None:
     assert len(data) == 24 + 18
 
 
-def test_a_custom_resource_manager_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rmid", [128, 200, 255])
+def test_records_of_custom_resource_managers_are_records(tmp_path: Path, rmid: int) -> None:
     writer = WalWriter()
-    writer.append(b"x")
-    lsn = writer.append(b"y", rmid=200)
-    with pytest.raises(RecordError, match="custom resource manager 200") as caught:
-        read_frames(scan(writer, tmp_path), MIB)
-    assert lsn == caught.value.lsn
+    lsns = [writer.append(b"x"), writer.append(b"y", rmid=rmid), writer.append(b"z")]
+    assert read_frames(scan(writer, tmp_path), MIB).lsns.tolist() == lsns
 
 
 def test_the_seam_between_ranges_is_checked(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""How far WAL must be read before a catalog that was copied while a server wrote can be believed.
+
+In: a request and the index of its window. Such a copy holds pages of many moments. It is one catalog only once WAL has
+been replayed to the moment when the copying ended (PostgreSQL: xlogrecovery.c, CheckRecoveryConsistency): the
+BACKUP_END record of a primary's backup, ``minRecoveryPoint`` for one from a standby. Without a ``backup_label`` no page
+may be younger than the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from headwater.catalog.data_directory import DataDirectory
+from headwater.errors import CatalogError, WalError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.request import OpenRequest
+from headwater.rmgr.index import WalIndex
+from headwater.rmgr.registry import XLOG
+from headwater.rmgr.xlog import BACKUP_END, parse_backup_end
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
+from headwater.wal.stretches import read_stretches
+
+
+def check_reach(opened: OpenRequest, index: WalIndex) -> None:
+    """Refuse a window that ends before its catalog is consistent.
+
+    Args:
+        opened: the request.
+        index: of its window.
+
+    Raises:
+        CatalogError: the window ends too early.
+    """
+    start, lsn = opened.store.origin.backup_start, opened.store.reach_lsn
+    if start is not None and not _has_backup_end(index, start, opened.store.major):
+        manifest_end = DataDirectory(opened.request.catalog).manifest_end_lsn()
+        raise _too_early(opened, index, _backup_end_after(opened.directory, index.hi, start) or manifest_end)
+    if index.hi < lsn:
+        raise _too_early(opened, index, lsn)
+
+
+def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> CatalogError:
+    is_cut = opened.request.end is not None and index.end is None
+    what = "window" if is_cut else "WAL"
+    until = "" if lsn is None else f", expected {Lsn(lsn)} at least"
+    how = f"--end {Lsn(lsn)} or later" if lsn is not None and is_cut else "more WAL"
+    return CatalogError(
+        f"the {what} ends at {Lsn(index.hi)}, before the copy of the catalog was complete{until}",
+        file=opened.request.catalog,
+        hint=f"give {how}, or an older base backup",
+    )
+
+
+def _has_backup_end(index: WalIndex, start: int, major: int) -> bool:
+    """Whether the window has the end of the backup that began at ``start``."""
+    for kept in index.kept:
+        if kept.data[17] == XLOG and kept.data[16] & 0xF0 == BACKUP_END:
+            record = parse_record(kept.data, kept.lsn, kept.end_lsn, major)
+            if parse_backup_end(record.main_data, record.lsn) == start:
+                return True
+    return False
+
+
+def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | None:
+    """Where the backup that began at ``start`` ended, if the WAL from ``lsn`` on has it and can be read."""
+    segment = lsn // directory.segment_size * directory.segment_size
+    if directory.segment_at(segment) is None:
+        return None
+    try:
+        for _, _, frames in read_stretches(directory, segment, directory.stop_lsn):
+            for i in _backup_ends(frames):
+                record = parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), directory.major)
+                if parse_backup_end(record.main_data, record.lsn) == start:
+                    return record.end_lsn
+    except WalError:
+        return None
+    return None
+
+
+def _backup_ends(frames: Frames) -> Iterator[int]:
+    at = frames.positions
+    found = (frames.data[at + 17] == XLOG) & (frames.data[at + 16] & 0xF0 == BACKUP_END)
+    return iter(np.flatnonzero(found).tolist())

@@ -1,0 +1,64 @@
+"""What Spark's Python processes unpickle first: they may be of a Python that has no Headwater.
+
+Pickled by name, a class of ours says no more there than "No module named 'headwater'", under a traceback of Spark's.
+This module is pickled by value instead, and imports the rest itself; so the error says which Python it was, and what to
+do. A Python of another minor version is found by Spark before that, with an error of its own that says as much.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource
+
+SOURCE_NAME = "headwater"
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class PickledSource(DataSource):
+    """Stands for the data source in a session; making an instance makes one of the data source itself."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format()``."""
+        return SOURCE_NAME
+
+    def __new__(cls, options: Mapping[str, str]) -> Any:
+        """The data source with these options."""
+        _import_headwater()
+        from headwater.pipeline.source import HeadwaterDataSource
+
+        return HeadwaterDataSource(options)
+
+
+class PickledByValue:
+    """An object that imports Headwater when it is unpickled, and only then its class and attributes."""
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        return _load, (cloudpickle.dumps((type(self), self.__dict__)),)
+
+
+def _load(pickled: bytes) -> Any:
+    _import_headwater()
+    cls, attributes = pickle.loads(pickled)
+    loaded = object.__new__(cls)
+    loaded.__dict__.update(attributes)
+    return loaded
+
+
+def _import_headwater() -> None:
+    """Import the data source, or say which Python cannot."""
+    try:
+        import headwater.pipeline.source  # noqa: F401
+    except ImportError as error:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise ImportError(
+            f"headwater cannot be imported by {sys.executable}, the Python of Spark's workers ({error}); "
+            "install it there, or name a Python that has it with PYSPARK_PYTHON or spark.pyspark.python"
+        ) from None

@@ -1,0 +1,108 @@
+"""The command as a process that is watched, told to end, or killed while it works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bad_input.command import COMMAND, TIMEOUT_SECONDS
+
+POLL_SECONDS = 0.002
+
+
+@dataclass
+class Running:
+    """A command that runs in a process group of its own.
+
+    Attributes:
+        process: its process, with pipes for standard output and error.
+        directory: where it may leave something: temporary files, scratch, output.
+    """
+
+    process: subprocess.Popen[bytes]
+    directory: Path
+
+    def until(self, reached: Callable[[], Any]) -> None:
+        """Wait until something is so while the command runs."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not reached():
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline
+            time.sleep(POLL_SECONDS)
+
+    def exists(self, pattern: str) -> Callable[[], bool]:
+        """Whether a file is there."""
+        return lambda: any(self.directory.glob(pattern))
+
+    def said(self) -> str:
+        """All of standard error; ends when the command and all that it started have closed theirs."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+    def left(self) -> list[str]:
+        """What is in the directory."""
+        return sorted(str(path.relative_to(self.directory)) for path in self.directory.rglob("*"))
+
+    def family(self) -> set[int]:
+        """The processes that it has started, and those that they have."""
+        parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+        found: set[int] = set()
+        newer = {self.process.pid}
+        while newer:
+            newer = {child for child, parent in parents.items() if parent in newer}
+            found |= newer
+        return found
+
+    def has_java(self) -> bool:
+        """Whether Spark's Java process is there."""
+        return any(_name(number) == "java" for number in self.family())
+
+
+@contextmanager
+def running(*arguments: str | Path, directory: Path, **options: Any) -> Iterator[Running]:
+    """Start the command; its temporary files go to `directory`."""
+    environment = {**os.environ, "TMPDIR": str(directory), **options.pop("environment", {})}
+    process = subprocess.Popen(
+        [str(COMMAND), *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+        **options,
+    )
+    with process:
+        try:
+            yield Running(process, directory)
+        finally:
+            process.kill()
+
+
+def wait_for_end(processes: set[int]) -> None:
+    """Wait until processes are gone."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while any(_parent(Path(f"/proc/{number}")) for number in processes):
+        assert time.monotonic() < deadline, [(number, _name(number)) for number in processes]
+        time.sleep(POLL_SECONDS)
+
+
+def _parent(process: Path) -> int:
+    """Number of the process that started one; 0 if it has ended."""
+    try:
+        state, parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return 0
+    return 0 if state == "Z" else int(parent)
+
+
+def _name(number: int) -> str:
+    try:
+        return Path(f"/proc/{number}/comm").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,126 @@
+"""The command is told to end, or is killed, at some moments: what it says, and that nothing stays.
+
+Standard output is a pipe that nobody reads, too small for the messages: a command that has gone further than the
+moment by the time the signal comes waits there at the latest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bad_input.clusters import Cluster
+from bad_input.running_command import Running, running, wait_for_end
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+
+
+def _window(cluster: Cluster) -> list[str | Path]:
+    return ["decode", "--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres"]
+
+
+def _spark_starts(run: Running) -> None:
+    run.until(run.has_java)
+
+
+def _index_or_later(run: Running) -> None:
+    run.until(lambda: run.exists("headwater-*/index-*")() or run.exists("headwater-*/slice-*")())
+
+
+def _write(run: Running) -> None:
+    assert run.process.stdout is not None
+    assert run.process.stdout.read(1)
+
+
+MOMENTS = [
+    (_spark_starts, signal.SIGTERM),
+    (_index_or_later, signal.SIGHUP),
+    (_write, signal.SIGINT),
+]
+
+
+def _check_ended(run: Running, number: signal.Signals, family: set[int]) -> None:
+    assert (run.said(), run.process.wait()) == (f"headwater: {WORDS[number]}\n", 128 + number)
+    assert run.left() == []
+    wait_for_end(family)
+
+
+@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+def test_told_to_end(
+    cluster: Cluster, tmp_path: Path, moment: Callable[[Running], None], number: signal.Signals
+) -> None:
+    with running(*_window(cluster), directory=tmp_path) as run:
+        moment(run)
+        family = run.family()
+        run.process.send_signal(number)
+        _check_ended(run, number, family)
+
+
+def test_told_together_with_all_that_it_started(cluster: Cluster, tmp_path: Path) -> None:
+    """As a terminal or a service manager does it; then it is told again, and interrupted."""
+    with running(*_window(cluster), "--out", tmp_path / "lines", directory=tmp_path) as run:
+        run.until(run.exists(".headwater-*/lines"))
+        family = run.family()
+        os.killpg(run.process.pid, signal.SIGHUP)
+        run.process.send_signal(signal.SIGTERM)
+        run.process.send_signal(signal.SIGINT)
+        _check_ended(run, signal.SIGHUP, family)
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next(cluster: Cluster, tmp_path: Path, whole: bytes) -> None:
+    """Scratch and unfinished output; what is no leftover stays. A signal that is ignored, by ``nohup``, stays so."""
+    (tmp_path / "headwater-notours1").mkdir()
+    out = tmp_path / "lines"
+    with running(*_window(cluster), "--out", out, directory=tmp_path) as run:
+        run.until(run.exists(".headwater-*/lines"))
+        _index_or_later(run)
+        family = run.family()
+        run.process.kill()
+        run.process.wait()
+        wait_for_end(family)
+        assert run.exists("headwater-*/*")()
+        assert run.exists(".headwater-*/lines")()
+    with running(*_window(cluster), "--out", out, directory=tmp_path, preexec_fn=_ignore_hang_up) as run:
+        run.until(run.exists(".headwater-*/lines"))
+        run.process.send_signal(signal.SIGHUP)
+        assert (run.said(), run.process.wait(), run.left()) == ("", 0, ["headwater-notours1", "lines"])
+    assert out.read_bytes() == whole
+
+
+def _ignore_hang_up() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+@pytest.fixture
+def server_place() -> Iterator[Path]:
+    """A short path that the server's user can pass through."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def test_demo(server_place: Path) -> None:
+    """Its server stops, and its directories go: when the next server is made, or at once."""
+    with running("demo", directory=server_place) as run:
+        run.until(run.exists("headwater-*/data/postmaster.pid"))
+        family = run.family()
+        run.process.kill()
+        run.process.wait()
+        wait_for_end(family)
+        left = set(server_place.iterdir())
+    assert len(left) == 2
+    with running("demo", directory=server_place) as run:
+        run.until(lambda: not left & set(server_place.iterdir()))
+        run.until(run.exists("headwater-*/data/postmaster.pid"))
+        family = run.family()
+        run.process.send_signal(signal.SIGTERM)
+        _check_ended(run, signal.SIGTERM, family)

@@ -1,0 +1,71 @@
+"""A stretch of the log that begins inside a long value that nobody wants, in a TOAST file that another change needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from huge_transactions import decoded, run_server
+
+from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.pg.lsn import Lsn
+from headwater.reorder.plan import READ_GAP
+from headwater.rmgr.index import GRID
+
+pytestmark = pytest.mark.server
+
+SCHEMA = """
+CREATE TABLE big (id int PRIMARY KEY, v text);
+ALTER TABLE big ALTER v SET STORAGE EXTERNAL;
+CREATE TABLE small (id int PRIMARY KEY);
+INSERT INTO big VALUES (0, 'updated');
+CREATE PUBLICATION picked FOR TABLE big, small WITH (publish = 'update');
+INSERT INTO small VALUES (0);
+"""
+ATTEMPTS = 20
+
+
+def write_values(server: EmbeddedPostgres) -> None:
+    """Update a row to long values while another session writes a much longer one; all are of the same slice."""
+    with server.connect() as one, server.connect() as two:
+        for attempt in range(1, ATTEMPTS + 1):
+            one.execute("BEGIN")
+            one.execute("UPDATE small SET id = id + 1")
+            updates = _update_while_inserting(one, two, attempt)
+            one.execute("COMMIT")
+            if updates > 3:
+                return
+    raise AssertionError("no updates came into the middle of an insert")
+
+
+def _update_while_inserting(one: Any, two: Any, attempt: int) -> int:
+    """How many updates were logged before the end of the insert."""
+    begin, ends = _insert_lsn(one), list[int]()
+
+    def insert() -> None:
+        one.execute("INSERT INTO big VALUES (%s, repeat('x', 33554432))", [attempt])
+        ends.append(_insert_lsn(one))
+
+    thread = Thread(target=insert)
+    thread.start()
+    while _insert_lsn(two) < begin + 4 * READ_GAP and thread.is_alive():
+        pass
+    updated = []
+    while thread.is_alive():
+        two.execute("UPDATE big SET v = repeat('y', 10000) WHERE id = 0")
+        updated.append(_insert_lsn(two))
+    thread.join()
+    return sum(lsn < ends[0] for lsn in updated)
+
+
+def _insert_lsn(connection: Any) -> int:
+    return int(Lsn.parse(connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()[0]))
+
+
+def test_a_value_is_not_taken_from_its_middle(programs: ServerPrograms, tmp_path: Path) -> None:
+    run = run_server(programs, tmp_path, SCHEMA, write_values)
+    ((_, actual),) = decoded(run, "pgoutput", GRID, [1 << 40])
+    assert actual == run.messages["pgoutput"]
+    assert sum(data[:1] == b"U" for _, _, data in actual) >= 2
