@@ -21,7 +21,6 @@ from headwater.pipeline.spark import Progress as Report
 FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0
 """The first line comes after so long, the next when twice the time has passed, later ones at this distance."""
 
-
 TICK_SECONDS = 1.0
 
 

@@ -264,7 +264,7 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
         segments=kept,
         end_lsn=lineage[wal.segments[-1].timeline],
         lineage=tuple(lineage.items()),
-        packed_next=_packed_next(directory, names, wal.segments[-1], segment_size),
+        packed_next=_packed_next(directory, names, wal, None if timeline is not None else target, lineage),
     )
 
 
@@ -277,14 +277,22 @@ def _packed_form(directory: str, name: str) -> str | None:
     return next((other for other in names if segment_of(other) == name), None)
 
 
-def _packed_next(directory: Path, names: Iterable[str], last: Segment, segment_size: int) -> str | None:
-    """The file of the first packed segment that comes after the last plain one."""
+def _packed_next(
+    directory: Path, names: Iterable[str], wal: WalDirectory, newest: int | None, lineage: dict[int, int | None]
+) -> str | None:
+    """The file of the first packed segment that comes after the last plain one, or is of a newer timeline."""
+    last = wal.segments[-1]
     for name in sorted(names, key=lambda name: name[8:24]):
         segment = segment_of(name)
-        if segment is not None:
-            file = _File(name, segment, int(segment[:8], 16), 0)
-            if (file.number(segment_size), file.timeline) > (last.number, last.timeline):
-                return str(directory / name)
+        if segment is None:
+            continue
+        file = _File(name, segment, int(segment[:8], 16), 0)
+        number, switch = file.number(wal.segment_size), lineage.get(file.timeline)
+        is_ours = file.timeline in lineage and (switch is None or number * wal.segment_size < switch)
+        if is_ours and (number, file.timeline) > (last.number, last.timeline):
+            return str(directory / name)
+        if newest is not None and file.timeline > newest:
+            return str(directory / name)
     return None
 
 

@@ -347,3 +347,18 @@ def test_without_its_history_a_timeline_has_nothing_before_it(tmp_path: Path) ->
     with pytest.raises(SegmentError, match="or that of an older timeline is missing") as caught:
         WalDirectory.scan(tmp_path).covering(MIB)
     assert "00000002.history, which says what came before timeline 2" in str(caught.value.hint)
+
+
+def test_compressed_segments_of_timelines(tmp_path: Path) -> None:
+    """Of one that was left nothing is missed; of a newer one, that is what is asked for."""
+    parent, child, _ = forked(tmp_path)
+    (tmp_path / f"{parent.name(9)}.gz").write_bytes(b"packed")
+    WalDirectory.scan(tmp_path).require_plain(None)
+    for name in (f"00000003{child.name(2)[8:]}.gz", f"{child.name(5)}.gz"):
+        (tmp_path / name).write_bytes(b"packed")
+        with pytest.raises(SegmentError, match="in a file that cannot be read") as caught:
+            WalDirectory.scan(tmp_path).require_plain(None)
+        assert str(tmp_path / name) == caught.value.file
+        (tmp_path / name).unlink()
+    (tmp_path / f"00000003{child.name(2)[8:]}.gz").write_bytes(b"packed")
+    WalDirectory.scan(tmp_path, timeline=2).require_plain(None)
