@@ -134,7 +134,7 @@ def decode_command(**flags: Any) -> None:
     run_decode(DecodeFlags(**flags))
 
 
-@click.command("demo")
+@click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")
 @_demo_flag("--seed", type=int, default=1, show_default=True, help="Seed of the shop workload.")
 def demo_command(seed: int) -> None:
     """Run a server, stop it, decode its WAL, compare with what the server said."""

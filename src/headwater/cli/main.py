@@ -21,10 +21,18 @@ from headwater.cli.surroundings import forget_output, prepare_process
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="headwater")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """PostgreSQL's logical decoding outside the server, as a Spark pipeline."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        sys.exit(2)
 
 
 cli.add_command(decode_command)

@@ -97,3 +97,10 @@ def test_help_loads_nothing_heavy(words: list[str], environment: dict[str, str],
     assert (run.returncode, run.stderr) == (0, "")
     assert expected in run.stdout
     assert run.stdout.endswith("loaded: []\n")
+
+
+def test_without_a_command_help_is_shown() -> None:
+    run = subprocess.run([sys.executable, "-m", "headwater.cli.main"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.splitlines()[0].endswith(" [OPTIONS] COMMAND [ARGS]...")
+    assert "compare." in run.stderr
