@@ -10,6 +10,7 @@ from headwater.catalog.server_settings import read_server_settings
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.local_path import local_path
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.rmgr.index import UNREFINED, Refinement, Request
 from headwater.rows.session import SessionSettings
@@ -22,8 +23,8 @@ class DecodeRequest:
     """A window of WAL, and what to make of it.
 
     Attributes:
-        wal: directory of WAL segments.
-        catalog: data directory or base backup.
+        wal: directory of WAL segments, a path or a ``file:`` URL.
+        catalog: data directory or base backup, likewise.
         database: name of the database, None for the only one that is no template.
         plugin: name of the output plugin.
         options: its options, (name, value).
@@ -31,6 +32,9 @@ class DecodeRequest:
         end: stop as the server does with ``upto_lsn``.
         settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ... They override
             those of the catalog's configuration files.
+
+    Raises:
+        UsageError: wal or catalog is an address that is not supported.
     """
 
     wal: str
@@ -41,6 +45,10 @@ class DecodeRequest:
     start: int | None = None
     end: int | None = None
     settings: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wal", local_path(self.wal))
+        object.__setattr__(self, "catalog", local_path(self.catalog))
 
 
 @dataclass
