@@ -48,11 +48,13 @@ class Window:
         segment_size: bytes of a segment of the log.
         start: transactions whose commit record starts before it are left out, 0 for none.
         end: stop as the server does with ``upto_lsn``, None for the end of the log.
+        commits: first and last start of a commit record that a transaction is wanted for, None for any.
     """
 
     segment_size: int
     start: int = 0
     end: int | None = None
+    commits: tuple[int, int] | None = None
 
     def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
         """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.
@@ -190,6 +192,9 @@ class _Assembler:
         txns = self.txns
         keep: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         keep &= self.window.reads(txns.commit_lsn)
+        if self.window.commits is not None:
+            first, last = self.window.commits
+            keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
