@@ -25,10 +25,8 @@ from headwater.catalog.versions import NEVER, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     F_ARRAY_SUBSCRIPT_HANDLER,
-    FIRST_NORMAL_OBJECT_ID,
     GLOBAL_TABLESPACE,
     PG_CATALOG_NAMESPACE,
-    PG_CLASS,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.rmgr.heap import TupleBytes
@@ -185,20 +183,6 @@ class HistoricCatalog:
         for row in self._rows.namespaces(self._keyed("pg_namespace", "oid", oid)):
             return row.name
         raise CatalogError(f"cache lookup failed for namespace {oid}", lsn=self._lsn)
-
-    def table_names(self) -> list[str]:
-        """``schema.table`` of all tables whose changes are logged, system catalogs left out.
-
-        Raises:
-            CatalogError: the catalog is inconsistent.
-        """
-        found = self._store.tables[PG_CLASS].all_keys("oid")
-        rows = (row for oid in found if isinstance(oid, int) for row in self.class_rows(oid))
-        return [
-            f"{self.namespace_name(row.namespace)}.{row.name}"
-            for row in rows
-            if row.oid >= FIRST_NORMAL_OBJECT_ID and row.kind in "rpm" and row.persistence == "p"
-        ]
 
     def class_rows(self, oid: int) -> list[ClassRow]:
         """The visible ``pg_class`` rows of a relation: one, or none."""

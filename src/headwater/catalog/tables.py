@@ -8,7 +8,7 @@ key that is looked up lies on it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,11 +122,11 @@ class CatalogTable:
         """All versions under a key of an index of :data:`KEYS`."""
         return self.indexes[index].find(key)
 
-    def all_keys(self, index: str) -> list[Key]:
-        """Every key that any version has."""
-        found = self.indexes[index]
-        found.load_all()
-        return list(found.versions)
+    def all_versions(self) -> Iterator[Version]:
+        """All versions of all rows."""
+        self._primary.load_all()
+        for versions in list(self._primary.versions.values()):
+            yield from versions
 
     def keys_of(self, version: Version) -> list[tuple[str, str, Key]]:
         """Everything the version can be looked up by: (catalog, index, key)."""

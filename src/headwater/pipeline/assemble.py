@@ -18,9 +18,9 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import PluginError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
 from headwater.plugins.api import CatalogView, OutputPlugin
-from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.changes import (
     Candidates,
     Choice,
@@ -91,8 +91,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     plugin.validate(store.view(index.hi))
     assembly = _Assembler(index, txns, history, plugin, window).run(consistent_at)
     if window.tables.patterns:
-        changed = [qualified_name(use.schema) for use in assembly.plan.relations]
-        window.tables.require_matches([*changed, *store.view(index.hi).table_names()])
+        TableNames(store, window).require_match(window.tables, assembly.plan.relations)
     return assembly
 
 
@@ -163,6 +162,9 @@ class _Assembler:
         """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
         txns = self.txns
         keep: NDArray[np.bool_] = self.window.reads(txns.commit_lsn)
+        if self.window.commits is not None:
+            first, last = self.window.commits
+            keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)

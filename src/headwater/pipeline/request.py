@@ -10,6 +10,7 @@ from headwater.catalog.server_settings import read_server_settings
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.local_path import local_path
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.rmgr.index import UNREFINED, Refinement, Request
@@ -23,8 +24,8 @@ class DecodeRequest:
     """A window of WAL, and what to make of it.
 
     Attributes:
-        wal: directory of WAL segments.
-        catalog: data directory or base backup.
+        wal: directory of WAL segments, a path or a ``file:`` URL.
+        catalog: data directory or base backup, likewise.
         database: name of the database, None for the only one that is no template.
         plugin: name of the output plugin.
         options: its options, (name, value).
@@ -35,6 +36,9 @@ class DecodeRequest:
         unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
+
+    Raises:
+        UsageError: wal or catalog is an address that is not supported.
     """
 
     wal: str
@@ -47,6 +51,10 @@ class DecodeRequest:
     settings: tuple[tuple[str, str], ...] = ()
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wal", local_path(self.wal))
+        object.__setattr__(self, "catalog", local_path(self.catalog))
 
 
 @dataclass

@@ -5,41 +5,44 @@ Python process of the driver that has no Spark context; so the index is made the
 the interpreter lock). :meth:`HeadwaterReader.read` runs once per partition in a worker and gives Arrow batches, which
 cross into the JVM once. Reader and partitions pickle.
 
+Where Spark hands filters over (``spark.sql.python.filterPushdown.enabled``) and the option ``pushFilters`` is set, a
+:class:`FilteringReader` takes those that the index can use. Spark refuses such a reader where it does not hand them
+over, so which one it gets depends on which of Spark's programs asks. The option is off by default, because Spark (4.1
+to 4.3) keeps one plan for each ``load()``: a DataFrame that is used a second time gets the rows of the filters that
+were planned last (``PythonDataSourceV2.setReadInfo``).
+
 Known gap: reading as a stream.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.catalog.relation import RelationSchema
-from headwater.errors import CatalogError
-from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads, index_start, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
-from headwater.pipeline.reach import check_reach
-from headwater.pipeline.request import OpenRequest, open_request
-from headwater.pipeline.row_changes import COMMON_DDL, IMAGES_DDL, RowChanges, change_batch
+from headwater.pipeline.request import open_request
+from headwater.pipeline.row_batches import RowForm
+from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.source_plan import plan_source
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
-from headwater.pipeline.window import Window
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import UNREFINED, Refinement
-from headwater.rows.arrow import spark_schema
+
+_HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class HeadwaterDataSource(DataSource):
     """Decoded changes of a directory of WAL.
 
-    Options: ``path`` (WAL) and ``catalog`` are needed; see ``README.md`` for the rest.
+    Options: ``path`` (WAL) and ``catalog`` are needed; see ``docs/spark.md`` for the rest.
     """
 
     @classmethod
@@ -55,13 +58,26 @@ class HeadwaterDataSource(DataSource):
             kind = "STRING" if open_request(options.request).is_text else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
-            return f"{COMMON_DDL}, {IMAGES_DDL}"
-        return f"{COMMON_DDL}, {spark_schema(_plan(options).single)}"
+            return RowForm().spark_columns
+        return plan_source(options).form.spark_columns
 
     @plain_errors()
     def reader(self, schema: StructType) -> HeadwaterReader:
         """A reader of these options."""
-        return HeadwaterReader(SourceOptions.parse(self.options))
+        options = SourceOptions.parse(self.options)
+        filters = options.push_filters and _filters_are_handed_over()
+        return FilteringReader(options) if filters else HeadwaterReader(options)
+
+
+def _filters_are_handed_over() -> bool:
+    """Whether the caller is Spark's program that hands filters over."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        spec = frame.f_globals.get("__spec__")
+        if spec is not None and spec.name == _HANDS_FILTERS_OVER:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @dataclass(frozen=True)
@@ -70,23 +86,23 @@ class SlicePartition(InputPartition):
 
     plan: Slice
     decoder: SliceDecoder
-    single: RelationSchema | None
+    form: RowForm
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
+    where: RowFilter = EVERYTHING
 
     @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
-        planned = _plan(self.options)
+        planned = plan_source(self.options, self.where)
         slices = planned.assembly.plan.slices(self.options.partition_bytes)
         decoder = SliceDecoder(planned.opened.directory, planned.opened.plugin, planned.opened.session)
-        single = planned.single if self.options.single_table is not None else None
-        return [SlicePartition(one, decoder, single) for one in slices]
+        return [SlicePartition(one, decoder, planned.form) for one in slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
@@ -94,68 +110,25 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
             yield from self._batches(partition)
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SlicePartition)
+        if not isinstance(partition, SlicePartition):
+            return  # Spark's stand-in where there are no partitions
         if self.options.request.plugin:
             is_text = partition.decoder.is_text
             yield from map(check_text, message_batches(partition.decoder.messages(partition.plan), is_text))
         else:
-            yield change_batch(partition.decoder.cells(partition.plan), partition.single)
+            yield partition.form.batch(partition.decoder.cells(partition.plan))
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """A window, opened and assembled."""
+class FilteringReader(HeadwaterReader):
+    """A reader that plans only what filters let through."""
 
-    options: SourceOptions
-    opened: OpenRequest
-    assembly: Assembly
-    end: int
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take the filters that the index can use; called before :meth:`partitions`.
 
-    @property
-    def single(self) -> RelationSchema:
-        """The only table as of the window's end.
-
-        Raises:
-            CatalogError: there is no such table.
+        Returns:
+            those that Spark must apply to the rows.
         """
-        name = str(self.options.single_table)
-        catalog = self.opened.store.view(self.end)
-        for use in reversed(self.assembly.plan.relations):
-            if f"{use.schema.namespace}.{use.schema.name}" == name:
-                return catalog.relation(use.schema.oid) or use.schema
-        raise CatalogError(
-            f'no changes of a table "{name}" in the window',
-            hint="name it as schema.table; without changes its columns are not known, read with a pattern instead",
-        )
-
-
-def _plan(options: SourceOptions) -> _Planned:
-    """Steps 1 to 3 in this process."""
-    refinement = UNREFINED
-    threads = os.cpu_count() or 1
-    while True:
-        opened = _open(options, refinement)
-        store, request = opened.store, options.request
-        start = index_start(opened.directory, store)
-        tasks = index_tasks(opened.directory, start, request.end, opened.index_request(), threads)
-        index = index_in_threads(tasks, threads)
-        check_reach(opened, index)
-        window = Window(opened.directory.segment_size, request.start or 0, request.end)
-        assembly = assemble(index, store, opened.plugin, window)
-        if isinstance(assembly, Assembly):
-            return _Planned(options, opened, assembly, index.hi)
-        refinement |= assembly
-
-
-def _open(options: SourceOptions, refinement: Refinement) -> OpenRequest:
-    if options.request.plugin:
-        return open_request(options.request, refinement)
-    opened = open_request(
-        options.request, refinement, lambda store: RowChanges(options.tables, options.publications, store.major)
-    )
-    if opened.session.encoding not in ("UTF8", "SQL_ASCII"):
-        raise CatalogError(
-            f'database "{opened.store.database_name}" is in {opened.session.encoding}, rows need UTF8',
-            hint="read a plugin's messages instead, with the option plugin",
-        )
-    return opened
+        if self.options.request.plugin:
+            return filters
+        self.where, rest = self.where.pushed(filters)
+        return rest

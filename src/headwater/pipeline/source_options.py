@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.typed import ON_UNREPRESENTABLE
 
-NAMES = (
+OPTIONS = (
     "path",
     "catalog",
     "database",
@@ -23,11 +25,22 @@ NAMES = (
     "plugin",
     "unknownTypes",
     "partitionBytes",
+    "onUnrepresentable",
+    "onTableReplaced",
+    "pushFilters",
 )
-OPTIONS = frozenset(name.lower() for name in NAMES)
-"""Options, which Spark compares without regard to case; ``plugin.NAME`` and ``set.NAME`` come on top."""
+"""Options; ``plugin.NAME`` and ``set.NAME`` come on top."""
 
 PARTITION_BYTES = 32 << 20
+
+ERROR, SKIP, BY_NAME = "error", "skip", "byName"
+ON_TABLE_REPLACED = (ERROR, SKIP, BY_NAME)
+"""What is done with changes of another relation that bore a single table's name earlier."""
+
+_NO_TABLES = (
+    "use CREATE TEMPORARY VIEW name USING headwater OPTIONS (...): Spark reads a table of a Python data source "
+)
+_NO_TABLES += "without the options it was made with"
 
 
 @dataclass(frozen=True)
@@ -36,15 +49,19 @@ class SourceOptions:
 
     Attributes:
         request: what to decode; its plugin is empty for rows of changes.
-        tables: patterns of ``schema.table``.
         publications: names.
         partition_bytes: bytes of WAL records per partition.
+        on_unrepresentable: one of ON_UNREPRESENTABLE of :mod:`headwater.rows.typed`.
+        on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
+        push_filters: take filters that Spark hands over.
     """
 
     request: DecodeRequest
-    tables: tuple[str, ...]
     publications: tuple[str, ...]
     partition_bytes: int
+    on_unrepresentable: str = ERROR
+    on_table_replaced: str = ERROR
+    push_filters: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -54,15 +71,19 @@ class SourceOptions:
             UsageError: an option is unknown, missing or malformed.
         """
         given = {name.lower(): value for name, value in options.items()}
+        if "provider" in given:  # what Spark passes of a CREATE TABLE
+            raise UsageError("CREATE TABLE ... USING headwater is not supported", hint=_NO_TABLES)
+        known = {name.lower() for name in OPTIONS}
         for name in given:
-            if name not in OPTIONS and not name.startswith(("plugin.", "set.")):
+            if name not in known and not name.startswith(("plugin.", "set.")):
                 raise UsageError(
                     f'unknown option "{name}" of the headwater data source',
-                    hint=f"known: {', '.join(NAMES)}, plugin.*, set.*",
+                    hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*",
                 )
         for name in ("path", "catalog"):
             if not given.get(name):
-                raise UsageError(f'the headwater data source needs the option "{name}"')
+                hint = None if given else f"if this is a table made with CREATE TABLE, {_NO_TABLES}"
+                raise UsageError(f'the headwater data source needs the option "{name}"', hint=hint)
         publications = _list(given.get("publication", ""))
         request = DecodeRequest(
             wal=given["path"],
@@ -74,16 +95,22 @@ class SourceOptions:
             end=_lsn(given.get("endinglsn")),
             settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
             unknown_types=given.get("unknowntypes", "error"),
+            tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
         )
         size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
-        return cls(request, tuple(_list(given.get("tables", ""))), tuple(publications), size)
+        return cls(
+            request,
+            tuple(publications),
+            size,
+            _choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
+            _choice(given, "onTableReplaced", ON_TABLE_REPLACED),
+            _choice(given, "pushFilters", ("false", "true")) == "true",
+        )
 
     @property
     def single_table(self) -> str | None:
-        """The table, if there is just one and no pattern in its name."""
-        if len(self.tables) == 1 and not set("*?[") & set(self.tables[0]):
-            return self.tables[0]
-        return None
+        """The table, if just one is named, whose own columns rows have."""
+        return self.request.tables.single_name
 
 
 def _list(text: str) -> list[str]:
@@ -92,6 +119,15 @@ def _list(text: str) -> list[str]:
 
 def _lsn(text: str | None) -> int | None:
     return None if text is None else Lsn.parse(text)
+
+
+def _choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> str:
+    """The value of an option that takes one of some words, the first if it is not given."""
+    value = given.get(option.lower(), choices[0])
+    for choice in choices:
+        if value.lower() == choice.lower():
+            return choice
+    raise UsageError(f'invalid {option} "{value}", expected {", ".join(choices[:-1])} or {choices[-1]}')
 
 
 def _partition_bytes(text: str) -> int:

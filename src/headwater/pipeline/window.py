@@ -28,12 +28,14 @@ class Window:
         start: transactions whose commit record starts before it are left out, 0 for none.
         end: stop as the server does with ``upto_lsn``, None for the end of the log.
         tables: those whose changes are wanted, if the plugin wants them too.
+        commits: first and last start of a commit record that a transaction is wanted for, None for any.
     """
 
     segment_size: int
     start: int = 0
     end: int | None = None
     tables: TablePatterns = EVERY_TABLE
+    commits: tuple[int, int] | None = None
 
     def reads(self, lsn: Int64s) -> NDArray[np.bool_]:
         """Which records the server still reads: those whose predecessor ended before ``upto_lsn``.

@@ -45,6 +45,13 @@ class TablePatterns:
             found += parts
         return cls(tuple(found))
 
+    @property
+    def single_name(self) -> str | None:
+        """The only pattern, if it is a plain name."""
+        if len(self.patterns) == 1 and not set("*?") & set(self.patterns[0]):
+            return self.patterns[0]
+        return None
+
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of a relation are wanted, as of a view of the catalog."""
         return not self.patterns or any(self._matches(name) for name in _names(schema, catalog))
@@ -61,18 +68,20 @@ class TablePatterns:
         known = set(names)
         for pattern in self.patterns:
             if not any(_expression(pattern).fullmatch(name) for name in known):
-                like = sorted(name for name in known if name.partition(".")[2] == pattern)
-                raise CatalogError(
-                    f'no table matches "{pattern}": neither one that is there at the end of the window nor one that '
-                    "changed in it",
-                    hint=f"there is {', '.join(like)}" if like else "patterns are SCHEMA.TABLE, with * and ?",
-                )
+                raise no_table(pattern, known)
 
     def _matches(self, name: str) -> bool:
         return any(_expression(pattern).fullmatch(name) for pattern in self.patterns)
 
 
 EVERY_TABLE = TablePatterns()
+
+
+def no_table(pattern: str, names: Iterable[str]) -> CatalogError:
+    """The error of a pattern that matches none of the tables ``schema.table``."""
+    like = sorted({name for name in names if name.partition(".")[2] == pattern})
+    hint = f"there is {', '.join(like)}" if like else "patterns are SCHEMA.TABLE in the catalog's case, with * and ?"
+    return CatalogError(f'no table matches "{pattern}" in this window', hint=hint)
 
 
 def qualified_name(schema: RelationSchema) -> str:

@@ -2,11 +2,9 @@
 
 Dates and times are read in ISO style, as ``_text_datetime`` writes them (PostgreSQL: ``EncodeDateTime`` of
 ``datetime.c``), years BC, beyond 9999 and offsets with seconds included. Dates become days, timestamps microseconds,
-both since 1970-01-01; infinity becomes the ends of what Spark shows, 9999-12-31 and 0001-01-01, as Spark's own dialect
-for PostgreSQL has it.
+both since 1970-01-01. What Spark has no value for, infinity and years that are not 1 to 9999, is told by a status.
 
-``picks`` names the cells to read, -1 where the column has no value. The kernels return DONE or the index of the pick
-they cannot read.
+``picks`` names the cells to read, -1 where the column has no value.
 """
 
 from __future__ import annotations
@@ -23,6 +21,9 @@ DONE = -1
 INTEGERS, DATES, TIMESTAMPS = 0, 1, 2
 """What :func:`parse_numbers` reads."""
 
+FITS, UNREADABLE, INFINITE, BEFORE_YEAR_1, AFTER_YEAR_9999 = 0, 1, 2, 3, 4
+"""What :func:`parse_numbers` says of each value."""
+
 TEXTS, BYTEA = 0, 1
 """What :func:`parse_values` reads."""
 
@@ -31,10 +32,6 @@ _DAY = 86_400 * _SECOND
 _BAD = -(1 << 63)
 _LAST_TENTH = -922_337_203_685_477_580
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
-
-# Beyond it a day's microseconds since 1970 do not fit an int64, whatever the offset.
-_MAX_DAY = 106_751_980
-_MAX_DATE = (1 << 31) - 1
 
 _0, _9, _A, _LOWER_F = 48, 57, 97, 102
 _MINUS, _PLUS, _DOT, _COLON, _BACKSLASH, _LOWER_I, _LOWER_X = 45, 43, 46, 58, 92, 105, 120
@@ -110,10 +107,14 @@ def _clock(text: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @borrowing_kernel
 def _timestamp(text: Bytes, at: Int, end: Int) -> Int:
-    """Read ``YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM[:SS]]][ BC]``; microseconds UTC, or _BAD."""
+    """Read ``YYYY-MM-DD HH:MM:SS[.ffffff][+HH[:MM[:SS]]][ BC]``; microseconds UTC, or _BAD.
+
+    Days far outside of what Spark shows count as near outside, so that their microseconds fit.
+    """
     days, at = _date(text, at, end)
-    if days == _BAD or abs(days) > _MAX_DAY or at >= end or text[at] != 32:
+    if days == _BAD or at >= end or text[at] != 32:
         return _BAD
+    days = min(max(days, _FIRST_DAY - 1000), _LAST_DAY + 1000)
     micros, at = _clock(text, at + 1, end)
     if micros == _BAD:
         return _BAD
@@ -148,20 +149,26 @@ def _whole_number(text: Bytes, at: Int, end: Int) -> tuple[Int, bool]:
 
 
 @inline_kernel
-def _number(form: Int, text: Bytes, at: Int, end: Int) -> tuple[Int, bool]:
-    """Read a cell of one of the forms that :func:`parse_numbers` knows; (the number, whether it is one)."""
+def _number(form: Int, text: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
+    """Read a cell of one of the forms that :func:`parse_numbers` knows; (the number, what is said of it)."""
     if form == INTEGERS:
-        return _whole_number(text, at, end)
-    sign = _is_infinity(text, at, end)
+        value, is_number = _whole_number(text, at, end)
+        return value, FITS if is_number else UNREADABLE
+    if _is_infinity(text, at, end) != 0:
+        return np.int64(0), INFINITE
+    first, last = np.int64(_FIRST_DAY), np.int64(_LAST_DAY)
     if form == DATES:
-        if sign != 0:
-            return np.int64(_LAST_DAY if sign > 0 else _FIRST_DAY), True
-        days, stop = _date(text, at, end)
-        return days, days != _BAD and days <= _MAX_DATE and (stop == end or end - stop == 3)
-    if sign != 0:
-        return np.int64((_LAST_DAY + 1) * _DAY - 1 if sign > 0 else _FIRST_DAY * _DAY), True
-    micros = _timestamp(text, at, end)
-    return micros, micros != _BAD
+        value, stop = _date(text, at, end)
+        if stop != end and end - stop != 3:
+            return np.int64(0), UNREADABLE
+    else:
+        value = _timestamp(text, at, end)
+        first, last = first * _DAY, (last + 1) * _DAY - 1
+    if value == _BAD:
+        return np.int64(0), UNREADABLE
+    if value < first:
+        return np.int64(0), BEFORE_YEAR_1
+    return (value, FITS) if value <= last else (np.int64(0), AFTER_YEAR_9999)
 
 
 @borrowing_kernel
@@ -172,6 +179,7 @@ def parse_numbers(
     length: NDArray[np.int32],
     picks: NDArray[np.int64],
     out: NDArray[np.int64 | np.int32],
+    fits: NDArray[np.uint8],
 ) -> Int:
     """Whole numbers, dates as days since 1970-01-01 or timestamps as microseconds since then, UTC with an offset.
 
@@ -181,17 +189,21 @@ def parse_numbers(
         start: int64[m] of the cells.
         length: int32[m] of the cells.
         picks: int64[k] cells or -1.
-        out: int64[k], for dates int32[k]; 0 where there is no value.
+        out: int64[k], for dates int32[k]; 0 where there is no value, or none that fits.
+        fits: uint8[k] gets FITS, UNREADABLE, INFINITE, BEFORE_YEAR_1 or AFTER_YEAR_9999.
+
+    Returns:
+        how many do not fit.
     """
+    misfits = 0
     for row in range(len(picks)):
-        value = np.int64(0)
+        value, status = np.int64(0), FITS
         if picks[row] >= 0:
             at = start[picks[row]]
-            value, is_number = _number(form, text, at, at + length[picks[row]])
-            if not is_number:
-                return row
-        out[row] = value
-    return DONE
+            value, status = _number(form, text, at, at + length[picks[row]])
+        out[row], fits[row] = value, status
+        misfits += status != FITS
+    return misfits
 
 
 @borrowing_kernel
@@ -255,7 +267,7 @@ def parse_values(
     out: Bytes,
     offsets: NDArray[np.int64],
 ) -> Int:
-    """The texts themselves, or the bytes that they stand for, one after the other.
+    """The texts themselves, or the bytes that they stand for, one after the other; DONE or the pick not to be read.
 
     Args:
         form: TEXTS or BYTEA.

@@ -36,3 +36,46 @@ def test_partition_bytes_is_a_number(size: str) -> None:
 def test_options_that_are_missing_or_unknown(options: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="option"):
         SourceOptions.parse(options)
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "value"),
+    [
+        ("onUnrepresentable", {}, "error"),
+        ("onUnrepresentable", {"onunrepresentable": "NULL"}, "null"),
+        ("onUnrepresentable", {"onUnrepresentable": "string"}, "string"),
+        ("onTableReplaced", {}, "error"),
+        ("onTableReplaced", {"onTableReplaced": "byname"}, "byName"),
+        ("onTableReplaced", {"ontablereplaced": "skip"}, "skip"),
+        ("pushFilters", {}, False),
+        ("pushFilters", {"pushfilters": "True"}, True),
+    ],
+)
+def test_options_of_some_words(option: str, given: dict[str, str], value: object) -> None:
+    parsed = SourceOptions.parse({**NEEDED, **given})
+    found = {
+        "onUnrepresentable": parsed.on_unrepresentable,
+        "onTableReplaced": parsed.on_table_replaced,
+        "pushFilters": parsed.push_filters,
+    }
+    assert found[option] == value
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("onUnrepresentable", "error, null or string"),
+        ("onTableReplaced", "error, skip"),
+        ("pushFilters", "false or true"),
+    ],
+)
+def test_other_words_are_refused(option: str, words: str) -> None:
+    with pytest.raises(UsageError, match=f'invalid {option} "ignore", expected {words}'):
+        SourceOptions.parse({**NEEDED, option: "ignore"})
+
+
+def test_what_spark_says_of_a_table_is_refused() -> None:
+    with pytest.raises(UsageError, match="CREATE TEMPORARY VIEW"):
+        SourceOptions.parse({**NEEDED, "provider": "headwater", "option.catalog": "/backup"})
+    with pytest.raises(UsageError, match="CREATE TEMPORARY VIEW"):
+        SourceOptions.parse({})

@@ -39,11 +39,12 @@ from plain_tuples import (
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows import _parse
-from headwater.rows.arrow import arrow_schema, change_rows, images, spark_schema, typed_columns
+from headwater.rows.arrow import change_rows, images, old_is_key
 from headwater.rows.items import OLD_IS_KEY, Cells
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
+from headwater.rows.typed import NULL, STRING, TypedTable, typed_columns
 
 EPOCH_2000 = 946_684_800 * 1_000_000
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -53,14 +54,16 @@ def run(made: Slice, *schemas: RelationSchema, session: SessionSettings | None =
     return render(made.array(), made.items(), compile_layouts(schemas, session or SessionSettings()))
 
 
-def column_of(column: Column, datums: list[bytes | None], session: SessionSettings | None = None) -> pa.Array:
+def column_of(
+    column: Column, datums: list[bytes | None], session: SessionSettings | None = None, *, misfits: str = "error"
+) -> pa.Array:
     schema = make_schema(column)
     made = Slice()
     for datum in datums:
         made.insert(form_tuple(schema.columns, [datum]))
-    batch = typed_columns(run(made, schema, session=session), made.items(), schema)
-    batch.validate(full=True)
-    return batch.column(0)
+    found = typed_columns(run(made, schema, session=session), made.items(), TypedTable(schema, misfits))
+    found.rows.validate(full=True)
+    return found.rows.column(0)
 
 
 def numeric(sign: int, scale: int, weight: int, *digits: int) -> bytes:
@@ -98,7 +101,8 @@ def test_images_map_names_to_text() -> None:
     )
     made.delete(form_tuple(orders.columns, [struct.pack("<i", 5)]))
     made.delete(None)
-    found = images(run(made, orders, items), made.items(), [orders, items])
+    cells = run(made, orders, items)
+    found = images(cells, made.items(), [orders, items])
     found.before.validate(full=True)
     found.after.validate(full=True)
     assert [1, 3, 4, 5, 6] == found.rows.tolist()
@@ -116,6 +120,32 @@ def test_images_map_names_to_text() -> None:
         None,
         None,
     ]
+    assert [[], ["big"], [], [], []] == found.unchanged.to_pylist()
+    assert [None, True, False, False, None] == old_is_key(cells, made.items(), found.rows).to_pylist()
+
+
+def test_images_take_unchanged_values_from_the_old_tuple() -> None:
+    schema = make_schema(make_column(1, INT4, name="id"), make_column(2, TEXT_TYPE, name="big"))
+    pointer, one = toast_pointer(8, 9999, 9999), struct.pack("<i", 1)
+    made = Slice()
+    made.update(form_tuple(schema.columns, [one, pointer]), form_tuple(schema.columns, [one, short(b"old")]))
+    made.update(form_tuple(schema.columns, [one, pointer]), form_tuple(schema.columns, [one, None]), flags=OLD_IS_KEY)
+    made.update(form_tuple(schema.columns, [one, pointer]))
+    made.update(form_tuple(schema.columns, [one, None]))
+    found = images(run(made, schema), made.items(), [schema])
+    after = [[("id", "1"), ("big", "old")], [("id", "1")], [("id", "1")], [("id", "1"), ("big", None)]]
+    assert after == found.after.to_pylist()
+    assert [[], ["big"], ["big"], []] == found.unchanged.to_pylist()
+
+
+def test_virtual_columns_are_in_neither_form() -> None:
+    made_up = dataclasses.replace(make_column(2, INT4, name="double"), generated="v")
+    schema = make_schema(make_column(1, INT4, name="id"), made_up)
+    made = Slice()
+    made.insert(form_tuple(schema.columns, [struct.pack("<i", 1), None]))
+    cells = run(made, schema)
+    assert [[("id", "1")]] == images(cells, made.items(), [schema]).after.to_pylist()
+    assert ["id"] == typed_columns(cells, made.items(), TypedTable(schema)).rows.schema.names
 
 
 def test_no_changes_at_all() -> None:
@@ -124,11 +154,11 @@ def test_no_changes_at_all() -> None:
     made.literal()
     cells = run(made, schema)
     assert 0 == len(images(cells, made.items(), [schema]).after)
-    assert 0 == typed_columns(cells, made.items(), schema).num_rows
+    assert 0 == typed_columns(cells, made.items(), TypedTable(schema)).rows.num_rows
     made.delete(None)
     cells = run(made, schema)
     assert [None] == images(cells, made.items(), [schema]).before.to_pylist()
-    assert [{"c1": None, "c2": None}] == typed_columns(cells, made.items(), schema).to_pylist()
+    assert [{"c1": None, "c2": None}] == typed_columns(cells, made.items(), TypedTable(schema)).rows.to_pylist()
 
 
 def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_old() -> None:
@@ -142,12 +172,15 @@ def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_
     )
     made.update(form_tuple(schema.columns, [struct.pack("<i", 3), pointer]))
     made.delete(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
-    cells, items = run(made, schema), made.items()
-    new, old = typed_columns(cells, items, schema), typed_columns(cells, items, schema, old=True)
-    assert {"id": [1, 2, 3, 3], "big": ["a", "from old", None, None]} == new.to_pydict()
-    assert {"id": [None, 1, None, 3], "big": [None, "from old", None, None]} == old.to_pydict()
-    some = typed_columns(cells, items, schema, rows=np.array([3, 0]))
-    assert {"id": [3, 1], "big": [None, "a"]} == some.to_pydict()
+    made.update(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
+    cells, items, table = run(made, schema), made.items(), TypedTable(schema)
+    found = typed_columns(cells, items, table)
+    assert {"id": [1, 2, 3, 3, 3], "big": ["a", "from old", None, None, None]} == found.rows.to_pydict()
+    old = [None, {"id": 1, "big": "from old"}, None, {"id": 3, "big": None}, None]
+    assert old == found.before.to_pylist()
+    assert [[], [], ["big"], [], []] == found.unchanged.to_pylist()
+    some = typed_columns(cells, items, table, rows=np.array([3, 0]))
+    assert {"id": [3, 1], "big": [None, "a"]} == some.rows.to_pydict()
 
 
 def test_older_versions_of_a_table_show_null_for_columns_they_did_not_have() -> None:
@@ -156,8 +189,8 @@ def test_older_versions_of_a_table_show_null_for_columns_they_did_not_have() -> 
     made = Slice()
     made.insert(form_tuple(before.columns, [struct.pack("<i", 1), struct.pack("<i", 2)]))
     made.insert(form_tuple(after.columns, [struct.pack("<i", 3), None, short(b"x")]), layout=1)
-    batch = typed_columns(run(made, before, after), made.items(), after, schemas=[before, after])
-    assert {"c1": [1, 3], "new": [None, "x"]} == batch.to_pydict()
+    found = typed_columns(run(made, before, after), made.items(), TypedTable(after), schemas=[before, after])
+    assert {"c1": [1, 3], "new": [None, "x"]} == found.rows.to_pydict()
 
 
 @pytest.mark.parametrize(
@@ -182,10 +215,9 @@ def test_not_a_number() -> None:
 
 def test_numerics_with_a_precision_are_decimals() -> None:
     column = dataclasses.replace(make_column(1, NUMERIC), typmod=numeric_typmod(8, 2))
-    nan = short(struct.pack("<H", 0xC000))
-    found = column_of(column, [numeric(0, 2, 0, 12, 3400), numeric(1, 2, 0, 7), nan, None])
+    found = column_of(column, [numeric(0, 2, 0, 12, 3400), numeric(1, 2, 0, 7), None])
     assert pa.decimal128(8, 2) == found.type
-    assert [decimal.Decimal("12.34"), decimal.Decimal("-7.00"), None, None] == found.to_pylist()
+    assert [decimal.Decimal("12.34"), decimal.Decimal("-7.00"), None] == found.to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -201,12 +233,13 @@ def test_numerics_with_a_precision_are_decimals() -> None:
 )
 def test_which_numerics_are_decimals(typmod: int, name: str) -> None:
     schema = make_schema(dataclasses.replace(make_column(1, NUMERIC, name="n"), typmod=typmod))
-    assert f"`n` {name}" == spark_schema(schema)
+    assert f"`n` {name}" == TypedTable(schema).spark_columns
+    assert "`n` STRING" == TypedTable(schema, STRING).spark_columns
 
 
 def test_a_decimal_that_does_not_fit_is_an_error() -> None:
     column = dataclasses.replace(make_column(1, NUMERIC, name="total"), typmod=numeric_typmod(3, 0))
-    with pytest.raises(DecodingError, match='a value of column "total" does not fit type DECIMAL'):
+    with pytest.raises(DecodingError, match=r'value of column "total" of .* does not fit type DECIMAL'):
         column_of(column, [numeric(0, 0, 1, 12, 3456)])
 
 
@@ -219,14 +252,8 @@ def test_dates(days: list[int | None]) -> None:
     assert [None if day is None else dt.date(2000, 1, 1) + dt.timedelta(day) for day in days] == found.to_pylist()
 
 
-def test_dates_before_christ_far_off_and_infinite() -> None:
-    days = [-2_451_545, FIRST_DAY - 1, LAST_DAY + 1, 2**31 - 1 - 10_957, 2**31 - 1, -(2**31)]
-    found = column_of(make_column(1, DATE), [struct.pack("<i", day) for day in days])
-    wanted = [day + 10_957 for day in days[:4]]
-    assert [*wanted, 2_932_896, -719_162] == found.cast(pa.int32()).to_pylist()
-
-
-MICROS = st.integers(-211_813_488_000_000_000, 9_223_370_000_000_000_000 - EPOCH_2000)
+FIRST_MICRO, LAST_MICRO = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
+MICROS = st.integers(FIRST_MICRO, LAST_MICRO) | st.sampled_from([FIRST_MICRO, LAST_MICRO])
 
 
 @given(st.lists(st.none() | MICROS, min_size=1), st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "5"]))
@@ -241,19 +268,66 @@ def test_timestamps(values: list[int | None], zone: str) -> None:
     assert wanted == zoned.cast(pa.int64()).to_pylist()
 
 
-def test_infinite_timestamps_are_sparks_last_and_first() -> None:
-    found = column_of(make_column(1, TIMESTAMP), [struct.pack("<q", value) for value in (INT64_MAX, INT64_MIN)])
-    assert [dt.datetime(9999, 12, 31, 23, 59, 59, 999_999), dt.datetime(1, 1, 1)] == found.to_pylist()
+NAN, POSITIVE, NEGATIVE = (short(struct.pack("<H", header)) for header in (0xC000, 0xD000, 0xF000))
+NUMERIC_8_2 = dataclasses.replace(make_column(1, NUMERIC), typmod=numeric_typmod(8, 2))
+UNREPRESENTABLE = [
+    *[
+        (make_column(1, DATE), struct.pack("<i", day), *what)
+        for day, *what in (
+            (2**31 - 1, "infinity", b"infinity"),
+            (-(2**31), "infinity", b"-infinity"),
+            (FIRST_DAY - 1, "a date before the year 1", b"0001-12-31 BC"),
+            (-2_451_545, "a date before the year 1", b"4714-11-24 BC"),
+            (LAST_DAY + 1, "a date after the year 9999", b"10000-01-01"),
+            (2_147_483_493, "a date after the year 9999", b"5881610-02-07"),
+        )
+    ],
+    *[
+        (make_column(1, type), struct.pack("<q", micros), what, text + zone)
+        for micros, what, text in (
+            (FIRST_MICRO - 1, "a date before the year 1", b"0001-12-31 23:59:59.999999"),
+            (LAST_MICRO + 1, "a date after the year 9999", b"10000-01-01 00:00:00"),
+            (9_223_371_331_199_999_999, "a date after the year 9999", b"294276-12-31 23:59:59.999999"),
+            (-211_813_488_000_000_000, "a date before the year 1", b"4714-11-24 00:00:00"),
+        )
+        for type, zone in ((TIMESTAMP, b""), (TIMESTAMPTZ, b"+00"))
+    ],
+    *[
+        (make_column(1, type), struct.pack("<q", micros), "infinity", text)
+        for micros, text in ((INT64_MAX, b"infinity"), (INT64_MIN, b"-infinity"))
+        for type in (TIMESTAMP, TIMESTAMPTZ)
+    ],
+    (NUMERIC_8_2, NAN, "NaN", b"NaN"),
+    (NUMERIC_8_2, POSITIVE, "infinity", b"Infinity"),
+    (NUMERIC_8_2, NEGATIVE, "infinity", b"-Infinity"),
+]
 
 
-def test_a_date_beyond_what_32_bits_hold_is_an_error() -> None:
-    with pytest.raises(DecodingError, match="does not fit type DATE"):
-        column_of(make_column(1, DATE), [struct.pack("<i", 2_147_483_493)])
+@pytest.mark.parametrize(("column", "datum", "what", "text"), UNREPRESENTABLE)
+def test_what_spark_cannot_hold_is_an_error_null_or_text(column: Column, datum: bytes, what: str, text: bytes) -> None:
+    with pytest.raises(DecodingError, match=f'column "c1" of table "public.t" holds {what}, which') as caught:
+        column_of(column, [None, datum])
+    assert 0x1040 == caught.value.lsn
+    assert text.decode() not in caught.value.message.replace(f"holds {what}", "")
+    assert [None, None] == column_of(column, [None, datum], misfits=NULL).to_pylist()
+    found = column_of(column, [None, datum], misfits=STRING).to_pylist()
+    assert found[0] is None
+    assert text.decode().removesuffix(" BC") == found[1].removesuffix(" BC")
 
 
-def test_a_timestamp_beyond_what_64_bits_hold_is_an_error() -> None:
-    with pytest.raises(DecodingError, match="does not fit type TIMESTAMP_NTZ"):
-        column_of(make_column(1, TIMESTAMP), [struct.pack("<q", 9_223_371_331_199_999_999)])
+@given(st.lists(st.integers(-2_451_545, 2_145_031_948), min_size=1))
+def test_only_dates_that_spark_shows_are_no_nulls(days: list[int]) -> None:
+    found = column_of(make_column(1, DATE), [struct.pack("<i", day) for day in days], misfits=NULL)
+    wanted = [dt.date(2000, 1, 1) + dt.timedelta(day) if FIRST_DAY <= day <= LAST_DAY else None for day in days]
+    assert wanted == found.to_pylist()
+
+
+@given(st.lists(st.integers(-211_813_488_000_000_000, 9_223_371_331_199_999_999), min_size=1))
+def test_only_timestamps_that_spark_shows_are_no_nulls(values: list[int]) -> None:
+    for type in (TIMESTAMP, TIMESTAMPTZ):
+        found = column_of(make_column(1, type), [struct.pack("<q", value) for value in values], misfits=NULL)
+        wanted = [value + EPOCH_2000 if FIRST_MICRO <= value <= LAST_MICRO else None for value in values]
+        assert wanted == found.cast(pa.int64()).to_pylist()
 
 
 @pytest.mark.parametrize("output", ["hex", "escape"])
@@ -279,8 +353,8 @@ def test_text_that_is_not_utf8_is_an_error() -> None:
     cells = run(made, schema)
     with pytest.raises(DecodingError, match="not valid UTF-8"):
         images(cells, made.items(), [schema])
-    with pytest.raises(DecodingError, match='column "c1" is not valid UTF-8'):
-        typed_columns(cells, made.items(), schema)
+    with pytest.raises(DecodingError, match=r'column "c1" of table "public\.t" is not valid UTF-8'):
+        typed_columns(cells, made.items(), TypedTable(schema))
 
 
 def test_spark_schema_quotes_names_and_leaves_dropped_columns_out() -> None:
@@ -291,15 +365,19 @@ def test_spark_schema_quotes_names_and_leaves_dropped_columns_out() -> None:
         make_column(4, UUID, name="u"),
         make_column(5, dataclasses.replace(INT8, oid=16500, name="big", typtype="d", base=INT8), name="domain"),
     )
-    assert "`id` INT, `odd ``name``` TIMESTAMP, `u` STRING, `domain` BIGINT" == spark_schema(schema)
-    assert ["id", "odd `name`", "u", "domain"] == arrow_schema(schema).names
+    table = TypedTable(schema)
+    assert "`id` INT, `odd ``name``` TIMESTAMP, `u` STRING, `domain` BIGINT" == table.spark_columns
+    assert "STRUCT<`id`: INT, `odd ``name```: TIMESTAMP, `u`: STRING, `domain`: BIGINT>" == table.spark_struct
+    assert ["id", "odd `name`", "u", "domain"] == table.arrow_schema.names
 
 
 @pytest.mark.parametrize("text", [b"", b"-", b"+1", b"1x", b"9223372036854775808", b"-9223372036854775809", b"9" * 30])
 def test_no_whole_numbers(text: bytes) -> None:
     data, one = np.frombuffer(bytearray(text), dtype=np.uint8), np.array([0])
     length = np.array([len(text)], dtype=np.int32)
-    assert 0 == _parse.parse_numbers(_parse.INTEGERS, data, one, length, one, np.zeros(1, dtype=np.int64))
+    fits = np.zeros(1, dtype=np.uint8)
+    assert 1 == _parse.parse_numbers(_parse.INTEGERS, data, one, length, one, np.zeros(1, dtype=np.int64), fits)
+    assert [_parse.UNREADABLE] == fits.tolist()
 
 
 NUMBERS: list[tuple[int, type]] = [
@@ -314,7 +392,10 @@ def test_parsers_read_any_text_or_say_so(text: bytes, cut: int) -> None:
     data = np.frombuffer(bytearray(text + b"5" * 20), dtype=np.uint8)
     start, length, picks = np.array([0]), np.array([min(cut, len(text))], dtype=np.int32), np.array([0])
     for form, dtype in NUMBERS:
-        assert _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
+        fits = np.full(1, 0xEE, dtype=np.uint8)
+        misfits = _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype), fits)
+        assert misfits == (fits[0] != _parse.FITS)
+        assert fits[0] <= _parse.AFTER_YEAR_9999
     out = np.full(len(text) + 5, 0xEE, dtype=np.uint8)
     offsets = np.zeros(2, dtype=np.int64)
     assert _parse.parse_values(_parse.BYTEA, data, start, length, picks, out, offsets) in (_parse.DONE, 0)
@@ -332,7 +413,10 @@ def test_parsers_do_not_stumble_over_mutated_text(text: bytes, at: int, byte: in
     data = np.frombuffer(mutated, dtype=np.uint8)
     start, length, picks = np.array([0]), np.array([len(text)], dtype=np.int32), np.array([0])
     for form, dtype in NUMBERS:
-        assert _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype)) in (_parse.DONE, 0)
+        fits = np.full(1, 0xEE, dtype=np.uint8)
+        misfits = _parse.parse_numbers(form, data, start, length, picks, np.zeros(1, dtype=dtype), fits)
+        assert misfits == (fits[0] != _parse.FITS)
+        assert fits[0] <= _parse.AFTER_YEAR_9999
 
 
 def test_change_rows_leave_literals_and_chunks_out() -> None:

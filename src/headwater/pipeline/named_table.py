@@ -1,0 +1,117 @@
+"""What the option ``tables`` means: which relation a single name is, and whether a pattern matches any.
+
+A name means the relation that bears it at the window's end; if none does, the last one that bore it in the window. So a
+table that was renamed, or made again, is not mixed with what had its name before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from headwater.catalog.relation_names import RelationName, relation_names
+from headwater.catalog.rows import ClassRow
+from headwater.catalog.store import CatalogStore
+from headwater.catalog.versions import NEVER
+from headwater.errors import CatalogError
+from headwater.pipeline.window import Window
+from headwater.plugins.publication import FIRST_NORMAL_OBJECT_ID
+from headwater.plugins.table_patterns import TablePatterns, no_table, qualified_name
+from headwater.reorder.plan import RelationUse
+from headwater.wal._position import LONG_HEADER
+
+_NO_ROWS = {
+    "p": ("is partitioned: its rows are in its partitions", "name a partition, or give a pattern that matches them"),
+    "v": ("is a view: it has no rows of its own", None),
+    "f": ("is a foreign table: its rows are on another server", None),
+}
+
+
+class NamedTable(NamedTuple):
+    """The relation that a name means.
+
+    Attributes:
+        oid: its OID.
+        lsn: where its columns are looked up: the window's end, or where it was dropped.
+    """
+
+    oid: int
+    lsn: int
+
+
+class TableNames:
+    """The relations a user may ask for, by the names they had in a window.
+
+    Args:
+        store: the catalog, rolled forward over the window.
+        window: the window.
+    """
+
+    def __init__(self, store: CatalogStore, window: Window) -> None:
+        self.end = view_lsn(window)
+        start = max(window.start, store.start_lsn)
+        names = relation_names(store, FIRST_NORMAL_OBJECT_ID)
+        self._all = [n for n in names if n.born < self.end and n.died >= start and not n.relation.rewrite]
+
+    def named(self, name: str) -> NamedTable | None:
+        """The relation that a name means; None if none of the catalog's bore it.
+
+        Raises:
+            CatalogError: the name is ambiguous, or its relation has no rows in the WAL.
+        """
+        bearers = [n for n in self._all if n.name == name and _is_named_by_users(n.relation)]
+        present = [n for n in bearers if n.is_at(self.end)]
+        if len({n.relation.oid for n in present}) > 1:
+            raise CatalogError(f'the table name "{name}" is ambiguous: schemas and tables have points in their names')
+        last = max(present or bearers, key=lambda n: (n.died, n.born), default=None)
+        if last is None:
+            return None
+        _require_rows(last)
+        oid = last.relation.oid
+        return NamedTable(oid, min(self.end, max(n.died for n in self._all if n.relation.oid == oid)))
+
+    def require_match(self, patterns: TablePatterns, changed: Iterable[RelationUse]) -> None:
+        """Whether each pattern matches a table that the window's catalog had, or that had changes in the window.
+
+        Args:
+            patterns: what is asked for.
+            changed: relations that had changes, as of these.
+
+        Raises:
+            CatalogError: one matches none.
+        """
+        names = {n.name for n in self._all if _has_rows(n.relation)}
+        patterns.require_matches(names | {qualified_name(use.schema) for use in changed if not use.is_toast})
+
+    def no_match(self, name: str) -> CatalogError:
+        """The error of a name that no relation has."""
+        return no_table(name, (n.name for n in self._all if n.is_at(self.end)))
+
+
+def view_lsn(window: Window) -> int:
+    """Where a view of the catalog sees just what the window reads."""
+    if window.end is None:
+        return NEVER
+    read = window.reads(window.end + np.arange(LONG_HEADER + 1))
+    return window.end + int(np.flatnonzero(read)[-1]) + 1 if read.any() else window.end
+
+
+def _is_named_by_users(relation: ClassRow) -> bool:
+    return relation.kind in "rmpvf"
+
+
+def _has_rows(relation: ClassRow) -> bool:
+    """Changes of it may be in the WAL; of partitioned tables only truncates."""
+    return relation.kind in "rmp" and relation.persistence == "p"
+
+
+def _require_rows(found: RelationName) -> None:
+    relation = found.relation
+    if relation.kind in _NO_ROWS:
+        reason, hint = _NO_ROWS[relation.kind]
+        raise CatalogError(f'"{found.name}" {reason}', hint=hint)
+    if relation.persistence != "p":
+        kind = "an unlogged" if relation.persistence == "u" else "a temporary"
+        raise CatalogError(f'"{found.name}" is {kind} table: its changes are not in the WAL')

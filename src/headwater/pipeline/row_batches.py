@@ -1,0 +1,204 @@
+"""A decoded slice as rows: the columns of every change, and images or the columns of one table.
+
+In: what :mod:`headwater.pipeline.decode_job` makes of a slice. Out: an Arrow batch in output order.
+
+``_commit_lsn``, ``_lsn`` and ``_seq`` together order changes, and tell each from all others. ``_seq`` counts within a
+record of the log, not within the transaction: so it does not depend on where slices begin, or which tables are wanted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import CatalogError
+from headwater.pipeline.decode_job import DecodedSlice
+from headwater.rows.arrow import IMAGE, NAMES, Rows, change_rows, images, old_is_key
+from headwater.rows.items import LITERAL
+from headwater.rows.typed import TypedTable, typed_columns
+
+POSTGRES_EPOCH = 946_684_800_000_000
+"""2000-01-01 00:00 UTC in microseconds since 1970."""
+
+_OPERATIONS = pa.array(["", "insert", "update", "delete", "truncate"])
+_TRUNCATE = 4
+_COMMON: tuple[tuple[str, pa.DataType, str], ...] = (
+    ("_lsn", pa.int64(), "BIGINT"),
+    ("_commit_lsn", pa.int64(), "BIGINT"),
+    ("_seq", pa.int64(), "BIGINT"),
+    ("_commit_time", pa.timestamp("us", tz="UTC"), "TIMESTAMP"),
+    ("_xid", pa.int64(), "BIGINT"),
+    ("_origin", pa.string(), "STRING"),
+    ("_op", pa.string(), "STRING"),
+    ("_schema", pa.string(), "STRING"),
+    ("_table", pa.string(), "STRING"),
+    ("_unchanged", NAMES, "ARRAY<STRING>"),
+    ("_before_is_key", pa.bool_(), "BOOLEAN"),
+)
+"""Columns of every change, with their types in Arrow and in Spark."""
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What rows look like; pickles.
+
+    Attributes:
+        table: the only table, whose own typed columns are wanted; None for before and after images.
+
+    Raises:
+        CatalogError: a column of the table has the name of one that every row has.
+    """
+
+    table: TypedTable | None = None
+
+    def __post_init__(self) -> None:
+        ours = {name for name, _, _ in _COMMON} | {"_before"}
+        for column in self.table.columns if self.table is not None else ():
+            if column.name.lower() in ours:
+                raise CatalogError(
+                    f'the table has a column "{column.name}", which is the name of a column that every row has',
+                    hint="read images of its rows instead: give the table as a pattern",
+                )
+
+    @property
+    def spark_columns(self) -> str:
+        """The columns as a Spark DDL string."""
+        common = ", ".join(f"{name} {type}" for name, _, type in _COMMON)
+        if self.table is None:
+            return f"{common}, _before MAP<STRING,STRING>, _after MAP<STRING,STRING>"
+        own = self.table.spark_columns
+        return f"{common}, _before {self.table.spark_struct}{', ' if own else ''}{own}"
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The same for Arrow."""
+        common = [(name, type) for name, type, _ in _COMMON]
+        if self.table is None:
+            return pa.schema([*common, ("_before", IMAGE), ("_after", IMAGE)])
+        return pa.schema([*common, ("_before", self.table.arrow_struct), *self.table.arrow_schema])
+
+    def batch(self, decoded: DecodedSlice) -> pa.RecordBatch:
+        """The changes of a slice as rows, in output order.
+
+        Raises:
+            DecodingError: a value does not fit its column.
+        """
+        rows = change_rows(decoded.changes.items)
+        truncates = _truncates(decoded)
+        made = [self._changes(decoded, rows)]
+        if truncates:
+            made.append(self._truncates(decoded, truncates))
+        table = pa.Table.from_batches(made)
+        if truncates:
+            places = np.concatenate([rows, np.array([truncate.item for truncate in truncates], np.int64)])
+            table = table.take(pa.array(np.argsort(places, kind="stable")))
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else made[0]
+
+    def _changes(self, decoded: DecodedSlice, rows: Rows) -> pa.RecordBatch:
+        items, cells = decoded.changes.items, decoded.cells
+        schemas = [use.schema for use in decoded.changes.relations]
+        layout = pa.array(items.layout[rows])
+        names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
+        common = [*_common(decoded, rows, _numbers_in_records(decoded)[rows], pa.array(items.kind[rows])), *names]
+        is_key = old_is_key(cells, items, rows)
+        if self.table is None:
+            shown = images(cells, items, schemas, rows)
+            arrays = [*common, shown.unchanged, is_key, shown.before, shown.after]
+        else:
+            typed = typed_columns(cells, items, self.table, schemas=schemas, rows=rows)
+            arrays = [*common, typed.unchanged, is_key, typed.before, *typed.rows.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _truncates(self, decoded: DecodedSlice, truncates: Sequence[_Truncate]) -> pa.RecordBatch:
+        rows = np.array([truncate.item for truncate in truncates], np.int64)
+        number = np.array([truncate.number for truncate in truncates], np.int64)
+        names = [pa.array([getattr(one, part) for one in truncates], pa.string()) for part in _NAME_PARTS]
+        common = [*_common(decoded, rows, number, pa.array(np.full(len(rows), _TRUNCATE, np.uint8))), *names]
+        unchanged = pa.array([[]] * len(rows), NAMES)
+        rest = [pa.nulls(len(rows), field.type) for field in list(self.arrow_schema)[len(_COMMON) - 1 :]]
+        return pa.RecordBatch.from_arrays([*common, unchanged, *rest], schema=self.arrow_schema)
+
+
+_NAME_PARTS = ("namespace", "name")
+
+
+@dataclass(frozen=True)
+class _Truncate:
+    """A relation that was truncated.
+
+    Attributes:
+        item: index of the slice's item.
+        namespace, name: the relation's.
+        number: among the relations of its record.
+        oid: the relation's.
+    """
+
+    item: int
+    namespace: str
+    name: str
+    number: int
+    oid: int
+
+
+def truncate_message(schema: RelationSchema, number: int) -> bytes:
+    """What tells the tasks of a relation that was truncated.
+
+    Args:
+        schema: the relation.
+        number: among the relations of its record.
+    """
+    return json.dumps([schema.namespace, schema.name, number, schema.oid]).encode()
+
+
+def _truncates(decoded: DecodedSlice) -> list[_Truncate]:
+    items, literals = decoded.changes.items, decoded.changes.literals
+    found = []
+    for item in np.flatnonzero(items.kind == LITERAL):
+        literal = items.layout[item]
+        for message in range(literals.first[literal], literals.first[literal + 1]):
+            data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes()
+            found.append(_Truncate(int(item), *json.loads(data)))
+    return found
+
+
+def _common(decoded: DecodedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
+    """The columns of every change up to its operation."""
+    items, transactions = decoded.changes.items, decoded.changes.transactions
+    txn = items.txn[rows]
+    time = transactions.commit_time[txn] + POSTGRES_EPOCH
+    return [
+        pa.array(items.lsn[rows]),
+        pa.array(transactions.commit_lsn[txn]),
+        pa.array(numbers),
+        pa.array(time).view(pa.timestamp("us", tz="UTC")),
+        pa.array(transactions.xid[txn].astype(np.int64)),
+        _origins(decoded).take(pa.array(txn)),
+        _OPERATIONS.take(kinds),
+    ]
+
+
+def _numbers_in_records(decoded: DecodedSlice) -> Rows:
+    """int64[n] the number of each item among those of its record, from 0."""
+    items = decoded.changes.items
+    places = np.arange(len(items.lsn))
+    is_first = np.ones(len(places), np.bool_)
+    is_first[1:] = (items.lsn[1:] != items.lsn[:-1]) | (items.txn[1:] != items.txn[:-1])
+    numbers: Rows = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return numbers
+
+
+def _origins(decoded: DecodedSlice) -> pa.StringArray:
+    """The origin's name of every transaction, null for local ones."""
+    literals = decoded.changes.literals
+    names = []
+    for number in decoded.changes.transactions.origin:
+        message = literals.first[number - 1]
+        data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes() if number else None
+        names.append(data.decode() if data is not None else None)
+    return pa.array(names, pa.string())
