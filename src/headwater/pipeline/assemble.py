@@ -33,6 +33,7 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
+from headwater.reorder.earlier import without_earlier
 from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, crossed_commits
@@ -69,7 +70,7 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
     """Put the transactions of an index back together and plan their output.
 
     Args:
-        index: the merged index, from ``store.start_lsn`` on.
+        index: the merged index, from ``store.start_lsn`` on, or from before that.
         store: the catalog at that LSN; rolled forward in place.
         plugin: what the output is for.
         window: which transactions are wanted.
@@ -82,8 +83,9 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
         WalError: wal_level was too low, or no consistent point was reached.
         CatalogError, DecodingError, PluginError: as the catalog, the records or the plugin demand.
     """
+    index, whole = without_earlier(index, store)
     txns = committed_transactions(index.rows)
-    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start))
+    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start), whole)
     check_database_stays(history, window)
     lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
     if lacking != UNREFINED:
@@ -162,12 +164,17 @@ class _Assembler:
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
-        is_in_time = txns.commit_lsn >= self.start
-        asked = txns.commit_lsn >= max(self.window.start, self.store.start_lsn)
-        said_something = (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
-        warn_of_late_start(self.history, txns.commit_lsn[keep & asked & said_something & ~is_in_time])
-        keep &= is_in_time & (txns.base_lsn != NEVER)
+        self._warn_of_late_start(keep)
+        keep &= (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         return keep
+
+    def _warn_of_late_start(self, wanted: NDArray[np.bool_]) -> None:
+        """Warn of wanted transactions that committed before decoding could begin, and may have changed something."""
+        txns, asked = self.txns, max(self.window.start, self.store.start_lsn)
+        if self.start > asked:
+            late = wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
+            late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
+            warn_of_late_start(self.history, txns.commit_lsn[late])
 
     def _in_window(self, lsn: int) -> bool:
         return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.delivery import Deliver, deliver_while_running
-from headwater.pipeline.index_job import IndexTask, index_tasks
+from headwater.pipeline.index_job import IndexTask, index_start, index_tasks
 from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
 from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
@@ -176,7 +176,7 @@ class _Run:
             return opened, index, assemble(index, opened.store, opened.plugin, window)
 
     def _index(self, opened: OpenRequest) -> WalIndex:
-        start, end = opened.store.start_lsn, opened.request.end
+        start, end = index_start(opened.directory, opened.store), opened.request.end
         tasks = index_tasks(opened.directory, start, end, opened.index_request(), self._parallel)
         numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
         stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)

@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from headwater.catalog.snapshot import xid_precedes
+from headwater.catalog.store import CatalogStore
+from headwater.errors import WalError
+from headwater.reorder.earlier import xids_told
 from headwater.reorder.merge import merge_indexes
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.wal._position import LONG_HEADER
 from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
 from headwater.wal.stretches import read_stretches
 
 RUN_BYTES = 192 << 20
@@ -20,6 +25,31 @@ RUN_BYTES = 192 << 20
 
 RUNS_PER_CORE = 2
 """Runs for each task that can run at once: where the log really ends is not known when it is cut."""
+
+
+def index_start(directory: WalDirectory, store: CatalogStore) -> int:
+    """Where the index begins: at the catalog's LSN, or before transactions began that were prepared then.
+
+    The WAL is read backwards, segment by segment, as long as it goes on in one piece.
+
+    Args:
+        directory: the WAL.
+        store: the catalog.
+    """
+    xids = [one.xid for one in store.prepared if not one.changes_catalog]
+    found, hi = store.start_lsn, store.start_lsn
+    while xids and store.is_shutdown and (segment := directory.segment_at(hi - 1)) is not None:
+        try:
+            told = list(xids_told(read_frames(directory, segment.start_lsn, hi), store.major))
+        except WalError:
+            break
+        for lsn, next_xid in reversed(told):
+            begun_later = [xid for xid in xids if not xid_precedes(xid, next_xid)]
+            if begun_later:
+                found = lsn
+                xids = [xid for xid in xids if xid not in begun_later]
+        hi = segment.start_lsn
+    return found
 
 
 @dataclass(frozen=True)

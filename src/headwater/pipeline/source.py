@@ -23,7 +23,7 @@ from headwater.errors import CatalogError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads, index_tasks
+from headwater.pipeline.index_job import index_in_threads, index_start, index_tasks
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
@@ -216,7 +216,8 @@ def _plan(options: SourceOptions) -> _Planned:
     while True:
         opened = _open(options, refinement)
         store, request = opened.store, options.request
-        tasks = index_tasks(opened.directory, store.start_lsn, request.end, opened.index_request(), threads)
+        start = index_start(opened.directory, store)
+        tasks = index_tasks(opened.directory, start, request.end, opened.index_request(), threads)
         index = index_in_threads(tasks, threads)
         check_reach(opened, index)
         window = Window(opened.directory.segment_size, request.start or 0, request.end)

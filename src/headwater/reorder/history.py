@@ -103,7 +103,13 @@ class History:
         self.builder.clean_shutdown(lsn, [end for end in ends if end is None or end >= lsn])
 
 
-def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogStore, builder: SnapBuilder) -> History:
+def read_history(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    store: CatalogStore,
+    builder: SnapBuilder,
+    whole: frozenset[int] = frozenset(),
+) -> History:
     """Roll the catalog forward and collect the events of a window.
 
     Args:
@@ -111,6 +117,7 @@ def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogSto
         txns: its committed transactions.
         store: the catalog at the window's start; changed in place.
         builder: changed in place.
+        whole: xids of transactions that the index has all of, though they began before ``store.start_lsn``.
 
     Returns:
         the history.
@@ -122,7 +129,8 @@ def read_history(index: WalIndex, txns: CommittedTransactions, store: CatalogSto
     history = History(store, builder, wal_level=store.wal_level)
     history.levels.append((store.start_lsn, store.wal_level))
     for one in store.prepared:
-        _prepared(one, history)
+        if one.xid not in whole:
+            _prepared(one, history)
     rows = index.rows
     ends = np.flatnonzero((rows.end_kind == COMMIT_PREPARED) | (rows.end_kind == ABORT_PREPARED))
     history.prepared_ends = dict(zip(rows.end_xid[ends].tolist(), rows.end_lsn[ends].tolist(), strict=True))

@@ -1,0 +1,124 @@
+"""Transactions that were prepared before the catalog was taken, decoded from WAL of before that.
+
+In: an index that begins before the catalog's LSN. Out: the same without what lies before, but for transactions that
+were prepared at that LSN and are whole: the WAL shows that they had not begun where the index begins, they changed no
+catalog themselves, and nobody else changed one since, or wal_level. Then the catalog is the one that they saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from headwater.catalog.prepared import PreparedTransaction
+from headwater.catalog.snapshot import xid_precedes
+from headwater.catalog.store import CatalogStore
+from headwater.reorder.keys import Integers
+from headwater.reorder.transactions import toplevel_of
+from headwater.rmgr._index import COMMIT, COMMIT_PREPARED
+from headwater.rmgr.index import KeptRecord, Rows, WalIndex
+from headwater.rmgr.registry import LOGICALMSG, STANDBY, XLOG
+from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
+from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint
+from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
+
+
+def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None:
+    """The first xid that had not been given out at a record, if it tells; None for most.
+
+    An online checkpoint does not: what it says was so at some time before.
+    """
+    rmid, info = record[17], record[16] & 0xF0
+    if rmid == STANDBY and info == RUNNING_XACTS:
+        return parse_running_xacts(parse_record(record, lsn, end_lsn, major).main_data, lsn).next_xid
+    if rmid == XLOG and info == CHECKPOINT_SHUTDOWN:
+        return parse_checkpoint(parse_record(record, lsn, end_lsn, major).main_data, lsn).next_xid & 0xFFFFFFFF
+    return None
+
+
+def xids_told(frames: Frames, major: int) -> Iterator[tuple[int, int]]:
+    """(LSN, next xid) of the records that tell it."""
+    at = frames.positions
+    rmid, info = frames.data[at + 17], frames.data[at + 16] & 0xF0
+    likely = ((rmid == STANDBY) & (info == RUNNING_XACTS)) | ((rmid == XLOG) & (info == CHECKPOINT_SHUTDOWN))
+    for i in np.flatnonzero(likely).tolist():
+        next_xid = next_xid_at(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major)
+        if next_xid is not None:
+            yield int(frames.lsns[i]), next_xid
+
+
+def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, frozenset[int]]:
+    """Leave out what lies before the catalog's LSN, but for whole prepared transactions.
+
+    Args:
+        index: of a window that may begin before that.
+        store: the catalog, not rolled forward.
+
+    Returns:
+        the rest, and the xids of the prepared transactions that are whole in it.
+    """
+    if index.lo >= store.start_lsn:
+        return index, frozenset()
+    whole = frozenset(one.xid for one in store.prepared if _is_whole(one, index, store))
+    return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=tuple(_kept(index, store, whole))), whole
+
+
+def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) -> bool:
+    earlier = [record for record in index.kept if record.lsn < store.start_lsn]
+    told = ((r.lsn, next_xid_at(r.data, r.lsn, r.end_lsn, store.major)) for r in earlier)
+    before = [lsn for lsn, next_xid in told if next_xid is not None and not xid_precedes(one.xid, next_xid)]
+    if one.changes_catalog or not before:
+        return False
+    since, rows = before[-1], index.rows
+    commits = (rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED)
+    commits &= (rows.end_lsn > since) & (rows.end_lsn < store.start_lsn) & (rows.end_invals > 0)
+    commits &= (rows.end_database == 0) | (rows.end_database == store.database_oid)
+    levels = [r for r in earlier if r.lsn > since and r.data[17] == XLOG and r.data[16] & 0xF0 == PARAMETER_CHANGE]
+    return not commits.any() and not levels
+
+
+def _kept(index: WalIndex, store: CatalogStore, whole: Collection[int]) -> Iterator[KeptRecord]:
+    """Records from the catalog's LSN on, and logical messages of these transactions."""
+    toplevel = toplevel_of(index.rows)
+    for record in index.kept:
+        if record.lsn >= store.start_lsn:
+            yield record
+        elif record.data[17] == LOGICALMSG:
+            xid = int.from_bytes(record.data[4:8], "little")
+            if int(toplevel(np.array([xid], np.int64))[0]) in whole:
+                yield record
+
+
+def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:
+    """Rows from an LSN on, and those of these transactions."""
+    toplevel, xids = toplevel_of(rows), np.array(sorted(whole), np.int64)
+
+    def chosen(at: Integers, xid: Integers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.flatnonzero((at >= lsn) | np.isin(toplevel(xid.astype(np.int64)), xids))
+
+    xid, change = chosen(rows.xid_lsn, rows.xid), chosen(rows.change_first, rows.change_xid)
+    assign = chosen(rows.assign_lsn, rows.assign_sub)
+    end, inval = int(np.searchsorted(rows.end_lsn, lsn)), int(np.searchsorted(rows.inval_lsn, lsn))
+    picked = {
+        name: getattr(rows, name)[which]
+        for which, names in (
+            (xid, ("xid", "xid_lsn", "xid_bits")),
+            (change, tuple(name for name in Rows.__dataclass_fields__ if name.startswith("change_"))),
+            (assign, ("assign_sub", "assign_top", "assign_lsn")),
+            (slice(inval, None), ("inval_lsn", "inval_xid")),
+            (slice(end, None), tuple(n for n in Rows.__dataclass_fields__ if n.startswith("end_") and n != "end_subs")),
+        )
+        for name in names
+    }
+    subs, invals = rows.end_subs[end:], rows.inval_at[inval:]
+    return replace(
+        rows,
+        **picked,
+        end_subs=subs - subs[0],
+        sub_xids=rows.sub_xids[subs[0] :],
+        inval_at=invals - invals[0],
+        inval_data=rows.inval_data[invals[0] * 16 :],
+    )
