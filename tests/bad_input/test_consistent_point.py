@@ -203,16 +203,21 @@ def test_wal_level_minimal_in_the_window(headwater: CommandHere, tmp_path: Path)
     run.check_failed("WAL was generated with wal_level = minimal", "take a new base backup", used_spark=True)
 
 
-def test_transactions_that_ran_when_the_catalog_was_taken(headwater: CommandHere, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["running", "prepared"])
+def test_transactions_that_ran_when_the_catalog_was_taken(
+    headwater: CommandHere, tmp_path: Path, is_prepared: bool
+) -> None:
     """What commits before they have ended is left out, as by a slot made then; what had not begun is not missed."""
     with small_server(16) as server, server.connect() as older:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
         older.execute("BEGIN")
         older.execute("INSERT INTO t VALUES (1, 'began before')")
+        if is_prepared:
+            older.execute("PREPARE TRANSACTION 'old'")
         run(server, "CHECKPOINT")
         backup = copy_running(server, tmp_path / "backup")
         run(server, "INSERT INTO t VALUES (2, 'too early')")
-        older.execute("COMMIT")
+        older.execute("COMMIT PREPARED 'old'" if is_prepared else "COMMIT")
         slot = make_slot(server, "s")
         run(server, "INSERT INTO t VALUES (3, 'in time')")
         expected = peek(server, "s")
@@ -221,6 +226,8 @@ def test_transactions_that_ran_when_the_catalog_was_taken(headwater: CommandHere
         wal = copy_wal(server, tmp_path / "wal")
     window = ["--wal", wal, "--catalog", backup, "--database", "postgres", "--with-lsn"]
     why = "transactions that ran when the catalog was taken had to end first"
+    if is_prepared:
+        why = 'prepared transaction "old" (xid '
     assert headwater(*window).check_warned("2 transactions that committed from", why) == expected
     assert headwater(*window, "--start", slot).check_passed() == expected
 

@@ -168,12 +168,17 @@ class _Assembler:
         keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
-        is_in_time = txns.commit_lsn >= self.start
-        asked = txns.commit_lsn >= max(self.window.start, self.store.start_lsn)
-        said_something = (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
-        warn_of_late_start(self.history, txns.commit_lsn[keep & asked & said_something & ~is_in_time])
-        keep &= is_in_time & (txns.base_lsn != NEVER)
+        self._warn_of_late_start(keep)
+        keep &= (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         return keep
+
+    def _warn_of_late_start(self, wanted: NDArray[np.bool_]) -> None:
+        """Warn of wanted transactions that committed before decoding could begin, and may have changed something."""
+        txns, asked = self.txns, max(self.window.start, self.store.start_lsn)
+        if self.start > asked:
+            late = wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
+            late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
+            warn_of_late_start(self.history, txns.commit_lsn[late])
 
     def _in_window(self, lsn: int) -> bool:
         return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
