@@ -105,6 +105,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "scenario_run" in metafunc.fixturenames:
         metafunc.parametrize("scenario_run", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
         metafunc.parametrize("scenario", [name for name, scenario in SCENARIOS.items() if not scenario.is_alone])
+    if "publishing" in metafunc.fixturenames:
+        metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
     if "alone_run" in metafunc.fixturenames:
         alone = [(major, name) for major in majors for name, scenario in SCENARIOS.items() if scenario.is_alone]
         names = [f"pg{major}-{name}" for major, name in alone]
