@@ -25,7 +25,7 @@ FEW_RUNS = ((16, 1, 1500), (18, 2, 1500), (15, 3, 1500))
 MANY_RUNS = tuple((major, seed, 3200) for major in (15, 16, 17, 18) for seed in range(100, 120))
 
 # (major, seed, statements of each session), each session in a thread of its own
-FEW_THREADS = ((15, 1, 200), (16, 2, 200), (18, 3, 200))
+FEW_THREADS = ((15, 1, 130), (16, 2, 130), (18, 3, 130))
 MANY_THREADS = tuple((major, seed, 500) for major in (15, 16, 17, 18) for seed in range(200, 205))
 
 
@@ -105,6 +105,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "scenario_run" in metafunc.fixturenames:
         metafunc.parametrize("scenario_run", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
         metafunc.parametrize("scenario", [name for name, scenario in SCENARIOS.items() if not scenario.is_alone])
+    if "publishing" in metafunc.fixturenames:
+        metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
     if "alone_run" in metafunc.fixturenames:
         alone = [(major, name) for major in majors for name, scenario in SCENARIOS.items() if scenario.is_alone]
         names = [f"pg{major}-{name}" for major, name in alone]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 STREAMS = [*TEST_DECODING, *PGOUTPUT, "test_decoding, other settings"]
-THREADED_STREAMS = ["test_decoding", *PGOUTPUT]
+THREADED_STREAMS = ["test_decoding", "pgoutput, all", "pgoutput, lists"]
 MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists"]
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.errors import PluginError, warn
+from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
 from headwater.pipeline.named_table import TableNames
@@ -251,8 +251,8 @@ class _SchemaSender:
         """Ask; an error says where, and how to have what comes before."""
         try:
             return self._describe(schema, catalog)
-        except PluginError as error:
-            error.lsn = lsn
+        except HeadwaterError as error:
+            error.lsn = error.lsn if error.lsn is not None else lsn
             end = Lsn(self._window.end_before(int(self._txns.commit_lsn[txn])))
             error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
             raise
