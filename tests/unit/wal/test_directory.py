@@ -362,3 +362,12 @@ def test_compressed_segments_of_timelines(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
     (tmp_path / f"00000003{child.name(2)[8:]}.gz").write_bytes(b"packed")
     WalDirectory.scan(tmp_path, timeline=2).require_plain(None)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_segment_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    SOME.save(tmp_path)
+    (tmp_path / SOME.name(2)).chmod(0)
+    with pytest.raises(SegmentError, match="Permission denied") as caught:
+        WalDirectory.scan(tmp_path)
+    assert str(tmp_path / SOME.name(2)) == caught.value.file
