@@ -88,15 +88,11 @@ def test_what_a_killed_command_left_is_removed_by_the_next(cluster: Cluster, tmp
         wait_for_end(family)
         assert run.exists("headwater-*/*")()
         assert run.exists(".headwater-*/lines")()
-    with running(*_window(cluster), "--out", out, directory=tmp_path, preexec_fn=_ignore_hang_up) as run:
+    with running(*_window(cluster), "--out", out, directory=tmp_path, ignored=(signal.SIGHUP,)) as run:
         run.until(run.exists(".headwater-*/lines"))
         run.process.send_signal(signal.SIGHUP)
         assert (run.said(), run.process.wait(), run.left()) == ("", 0, ["headwater-notours1", "lines"])
     assert out.read_bytes() == whole
-
-
-def _ignore_hang_up() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @pytest.fixture
