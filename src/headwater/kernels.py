@@ -35,19 +35,20 @@ from headwater.trusted_paths import check_path, make_directory
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_PACKAGE = Path(__file__).parent
+_THIS_FILE = Path(__file__)
+_PACKAGE = _THIS_FILE.parent
 
 
 @cache
 def _closure(module: str) -> frozenset[Path]:
-    """A module's file and those of the Headwater modules it imports, directly or not."""
+    """A module's file and those of the Headwater modules it imports, directly or not, but for what this one imports."""
     found: set[Path] = set()
     waiting = [_PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")]
     while waiting:
         path = waiting.pop()
         if path not in found and path.is_file():
             found.add(path)
-            waiting += _imported(path)
+            waiting += _imported(path) if path != _THIS_FILE else []
     return frozenset(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 from bad_input.command import COMMAND, TIMEOUT_SECONDS
 
-POLL_SECONDS = 0.002
+POLL_SECONDS = 0.005
 
 
 @dataclass
@@ -65,17 +66,22 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str | Path, directory: Path, **options: Any) -> Iterator[Running]:
-    """Start the command; its temporary files go to `directory`."""
-    environment = {**os.environ, "TMPDIR": str(directory), **options.pop("environment", {})}
+def running(*arguments: str | Path, directory: Path, ignored: tuple[signal.Signals, ...] = ()) -> Iterator[Running]:
+    """Start the command; its temporary files go to `directory`, and it ignores these signals when it begins."""
+
+    def set_signals() -> None:
+        """Whatever the tests themselves were started with; a shell's background job ignores SIGINT."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
     process = subprocess.Popen(
         [str(COMMAND), *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
+        env={**os.environ, "TMPDIR": str(directory)},
         start_new_session=True,
-        **options,
+        preexec_fn=set_signals,
     )
     with process:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.kernels import _closure
 
 PACKAGE = Path(headwater.__file__).parent
 
@@ -113,6 +114,13 @@ def test_a_cache_of_ones_own(tmp_path: Path, variable: str) -> None:
         assert [found for _, found in processes] == [hits, 1]
         assert processes[0][0].is_relative_to(tmp_path / "own")
     assert {path.stat().st_mode & 0o777 for path in processes[0][0].parents[:3]} == {0o700}
+
+
+def test_the_name_of_a_cache_covers_what_machine_code_is_made_of() -> None:
+    """Kernels and what they call, and how they are compiled; not errors, nor where the cache is."""
+    names = {path.relative_to(PACKAGE).as_posix() for path in _closure("headwater.wal._frames")}
+    assert {"wal/_frames.py", "wal/_position.py", "kernels.py"} <= names
+    assert names.isdisjoint({"errors.py", "caches.py", "trusted_paths.py", "temporary_directories.py"})
 
 
 @pytest.mark.parametrize(

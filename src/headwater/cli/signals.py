@@ -52,6 +52,9 @@ def ending_cleanly() -> Iterator[None]:
         if not received:
             raise
     if received:
+        # Python gives its handlers up before it ends; a signal would then be the end.
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
         _say(_WORDS[signal.Signals(received[0])])
         sys.exit(128 + received[0])
 
