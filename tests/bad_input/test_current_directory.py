@@ -59,7 +59,7 @@ def test_session_of_ours(cluster: Cluster, traps: Path, tmp_path: Path) -> None:
         text=True,
         cwd=traps,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        timeout=TIMEOUT_SECONDS,
+        timeout=3 * TIMEOUT_SECONDS,
         check=False,
     )
     assert "planned and read: 200" in run.stdout, run.stderr

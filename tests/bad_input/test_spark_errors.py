@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def read(**options):
 
 def planned_then_gone():
     frame = read(database="postgres")
-    frame._jdf.queryExecution().executedPlan()
+    frame._jdf.queryExecution().toRdd().getNumPartitions()
     for name in os.listdir(wal):
         os.rename(os.path.join(wal, name), os.path.join(wal, "gone." + name))
     frame.collect()
@@ -64,7 +65,10 @@ def told(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[di
     wal, catalog = linked_copy(cluster.wal, directory / "wal"), linked_copy(cluster.backup, directory / "catalog")
     (directory / "script.py").write_text(SCRIPT)
     command = [sys.executable, directory / "script.py", wal, catalog]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=2 * TIMEOUT_SECONDS, check=False)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=4 * TIMEOUT_SECONDS, check=False
+    )
     assert run.returncode == 0, run.stderr
     pieces = re.split(r"^case (\w+)$", run.stderr, flags=re.MULTILINE)[1:]
     return json.loads(run.stdout), dict(zip(pieces[::2], pieces[1::2], strict=True))
@@ -97,7 +101,7 @@ def test_of_planning(told: tuple[dict[str, str], dict[str, str]], case: str, wor
     [
         ("task", "UnsupportedTypeError: values of type "),
         ("write", "UnsupportedTypeError: values of type "),
-        ("gone", "HeadwaterError: could not read: No such file or directory (in "),
+        ("gone", "SegmentError: could not open WAL segment: No such file or directory (at "),
     ],
 )
 def test_of_a_task(told: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:

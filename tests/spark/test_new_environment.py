@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 PROJECT = Path(__file__).parents[2]
 SPARK_PROGRAMS = Path(pyspark.__file__).parent / "bin"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = 500
 SETUP = "CREATE SCHEMA shop; CREATE TABLE shop.orders (id int PRIMARY KEY, total numeric(10,2))"
 WORK = "INSERT INTO shop.orders VALUES (1, 9.90), (2, 5); UPDATE shop.orders SET total = 7 WHERE id = 2"
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local[2]').getOrCreate()\n"

@@ -67,8 +67,8 @@ def _registered_interpreter(spark: SparkSession) -> str | None:
 def _is_same_program(left: str, right: str) -> bool:
     """Two names of one Python; a link from another environment to the same program is another Python."""
     paths = [shutil.which(name) or name for name in (left, right)]
-    folders, files = {os.path.dirname(path) for path in paths}, {os.path.realpath(path) for path in paths}
-    return len(folders) == 1 and len(files) == 1
+    folders = {os.path.realpath(os.path.dirname(path)) for path in paths}
+    return len(folders) == 1 and len({os.path.realpath(path) for path in paths}) == 1
 
 
 def _register(spark: SparkSession, interpreter: str) -> None:

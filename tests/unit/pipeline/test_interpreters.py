@@ -1,0 +1,61 @@
+"""Which names are one Python, and what an object of ours says where there is no Headwater."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark import cloudpickle
+
+from headwater.pipeline.java_process import _java_environment
+from headwater.pipeline.registration import _is_same_program
+from headwater.pipeline.source import HeadwaterReader, SourceOptions
+from headwater.pipeline.unpickling import PickledSource
+
+READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"}))
+
+
+def _load_elsewhere(pickled: bytes, then: str) -> str:
+    """What a Python that has PySpark alone says last."""
+    code = f"import pickle, sys; loaded = pickle.load(sys.stdin.buffer); {then}"
+    run = subprocess.run(
+        [str(Path(sys.base_prefix) / "bin" / "python3"), "-S", "-c", code],
+        input=pickled,
+        capture_output=True,
+        env={"PYTHONPATH": str(Path(pyspark.__file__).parents[1])},
+        check=False,
+    )
+    return run.stderr.decode().splitlines()[-1]
+
+
+def test_a_reader_pickles() -> None:
+    assert READER == pickle.loads(cloudpickle.dumps(READER))
+
+
+def test_a_python_without_headwater_is_named() -> None:
+    for pickled, then in ((READER, "pass"), (PickledSource, "loaded(options={})")):
+        told = _load_elsewhere(cloudpickle.dumps(pickled), then)
+        assert told.startswith("ImportError: headwater cannot be imported by ")
+        assert "install it there, or name a Python that has it with PYSPARK_PYTHON" in told
+
+
+def test_names_of_one_python(tmp_path: Path) -> None:
+    here, other = Path(sys.executable), tmp_path / "python"
+    other.symlink_to(here)
+    assert _is_same_program(str(here), str(here.parent / ".." / here.parent.name / here.name))
+    assert not _is_same_program(str(here), str(other)), "an environment's link to the same program is another Python"
+    assert not _is_same_program("no-such-python", str(here))
+
+
+def test_the_java_process_hands_on_no_current_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("", "/mine", "", "/yours", "")))
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    with _java_environment():
+        assert (os.environ["PYTHONPATH"], os.environ["PYTHONSAFEPATH"]) == ("/mine:/yours", "1")
+    assert os.environ["PYTHONPATH"] == ":/mine::/yours:"
+    assert "PYTHONSAFEPATH" not in os.environ
