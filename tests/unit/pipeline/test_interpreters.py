@@ -21,7 +21,7 @@ READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"
 
 
 def _load_elsewhere(pickled: bytes, then: str) -> str:
-    """What a Python that has PySpark alone says last."""
+    """What a Python that has PySpark but no Headwater says last."""
     code = f"import pickle, sys; loaded = pickle.load(sys.stdin.buffer); {then}"
     run = subprocess.run(
         [str(Path(sys.base_prefix) / "bin" / "python3"), "-S", "-c", code],
@@ -34,7 +34,7 @@ def _load_elsewhere(pickled: bytes, then: str) -> str:
 
 
 def test_a_reader_pickles() -> None:
-    assert READER == pickle.loads(cloudpickle.dumps(READER))
+    assert pickle.loads(cloudpickle.dumps(READER)) == READER
 
 
 def test_a_python_without_headwater_is_named() -> None:
