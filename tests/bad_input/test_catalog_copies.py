@@ -18,7 +18,7 @@ from bad_input.damage import segments
 from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client, make_server_directory
+from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.catalogs import CATALOG_NAMES
 from headwater.wal.checksum import crc32c
 
@@ -141,22 +141,22 @@ def _base_backup(server: EmbeddedPostgres, target: Path) -> Path:
 @contextmanager
 def _standby_of(primary: EmbeddedPostgres, backup: Path) -> Iterator[EmbeddedPostgres]:
     """A hot standby that was made of a base backup."""
-    standby = EmbeddedPostgres(primary.programs)
-    standby.home = make_server_directory("hw-pg-")
-    shutil.copytree(backup, standby.data_directory, symlinks=True)
-    (standby.data_directory / "standby.signal").touch()
-    info = " ".join(f"{name}={word}" for name, word in primary.connection_info().items())
-    with (standby.data_directory / "postgresql.conf").open("a") as configuration:
-        configuration.write(f"unix_socket_directories = '{standby.home}'\nprimary_conninfo = '{info}'\n")
-    owner = standby.home.stat()
-    for path in (standby.data_directory, *standby.data_directory.rglob("*")):
-        os.chown(path, owner.st_uid, owner.st_gid)
-    standby.data_directory.chmod(0o700)
-    try:
+    with EmbeddedPostgres(primary.programs) as standby:
+        standby.stop()
+        owner = standby.data_directory.stat()
+        shutil.rmtree(standby.data_directory)
+        shutil.copytree(backup, standby.data_directory, symlinks=True)
+        (standby.data_directory / "standby.signal").touch()
+        info = " ".join(f"{name}={word}" for name, word in primary.connection_info().items())
+        with (standby.data_directory / "postgresql.conf").open("a") as configuration:
+            configuration.write(
+                f"unix_socket_directories = '{standby.socket_directory}'\nprimary_conninfo = '{info}'\n"
+            )
+        for path in (standby.data_directory, *standby.data_directory.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid)
+        standby.data_directory.chmod(0o700)
         standby.start()
         yield standby
-    finally:
-        standby.close()
 
 
 def _catch_up(standby: EmbeddedPostgres, lsn: str) -> None:

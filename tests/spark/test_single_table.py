@@ -311,7 +311,7 @@ def test_old_tuples_come_through_spark(spark: Any, log: Log) -> None:
     assert dict(frame.dtypes)["_before"] == "struct<id:int,big:string,other:string>"
     found = frame.where("_op = 'update' AND _before.id <> id").select("_before.id", "id", "_before_is_key").collect()
     assert sorted(tuple(row) for row in found) == [(1, 3, True), (3, 4, False)]
-    images = spark.read.format("headwater").options(**log.options("large", "public.[t]")).load()
+    images = spark.read.format("headwater").options(**log.options("large", "public.t", images="true")).load()
     assert images.where("_unchanged = array('big', 'other')").first()._after == {"id": "3"}
 
 
@@ -327,7 +327,7 @@ def test_a_table_without_changes_is_empty_with_its_columns(spark: Any, log: Log)
     [
         ("public.nowhere", 'no table matches "public.nowhere"'),
         ("doomed", "there is public.doomed"),
-        ("public.Idle", "in the case the catalog has them"),
+        ("public.Idle", "in the catalog's case"),
         ("public.view", "is a view"),
         ("public.partitioned", "is partitioned"),
         ("public.unlogged", "is an unlogged table"),

@@ -23,7 +23,7 @@ from headwater.reorder.plan import RelationUse
 from headwater.wal._position import LONG_HEADER
 
 _NO_ROWS = {
-    "p": ("is partitioned: its rows are in its partitions", "name a partition, or give a pattern that matches them"),
+    "p": ("is partitioned: its rows are in its partitions", "name a partition, or set images to true"),
     "v": ("is a view: it has no rows of its own", None),
     "f": ("is a foreign table: its rows are on another server", None),
 }

@@ -27,6 +27,7 @@ OPTIONS = (
     "partitionBytes",
     "onUnrepresentable",
     "onTableReplaced",
+    "images",
     "pushFilters",
 )
 """Options; ``plugin.NAME`` and ``set.NAME`` come on top."""
@@ -53,6 +54,7 @@ class SourceOptions:
         partition_bytes: bytes of WAL records per partition.
         on_unrepresentable: one of ON_UNREPRESENTABLE of :mod:`headwater.rows.typed`.
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
+        images: rows of a single table have its images too, instead of its own columns.
         push_filters: take filters that Spark hands over.
     """
 
@@ -61,6 +63,7 @@ class SourceOptions:
     partition_bytes: int
     on_unrepresentable: str = ERROR
     on_table_replaced: str = ERROR
+    images: bool = False
     push_filters: bool = False
 
     @classmethod
@@ -104,13 +107,14 @@ class SourceOptions:
             size,
             _choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
             _choice(given, "onTableReplaced", ON_TABLE_REPLACED),
-            _choice(given, "pushFilters", ("false", "true")) == "true",
+            _switch(given, "images"),
+            _switch(given, "pushFilters"),
         )
 
     @property
     def single_table(self) -> str | None:
         """The table, if just one is named, whose own columns rows have."""
-        return self.request.tables.single_name
+        return None if self.images else self.request.tables.single_name
 
 
 def _list(text: str) -> list[str]:
@@ -128,6 +132,10 @@ def _choice(given: Mapping[str, str], option: str, choices: tuple[str, ...]) -> 
         if value.lower() == choice.lower():
             return choice
     raise UsageError(f'invalid {option} "{value}", expected {", ".join(choices[:-1])} or {choices[-1]}')
+
+
+def _switch(given: Mapping[str, str], option: str) -> bool:
+    return _choice(given, option, ("false", "true")) == "true"
 
 
 def _partition_bytes(text: str) -> int:

@@ -26,6 +26,10 @@ def test_patterns_and_lists_are_not(tables: str) -> None:
     assert SourceOptions.parse({**NEEDED, "tables": tables}).single_table is None
 
 
+def test_a_single_table_may_be_read_as_images() -> None:
+    assert SourceOptions.parse({**NEEDED, "tables": "shop.orders", "images": "true"}).single_table is None
+
+
 @pytest.mark.parametrize("size", ["", "0", "-1", "many", "32m", "1.5"])
 def test_partition_bytes_is_a_number(size: str) -> None:
     with pytest.raises(UsageError, match="partitionBytes"):
