@@ -36,7 +36,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if session.config.getoption("--all-rungs") and _idle_rungs() and exitstatus == pytest.ExitCode.OK:
+    is_part = hasattr(session.config, "workerinput")
+    if session.config.getoption("--all-rungs") and not is_part and _idle_rungs() and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

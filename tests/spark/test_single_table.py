@@ -178,7 +178,9 @@ def _flushed(connection: Any) -> str:
 def test_a_table_made_again_is_an_error_that_says_what_to_do(log: Log) -> None:
     with pytest.raises(CatalogError) as caught:
         log.rows("made again")
-    (other,) = [row for row in log.rows("made again", "public.[t]") if row["_after"] == [("a", "1"), ("b", "100")]]
+    (other,) = [
+        row for row in log.rows("made again", "public.t", images="true") if row["_after"] == [("a", "1"), ("b", "100")]
+    ]
     lsn = f"{other['_lsn'] >> 32:X}/{other['_lsn'] & 0xFFFFFFFF:X}"
     for word in ("public.t", lsn, "OID", "onTableReplaced", "skip", "byName"):
         assert word in caught.value.one_line()
@@ -229,7 +231,7 @@ def test_values_of_a_narrower_type(log: Log) -> None:
 def test_a_value_that_does_not_fit_the_later_type(log: Log, scenario: str) -> None:
     with pytest.raises(DecodingError, match=r'column "v" of table "public\.t", whose type was') as caught:
         log.rows(scenario)
-    images = log.rows(scenario, "public.[t]")
+    images = log.rows(scenario, "public.t", images="true")
     assert caught.value.lsn == next(row["_lsn"] for row in images if dict(row["_after"])["v"])
     assert "secret" not in caught.value.one_line()
 
@@ -247,7 +249,7 @@ def test_values_out_of_line(log: Log) -> None:
         ("update", 4, None, big, []),
         ("delete", 2, big, "x", []),
     ]
-    images = log.rows("large", "public.[t]")
+    images = log.rows("large", "public.t", images="true")
     assert [row["_unchanged"] for row in images] == [row["_unchanged"] for row in rows]
     assert images[2]["_after"] == [("id", "3")]
     assert images[3]["_after"] == [("id", "3"), ("big", None)]
@@ -264,7 +266,7 @@ def test_old_tuples_are_there_and_known_for_keys(log: Log) -> None:
         (False, {"id": 3, "big": None, "other": big}),
         (False, {"id": 2, "big": big, "other": "x"}),
     ]
-    images = log.rows("large", "public.[t]")
+    images = log.rows("large", "public.t", images="true")
     assert [row["_before_is_key"] for row in images] == [row["_before_is_key"] for row in rows]
     assert images[2]["_before"] == [("id", "1")]
 
@@ -274,7 +276,7 @@ def test_not_a_number_follows_the_option(log: Log) -> None:
         DecodingError, match=r'column "v" of table "public\.t" holds NaN, which DECIMAL\(6,2\)'
     ) as caught:
         log.rows("not a number")
-    assert caught.value.lsn == log.rows("not a number", "public.[t]")[1]["_lsn"]
+    assert caught.value.lsn == log.rows("not a number", "public.t", images="true")[1]["_lsn"]
     assert log.values("not a number", "v", onUnrepresentable="null") == [(Decimal("1.50"),), (None,), (None,)]
     assert log.values("not a number", "v", onUnrepresentable="string") == [("1.50",), ("NaN",), (None,)]
 

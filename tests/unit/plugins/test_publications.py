@@ -10,10 +10,11 @@ from plugin_slices import INT4, MOOD, TEXT, Catalog, make_column, make_table
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
 from headwater.pg.hash_any import hash_any
-from headwater.pipeline.row_changes import RowChanges
+from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
+from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import resend
 from headwater.reorder.resend import ENTRIES, LOADED, ROWS, SCHEMAS
@@ -104,7 +105,7 @@ def test_no_publication_at_all_is_an_error(major: int) -> None:
 @pytest.mark.parametrize("major", MAJORS)
 def test_rows_of_a_missing_publication(major: int) -> None:
     catalog = Catalog(RELATIONS, (publication(all_tables=True),))
-    rows = RowChanges((), ("p", "absent"), major)
+    rows = RowChanges(TableChoice(EVERY_TABLE), ("p", "absent"), major)
     rows.validate(catalog)
     if major >= 18:
         with pytest.warns(HeadwaterWarning, match='publication "absent" does not exist at some change'):
@@ -113,7 +114,7 @@ def test_rows_of_a_missing_publication(major: int) -> None:
         with pytest.raises(PluginError, match='publication "absent" does not exist'):
             rows.wants(TABLE, catalog)
     with pytest.raises(PluginError, match='publication "absent" does not exist; name a publication'):
-        RowChanges((), ("absent", "gone"), major).validate(catalog)
+        RowChanges(TableChoice(EVERY_TABLE), ("absent", "gone"), major).validate(catalog)
 
 
 def test_partitions_are_published_with_their_ancestors() -> None:

@@ -89,10 +89,10 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
         return PlainRelation(file, wants, file, file if is_toast else TABLES[file], is_toast)
 
     made = plain.frames(records)
-    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, False, False)
+    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), False)
     (one,) = sliced.plan().slices(10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
-    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), local_only=False)
+    changes = collect(one, (part(made, *bounds) for bounds in one.ranges))
     chunks = changes.items.kind == TOAST
     assert changes.items.xid[chunks].tolist() == [701]
     assert changes.items.xid[~chunks].tolist() == [701, 700]
