@@ -4,6 +4,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := src tests tools bench
+# Two processes side by side, a file of tests to one of them: most tests wait for one core.
+BESIDE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers lint format types test test-all bench demo clean
@@ -34,11 +36,11 @@ types: $(READY) ## check types
 	$(VENV)/bin/mypy tools bench tests/conftest.py tests/oracle
 
 test: servers ## all rungs, PostgreSQL 15, 16 and 18, in minutes
-	$(VENV)/bin/pytest --all-rungs -m "not slow"
+	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest -m interpreted tests/unit
 
 test-all: servers ## all rungs on every supported PostgreSQL, many seeds
-	$(VENV)/bin/pytest --all-rungs --all-majors
+	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 
 bench: $(READY) ## changes per second against the server's own decoding, into build/bench.json
