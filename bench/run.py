@@ -41,6 +41,7 @@ SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffe
 INSERT_TRANSACTIONS = 4
 PGBENCH_CLIENTS = 4
 CHANGES_PER_PGBENCH_TRANSACTION = 4
+TABLE_WIDTH = 90
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=1_000_000, help="changes of each workload")
     arguments = parser.parse_args()
     console = Console(highlight=False)
+    console.width = max(console.width, TABLE_WIDTH)
     chosen = [w for w in WORKLOADS if not arguments.names or w.name in arguments.names]
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
         measured = [measure(workload, arguments.changes, Path(directory), console) for workload in chosen]
