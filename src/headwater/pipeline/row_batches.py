@@ -62,7 +62,7 @@ class RowForm:
             if column.name.lower() in ours:
                 raise CatalogError(
                     f'the table has a column "{column.name}", which is the name of a column that every row has',
-                    hint="read images of its rows instead: give the table as a pattern",
+                    hint="set images to true to read images of its rows instead",
                 )
 
     @property

@@ -312,7 +312,7 @@ class _Reader:
             f"a value of {self._place(column, row)}, whose type was {older.type.display_name}, does not fit type "
             f"{name}, which the column has later",
             lsn=self._lsn(row),
-            hint="give the table as a pattern to read its changes as text, or read the time before apart",
+            hint="set images to true to read its changes as text, or read the time before apart",
         )
 
     def _place(self, column: Column, row: int) -> str:
