@@ -6,7 +6,6 @@ Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A wa
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import warnings
@@ -17,7 +16,7 @@ import click
 from headwater import __version__
 from headwater.cli.commands import decode_command, demo_command
 from headwater.cli.signals import ending_cleanly
-from headwater.cli.surroundings import forget_output, prepare_process
+from headwater.cli.surroundings import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
@@ -58,10 +57,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        forget_output()
+        forget(STANDARD_OUTPUT)
         sys.exit(1)
     except OSError as error:
-        forget_output()
+        forget(STANDARD_OUTPUT)
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 1)
 
 
@@ -71,7 +70,7 @@ def _warn_in_one_line() -> None:
 
     def show_ours(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, HeadwaterWarning):
-            print("headwater: warning: " + " ".join(str(message).split()), file=sys.stderr)
+            say("headwater: warning: " + " ".join(str(message).split()))
         else:
             show(message, category, *place, **more)
 
@@ -79,8 +78,7 @@ def _warn_in_one_line() -> None:
 
 
 def _fail(message: str, status: int) -> None:
-    with contextlib.suppress(OSError):
-        print("headwater: " + " ".join(message.split()), file=sys.stderr)
+    say("headwater: " + " ".join(message.split()))
     sys.exit(status)
 
 

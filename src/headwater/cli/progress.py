@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from headwater.cli.surroundings import STANDARD_ERROR, forget
 from headwater.pipeline.spark import Progress as Report
 
 FIRST_SECONDS, MOST_SECONDS = 20.0, 300.0
@@ -62,8 +63,10 @@ def _ticking(lines: ProgressLines) -> Iterator[Report]:
 
     def tick() -> None:
         while not done.wait(TICK_SECONDS):
-            with suppress(OSError):
+            try:
                 lines.tick()
+            except OSError:
+                forget(STANDARD_ERROR)
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from headwater.cli.surroundings import say
+
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
@@ -55,17 +57,9 @@ def ending_cleanly() -> Iterator[None]:
         # Python gives its handlers up before it ends; a signal would then be the end.
         for number in handlers:
             signal.signal(number, signal.SIG_IGN)
-        _say(_WORDS[signal.Signals(received[0])])
+        say(f"headwater: {_WORDS[signal.Signals(received[0])]}")
         sys.exit(128 + received[0])
 
 
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-def _say(word: str) -> None:
-    """A terminal that hung up takes no more words."""
-    try:
-        print(f"headwater: {word}", file=sys.stderr, flush=True)
-    except OSError:
-        return

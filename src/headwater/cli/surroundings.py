@@ -9,7 +9,7 @@ import codecs
 import os
 import sys
 
-STANDARD_OUTPUT = 1
+STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 
 
 def prepare_process() -> None:
@@ -18,9 +18,17 @@ def prepare_process() -> None:
     _open_standard_streams()
 
 
-def forget_output() -> None:
-    """What standard output did not take is lost, and not tried again at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+def say(line: str) -> None:
+    """Write a line to standard error; where it takes no more, as on a terminal that hung up, it is lost."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        forget(STANDARD_ERROR)
+
+
+def forget(descriptor: int) -> None:
+    """What a standard stream did not take is lost, and not tried again at the end: the exit status would be that's."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _require_utf8() -> None:
