@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# A kernel is compiled by the first example that calls it, which takes as long as it takes.
+hypothesis.settings.register_profile("headwater", deadline=None)
+hypothesis.settings.load_profile("headwater")
 
 TESTS = Path(__file__).parent
 REQUIRED_RUNGS = frozenset({"unit", "oracle"})
