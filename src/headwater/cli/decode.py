@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.cli.commands import DecodeFlags
+from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.message_output import check_output, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
