@@ -21,6 +21,13 @@ from headwater.errors import HeadwaterWarning
 COMMAND = Path(sys.executable).with_name("headwater")
 TIMEOUT_SECONDS = 120
 
+IDLE_WORKER = re.compile(
+    r"Traceback \(most recent call last\):\n"
+    r'(?:  File "[^"\n]*/pyspark/daemon\.py", line \d+, in \w+\n(?:    [^\n]*\n)*)+'
+    r"BrokenPipeError: [^\n]*\n"
+)
+"""What Spark's own daemon says of a worker that planned for another test, and was let go after an idle minute."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -104,7 +111,8 @@ class CommandHere:
         except SystemExit as end:
             status = int(end.code or 0)
         written = self._capture.readouterr()
-        return Outcome(status, written.out, written.err.decode(), self._used_spark, self._left())
+        errors = IDLE_WORKER.sub("", written.err.decode())
+        return Outcome(status, written.out, errors, self._used_spark, self._left())
 
     def _session(self, master: str | None) -> Any:
         self._used_spark = True
