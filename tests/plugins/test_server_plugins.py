@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from sql_catalog import SqlCatalog
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
 from headwater.pg.hash_any import hash_any
 from headwater.pg.identifiers import quote_identifier
