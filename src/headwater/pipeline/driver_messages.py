@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.history import History, LogicalMessage, Truncate
 from headwater.reorder.plan import Events, Units
-from headwater.reorder.resolve import WANT_TRUNCATE, Resolver
+from headwater.reorder.resolve import Resolver
 from headwater.reorder.transactions import CommittedTransactions
+from headwater.reorder.wants import WANT_TRUNCATE
 
 Int64s = NDArray[np.int64]
 

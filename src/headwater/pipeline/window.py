@@ -15,7 +15,7 @@ from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.control import WAL_LEVEL_LOGICAL, WAL_LEVELS, Control, Followed
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
 

@@ -17,8 +17,8 @@ from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr._index import CONFIRMS, SPECULATIVE
 from headwater.rmgr.index import Rows
+from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -17,8 +17,8 @@ from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.keys import Integers
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr._index import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index import KeptRecord, Rows, WalIndex
+from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.registry import LOGICALMSG, STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
 from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint

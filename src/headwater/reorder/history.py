@@ -20,10 +20,10 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr._index import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.heap import parse_truncate
 from headwater.rmgr.heap2 import parse_new_cid
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare

@@ -14,37 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rmgr._record import (
-    BLOCKS,
-    DB,
-    FORK,
-    MAIN_AT,
-    MAIN_LENGTH,
-    ORIGIN,
-    REL,
-    SPC,
-    TOPLEVEL_XID,
-    Int,
-    parse_headers,
-    u16,
-    u32,
-    u64,
+from headwater.rmgr._locators import find_locator
+from headwater.rmgr._record import Int, parse_headers, u16, u32, u64
+from headwater.rmgr.header_slots import BLOCKS, DB, FORK, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC, TOPLEVEL_XID
+from headwater.rmgr.index_codes import (
+    CATALOG_CHANGE,
+    CONFIRMS,
+    DELETES_BARE,
+    DELETES_OLD,
+    HAS_BASE,
+    INSERTS,
+    SPECULATIVE,
+    SUPER_DELETES,
+    UNSETTLED,
+    UPDATES,
 )
 
 OK, NEED_LOCATORS, MALFORMED, UNKNOWN = 0, -1, 1, 2
 """Status codes: done; the table of files is full; a record's lengths disagree; a kind that is not in the registry."""
-
-INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETES = 1, 2, 4, 8, 16, 32, 64
-"""Bits of a change row's ``kinds``."""
-
-UNSETTLED = 128
-"""Bit of ``kinds``: the row's last change leaves TOAST chunks or a speculative insert pending; do not cut after it."""
-
-HAS_BASE, CATALOG_CHANGE = 1, 2
-"""Bits of an xid row: something was queued (a base snapshot exists); the catalog was changed."""
-
-COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
-"""Kinds of transaction ends: the opcode of the XACT record, shifted by four."""
 
 FIRST_CUSTOM = 128
 """From this one on, resource managers are extensions' own."""
@@ -118,35 +105,6 @@ class Tables(NamedTuple):
 @inline_kernel
 def _slot(xid: Int, locator: Int) -> Int:
     return ((xid * 2654435761) ^ (locator * 40503)) & (CACHE - 1)
-
-
-@borrowing_kernel
-def find_locator(spc: Int, db: Int, rel: Int, table: NDArray[np.int64], slots: NDArray[np.int32]) -> Int:
-    """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
-
-    Args:
-        spc: tablespace OID; db: database OID; rel: file number.
-        table: int64[3, k] known files.
-        slots: int32[power of two] open addressing, -1 free.
-    """
-    mask = len(slots) - 1
-    slot = (rel * 2654435761 + db * 40503 + spc * 9973) & mask
-    while True:
-        found = slots[slot]
-        if found < 0:
-            return -1 - slot
-        if table[2, found] == rel and table[1, found] == db and table[0, found] == spc:
-            return found
-        slot = (slot + 1) & mask
-
-
-@borrowing_kernel
-def fill_locators(table: Int64s, count: Int, slots: NDArray[np.int32]) -> None:
-    """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
-    for i in range(count):
-        found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
-        if found < 0:
-            slots[-1 - found] = i
 
 
 @borrowing_kernel

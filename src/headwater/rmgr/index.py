@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from headwater.errors import RecordError
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
-from headwater.rmgr._record import HEADERS_LENGTH, ORIGIN, parse_headers
+from headwater.rmgr._record import parse_headers
+from headwater.rmgr.header_slots import HEADERS_LENGTH, ORIGIN
+from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
 
@@ -170,7 +172,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
     counts[k.LINE] = -1
     return Tables(
         locators=locators,
-        slots=_hash(locators, len(catalogs)),
+        slots=locator_hash(locators, len(catalogs)),
         xids=np.empty((3, n), np.int64),
         changes=np.empty((8, n), np.int64),
         xacts=np.empty((14, n), np.int64),
@@ -189,13 +191,7 @@ def _with_more_locators(tables: Tables) -> Tables:
     width = tables.locators.shape[1]
     wider = np.zeros((3, 4 * width), np.int64)
     wider[:, :width] = tables.locators
-    return tables._replace(locators=wider, slots=_hash(wider, int(tables.counts[k.N_LOCATORS])))
-
-
-def _hash(locators: Int64s, count: int) -> NDArray[np.int32]:
-    slots = np.full(1 << int(locators.shape[1] * 2 - 1).bit_length(), -1, np.int32)
-    k.fill_locators(locators, count, slots)
-    return slots
+    return tables._replace(locators=wider, slots=locator_hash(wider, int(tables.counts[k.N_LOCATORS])))
 
 
 def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:

@@ -13,11 +13,12 @@ from headwater.catalog.relation import RelationSchema
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
 from headwater.reorder.history import LogicalMessage
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import ENTRIES, Forget, ForgetPlaces
 from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
 from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.invalidation import parse_invalidations
