@@ -75,7 +75,7 @@ def check_window(index: WalIndex, followed: Followed) -> None:
         WalError: wal_level was too low.
     """
     if followed.too_low is not None:
-        level = min(level for _, level in followed.levels)
+        level = dict(followed.levels)[followed.too_low]
         raise WalError(
             f"wal_level fell to {WAL_LEVELS[max(0, min(level, 2))]}, expected logical",
             lsn=followed.too_low,
@@ -162,8 +162,8 @@ def _check_minimal(index: WalIndex, followed: Followed) -> None:
     """With wal_level = minimal, files are written without WAL: no catalog can follow (CheckRequiredParameterValues)."""
     ends = [*(lsn for lsn, _ in followed.levels[1:]), index.hi]
     for (lo, level), hi in zip(followed.levels, ends, strict=True):
-        rows = index.rows
-        if level == 0 and ((rows.xid_lsn >= lo) & (rows.xid_lsn < hi)).any():
+        xids = index.rows.xids
+        if level == 0 and ((xids.lsn >= lo) & (xids.lsn < hi)).any():
             raise WalError(
                 f"WAL was generated with wal_level = {WAL_LEVELS[0]}, expected logical",
                 lsn=lo,

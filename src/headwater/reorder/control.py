@@ -16,8 +16,9 @@ import numpy as np
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import SnapBuilder, full_xid, full_xids, xid_precedes
 from headwater.catalog.store import CatalogStore
-from headwater.rmgr._index import ABORT_PREPARED, COMMIT_PREPARED
+from headwater.rmgr.heap import OPMASK, TRUNCATE
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
@@ -140,10 +141,10 @@ def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
 
 def _prepared_ends(index: WalIndex, store: CatalogStore) -> list[tuple[int, int]]:
     """(LSN, xid) of the ends of prepared transactions that had begun when the catalog was taken, the last one first."""
-    rows = index.rows
-    ends = np.flatnonzero((rows.end_kind == COMMIT_PREPARED) | (rows.end_kind == ABORT_PREPARED))
-    before = (rows.end_xid[ends] - store.next_xid) & 0xFFFFFFFF >= 0x80000000
-    found = zip(rows.end_lsn[ends[before]].tolist(), rows.end_xid[ends[before]].tolist(), strict=True)
+    ends = index.rows.ends
+    before = (ends.xid - store.next_xid) & 0xFFFFFFFF >= 0x80000000
+    ends = ends.take(np.flatnonzero(((ends.kind == COMMIT_PREPARED) | (ends.kind == ABORT_PREPARED)) & before))
+    found = zip(ends.lsn.tolist(), ends.xid.tolist(), strict=True)
     return sorted(found, reverse=True)
 
 
@@ -168,7 +169,7 @@ class _Follower:
             self._running_xacts(record)
         elif record.rmid == XACT:
             self._prepare(record)
-        elif record.rmid in (XLOG, SMGR, RELMAP, HEAP2, HEAP):
+        elif record.rmid in (XLOG, SMGR, RELMAP, HEAP2) or (record.rmid == HEAP and kind & OPMASK != TRUNCATE):
             self.touched.add(record.xid)
             self.store.apply(record)
 
@@ -217,8 +218,8 @@ class _Follower:
     def followed(self, index: WalIndex) -> Followed:
         """All of it, once every record was taken."""
         self._pass_ends(index.hi)
-        if len(index.rows.xid):
-            self._met(int(full_xids(index.rows.xid, self.control.next_xid).max()) + 1)
+        if len(index.rows.xids):
+            self._met(int(full_xids(index.rows.xids.xid, self.control.next_xid).max()) + 1)
         return Followed(self.control, tuple(self.levels), self.too_low, frozenset(self.touched - {0}))
 
 
