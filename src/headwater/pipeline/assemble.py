@@ -1,7 +1,7 @@
 """Step 2 and 3 on the driver: from the index of a window to the plan of its output.
 
-In: a merged index, the catalog at its start, a plugin. Out: a :class:`Plan`, and where decoding began. Work on flat
-arrays throughout; Python goes row by row only over catalog events, messages and truncates.
+In: the rows of a window and the catalog rolled forward over it, a plugin. Out: a :class:`Plan` of what committed there.
+Work on flat arrays throughout; Python goes row by row only over messages and truncates.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
-from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
 from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
-from headwater.pipeline.named_table import TableNames
-from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
+from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.reorder.changes import (
     Candidates,
@@ -30,16 +28,17 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
-from headwater.reorder.earlier import without_earlier
-from headwater.reorder.history import History, began_before, read_history
+from headwater.reorder.control import Control
+from headwater.reorder.history import read_history
+from headwater.reorder.open_transactions import began_before
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import ForgetPlaces, Subject, crossed_commits
+from headwater.reorder.resend import ForgetPlaces, Subject
 from headwater.reorder.resolve import Describe, Resolved, Resolver, spans_by_unit
 from headwater.reorder.sync import Forgetting, LoadedPublications, SyncedRows, Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.transactions import NEVER, CommittedTransactions
 from headwater.reorder.units import make_units
 from headwater.reorder.wants import WANT_TRUNCATE
-from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
+from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_rows import InvalidationTable
 from headwater.rmgr.invalidation import Invalidation
 
@@ -52,53 +51,39 @@ class Assembly:
 
     Attributes:
         plan: what to decode.
-        history: the rolled-forward catalog.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
-        consistent_at: LSN where decoding could begin.
+        late: int64[n] where transactions committed that are wanted, but came before decoding could begin.
     """
 
     plan: Plan
-    history: History
     transactions: int
     changes: int
-    consistent_at: int
+    late: Int64s
 
 
-def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly | Refinement:
-    """Put the transactions of an index back together and plan their output.
+def assemble(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    store: CatalogStore,
+    control: Control,
+    plugin: OutputPlugin,
+    scope: Scope,
+) -> Assembly:
+    """Plan the output of the transactions that committed in a window.
 
     Args:
-        index: the merged index, from ``store.start_lsn`` on, or from before that.
-        store: the catalog at that LSN; rolled forward in place.
+        index: of the window, joined with what those before it left behind.
+        txns: that committed in it.
+        store: the catalog, rolled forward over it.
+        control: what is known at its end.
         plugin: what the output is for.
-        window: which transactions are wanted.
-
-    Returns:
-        the plan and what led to it; or what the index lacks, such as the files that the window rewrites catalogs
-        into: index again with that.
+        scope: which transactions are wanted.
 
     Raises:
-        WalError: wal_level was too low, or no consistent point was reached.
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    index, whole = without_earlier(index, store)
-    txns = committed_transactions(index.rows)
-    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start), whole)
-    check_database_stays(history, window)
-    lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
-    if lacking != UNREFINED:
-        return lacking
-    consistent_at = check_window(index, history, window)
-    plugin.validate(store.view(index.hi))
-    assembly = _Assembler(index, txns, history, plugin, window).run(consistent_at)
-    if window.tables.patterns:
-        TableNames(store, window).require_match(window.tables, assembly.plan.relations)
-    return assembly
-
-
-def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
-    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
+    return _Assembler(index, txns, store, control, plugin, scope).run()
 
 
 class _Assembler:
@@ -108,22 +93,26 @@ class _Assembler:
         self,
         index: WalIndex,
         txns: CommittedTransactions,
-        history: History,
+        store: CatalogStore,
+        control: Control,
         plugin: OutputPlugin,
-        window: Window,
+        scope: Scope,
     ) -> None:
         self.rows = index.rows
         self.grid = index.grid
         self.txns = txns
-        self.store = history.store
-        self.history = history
+        self.store = store
+        self.history = read_history(index.kept, store)
+        self.control = control
         self.plugin = plugin
-        self.window = window
-        self.start = history.builder.start_decoding_at
-        self.resolver = Resolver(history.store, index.rows.commands, txns, self._describe, plugin.sends_schema)
-        self.output = self._output()
+        self.scope = scope
+        builder = control.builder
+        self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
+        self.resolver = Resolver(store, index.rows.commands, txns, self._describe, plugin.sends_schema)
+        self.wanted = self._wanted()
+        self.output = self.wanted & (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
 
-    def run(self, consistent_at: int) -> Assembly:
+    def run(self) -> Assembly:
         """All of it."""
         rows, txns = self.rows, self.txns
         candidates = candidate_rows(rows, txns, self.output, self.plugin.filter_origin)
@@ -150,40 +139,35 @@ class _Assembler:
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
-        return Assembly(
-            plan, self.history, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), consistent_at
-        )
+        return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late())
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        wants = self.plugin.wants(schema, catalog) if self.window.tables.chooses(schema, catalog) else 0
+        wants = self.plugin.wants(schema, catalog) if self.scope.tables.chooses(schema, catalog) else 0
         return wants, tuple(self.plugin.schema_messages(schema, catalog)) if wants else ()
 
     # -- which transactions
 
-    def _output(self) -> NDArray[np.bool_]:
-        """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
+    def _wanted(self) -> NDArray[np.bool_]:
+        """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
         txns = self.txns
-        keep: NDArray[np.bool_] = self.window.reads(txns.commit_lsn)
-        if self.window.commits is not None:
-            first, last = self.window.commits
+        keep: NDArray[np.bool_] = (txns.database == 0) | (txns.database == self.store.database_oid)
+        if self.scope.commits is not None:
+            first, last = self.scope.commits
             keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
-        keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
-        self._warn_of_late_start(keep)
-        keep &= (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         return keep
 
-    def _warn_of_late_start(self, wanted: NDArray[np.bool_]) -> None:
-        """Warn of wanted transactions that committed before decoding could begin, and may have changed something."""
-        txns, asked = self.txns, max(self.window.start, self.store.start_lsn)
-        if self.start > asked:
-            late = wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
-            late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
-            warn_of_late_start(self.history, txns.commit_lsn[late])
+    def _late(self) -> Int64s:
+        """Wanted transactions that committed before decoding could begin, and may have changed something."""
+        txns, asked = self.txns, max(self.scope.start, self.store.start_lsn)
+        late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
+        late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.control)
+        commits: Int64s = txns.commit_lsn[late]
+        return commits
 
     def _in_window(self, lsn: int) -> bool:
-        return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
+        return bool(lsn >= self.start)
 
     def _busy(
         self,
@@ -214,7 +198,7 @@ class _Assembler:
             Touches(*np.array(more, np.int64).reshape(-1, 3).T),
             self.resolver,
             Forgetting(places.forgets(self._forgotten)),
-            _SchemaSender(self.plugin, self._describe, self.txns, self.window),
+            _SchemaSender(self.plugin, self._describe, self.txns, self.scope),
         )
 
     def _forgotten(self, invals: InvalidationTable) -> set[Subject]:
@@ -228,13 +212,13 @@ class _Assembler:
 class _SchemaSender:
     """The plugin as it is asked with what it keeps in mind; see :class:`headwater.reorder.sync.SchemaSender`."""
 
-    def __init__(self, plugin: OutputPlugin, describe: Describe, txns: CommittedTransactions, window: Window) -> None:
+    def __init__(self, plugin: OutputPlugin, describe: Describe, txns: CommittedTransactions, scope: Scope) -> None:
         self.publication_names = plugin.publication_names
         self.tracks = plugin.tracks
         self._plugin = plugin
         self._describe = describe
         self._txns = txns
-        self._window = window
+        self._scope = scope
         self._warned: set[str] = set()
 
     def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
@@ -256,6 +240,6 @@ class _SchemaSender:
             return self._describe(schema, catalog)
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
-            end = Lsn(self._window.end_before(int(self._txns.commit_lsn[txn])))
+            end = Lsn(self._scope.end_before(int(self._txns.commit_lsn[txn])))
             error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
             raise

@@ -8,26 +8,26 @@ and workers share; only file names travel through Spark.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.delivery import Deliver, deliver_while_running
-from headwater.pipeline.index_job import IndexTask, index_start, index_tasks
+from headwater.pipeline.index_job import IndexTask
 from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
-from headwater.pipeline.reach import check_reach
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.scratch import Stored, store
 from headwater.pipeline.spark import Progress, run_tasks
-from headwater.pipeline.window import Window
-from headwater.reorder.merge import merge_indexes
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
+from headwater.rmgr.index import WalIndex
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_private
 
@@ -118,6 +118,26 @@ def decode(
         raise
 
 
+@dataclass(frozen=True)
+class _StoredWindow:
+    """A window whose slices lie in files.
+
+    Attributes:
+        slices: them, in output order.
+        transactions, changes: counts.
+        consistent_at: LSN where decoding could begin, None if it could not yet.
+        hi: LSN where its WAL ends.
+        is_last: no window follows.
+    """
+
+    slices: list[Stored[Slice]]
+    transactions: int
+    changes: int
+    consistent_at: int | None
+    hi: int
+    is_last: bool
+
+
 @dataclass
 class _Run:
     """One call of :func:`decode`."""
@@ -127,27 +147,36 @@ class _Run:
     scratch: OwnDirectory
     deliver: Deliver | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    passes: int = 0
+    stored: dict[str, int] = field(default_factory=dict)
 
     def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
-        """The five steps."""
-        opened, index, assembly = self._assemble(request, UNREFINED)
-        while isinstance(assembly, Refinement):
-            opened, index, assembly = self._assemble(request, opened.refinement | assembly)
-        with _timed(self.seconds, "plan"):
-            slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
-            stored = [store(one, self._path("slice", one.number)) for one in slices]
-        with _timed(self.seconds, "decode"):
-            files = self._decode(opened, stored, form)
+        """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
+        with _timed(self.seconds, "open"):
+            opened = open_request(request)
+        windows = self._windows(opened)
+        done: list[_StoredWindow] = []
+        files: list[MessageFile] = []
+        with ThreadPoolExecutor(1, "headwater-plan") as planner:
+            planned = planner.submit(next, windows)
+            try:
+                while not (done and done[-1].is_last):
+                    done.append(planned.result())
+                    if not done[-1].is_last:
+                        planned = planner.submit(next, windows)
+                    with _timed(self.seconds, "decode"):
+                        files += self._decode(opened, done[-1].slices, form)
+            except BaseException:
+                self._cancel()
+                raise
         return DecodeResult(
             files=files,
             is_text=opened.is_text,
-            transactions=assembly.transactions,
-            changes=assembly.changes,
+            transactions=sum(window.transactions for window in done),
+            changes=sum(window.changes for window in done),
             messages=sum(file.messages for file in files),
-            wal_bytes=index.hi - index.lo,
-            consistent_at=assembly.consistent_at,
-            end_lsn=index.hi,
+            wal_bytes=done[-1].hi - opened.store.start_lsn,
+            consistent_at=done[-1].consistent_at or 0,
+            end_lsn=done[-1].hi,
             seconds=self.seconds,
             scratch=self.scratch,
         )
@@ -156,28 +185,41 @@ class _Run:
     def _parallel(self) -> int:
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def _path(self, kind: str, number: int) -> str:
-        return str(self.scratch.path / f"{kind}-{self.passes}-{number:08d}")
+    def _path(self, kind: str) -> str:
+        self.stored[kind] = self.stored.get(kind, 0) + 1
+        return str(self.scratch.path / f"{kind}-{self.stored[kind]:08d}")
 
-    def _assemble(
-        self, request: DecodeRequest, refinement: Refinement
-    ) -> tuple[OpenRequest, WalIndex, Assembly | Refinement]:
-        self.passes += 1
-        with _timed(self.seconds, "open"):
-            opened = open_request(request, refinement)
+    def _group(self, step: str) -> str:
+        return f"headwater {step} {self.scratch.path.name}"
+
+    def _cancel(self) -> None:
+        """End what runs for windows that nobody will take."""
+        for step in ("index", "decode"):
+            self.spark.sparkContext.cancelJobGroup(self._group(step))
+
+    def _windows(self, opened: OpenRequest) -> Iterator[_StoredWindow]:
+        request = opened.request
+        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
+        windows = iter(PlanWindows(opened, scope, self._index, self._parallel))
+        while True:
+            with _timed(self.seconds, "plan"):
+                window = next(windows)
+                assembly = window.assembly
+                slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
+                stored = [store(one, self._path("slice")) for one in slices]
+            consistent_at = window.behind.control.builder.consistent_at
+            summary = _StoredWindow(
+                stored, assembly.transactions, assembly.changes, consistent_at, window.hi, window.is_last
+            )
+            del window, assembly, slices
+            yield summary
+
+    def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+        numbered = [(task, self._path("index")) for task in tasks]
+        context = self.spark.sparkContext
         with _timed(self.seconds, "index"):
-            index = self._index(opened)
-        check_reach(opened, index)
-        with _timed(self.seconds, "assemble"):
-            window = Window(opened.directory.segment_size, request.start or 0, request.end, request.tables)
-            return opened, index, assemble(index, opened.store, opened.plugin, window)
-
-    def _index(self, opened: OpenRequest) -> WalIndex:
-        start, end = index_start(opened.directory, opened.store), opened.request.end
-        tasks = index_tasks(opened.directory, start, end, opened.index_request(), self._parallel)
-        numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
-        stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
-        return merge_indexes([piece for one in stored for piece in one.take()])
+            stored = run_tasks(context, "index", _run_index, numbered, self.progress, self._group("index"))
+            return [one.take() for one in stored]
 
     def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
@@ -186,15 +228,13 @@ class _Run:
         def run(stored: Stored[Slice]) -> MessageFile:
             return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)
 
-        context = self.spark.sparkContext
-        if self.deliver is None:
-            return run_tasks(context, "decode", run, slices, self.progress)
-
-        group = f"headwater decode {self.scratch.path.name}"
+        context, group = self.spark.sparkContext, self._group("decode")
 
         def job() -> list[MessageFile]:
             return run_tasks(context, "decode", run, slices, self.progress, group)
 
+        if self.deliver is None:
+            return job()
         paths = [f"{one.path}.messages" for one in slices]
         return deliver_while_running(job, lambda: context.cancelJobGroup(group), paths, self.deliver)
 

@@ -13,7 +13,6 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.local_path import local_path
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.rmgr.index import UNREFINED, Refinement, Request
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
@@ -57,17 +56,16 @@ class DecodeRequest:
         object.__setattr__(self, "catalog", local_path(self.catalog))
 
 
-@dataclass
+@dataclass(frozen=True)
 class OpenRequest:
     """A request whose files have been opened and found to fit.
 
     Attributes:
         request: what was asked.
         directory: the WAL.
-        store: the catalog at its own LSN.
+        store: the catalog at its own LSN; rolled forward once at most.
         plugin: the plugin, its options checked.
         session: the settings.
-        refinement: what is indexed beside what the catalog at the window's start tells.
     """
 
     request: DecodeRequest
@@ -75,30 +73,21 @@ class OpenRequest:
     store: CatalogStore
     plugin: OutputPlugin
     session: SessionSettings
-    refinement: Refinement = UNREFINED
 
     @property
     def is_text(self) -> bool:
         """The plugin's messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
-    def index_request(self) -> Request:
-        """What the index step looks for."""
-        store = self.store
-        cuts = tuple(sorted(self.refinement.cuts))
-        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, cuts=cuts)
-
 
 def open_request(
     request: DecodeRequest,
-    refinement: Refinement = UNREFINED,
     make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
 ) -> OpenRequest:
     """Open a request's files and check that they belong together.
 
     Args:
         request: the request.
-        refinement: what an earlier index of the same window lacked.
         make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
 
     Raises:
@@ -107,7 +96,7 @@ def open_request(
         SegmentError: segments are missing, damaged or of another server.
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
-    store = open_catalog(request.catalog, request.database, refinement.locators)
+    store = open_catalog(request.catalog, request.database)
     session = session_settings(request, store.major, store.encoding)
     if make_plugin is not None:
         plugin = make_plugin(store)
@@ -117,7 +106,7 @@ def open_request(
     check_bounds(store, request)
     directory = WalDirectory.scan(request.wal)
     check_fit(directory, store, request)
-    return OpenRequest(request, directory, store, plugin, session, refinement)
+    return OpenRequest(request, directory, store, plugin, session)
 
 
 def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8") -> SessionSettings:

@@ -32,7 +32,7 @@ from headwater.pipeline.request import open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.source_plan import SourcePlan, plan_source
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
 from headwater.reorder.plan import Slice
 
@@ -44,6 +44,9 @@ class HeadwaterDataSource(DataSource):
 
     Options: ``path`` (WAL) and ``catalog`` are needed; see ``docs/spark.md`` for the rest.
     """
+
+    _planned: SourcePlan | None = None
+    """What the schema of a single table took to find out; Spark pickles it with the rest for the reader."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,14 +62,15 @@ class HeadwaterDataSource(DataSource):
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return RowForm().spark_columns
-        return plan_source(options).form.spark_columns
+        self._planned = plan_source(options)
+        return self._planned.form.spark_columns
 
     @plain_errors()
     def reader(self, schema: StructType) -> HeadwaterReader:
         """A reader of these options."""
         options = SourceOptions.parse(self.options)
         filters = options.push_filters and _filters_are_handed_over()
-        return FilteringReader(options) if filters else HeadwaterReader(options)
+        return FilteringReader(options, self._planned) if filters else HeadwaterReader(options, self._planned)
 
 
 def _filters_are_handed_over() -> bool:
@@ -94,15 +98,16 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
+    planned: SourcePlan | None = None
     where: RowFilter = EVERYTHING
 
     @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
-        planned = plan_source(self.options, self.where)
-        slices = planned.assembly.plan.slices(self.options.partition_bytes)
-        decoder = SliceDecoder(planned.opened.directory, planned.opened.plugin, planned.opened.session)
-        return [SlicePartition(one, decoder, planned.form) for one in slices]
+        planned = self.planned if self.where == EVERYTHING else None
+        self.planned = None
+        planned = planned or plan_source(self.options, self.where)
+        return [SlicePartition(one, planned.decoder, planned.form) for one in planned.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""

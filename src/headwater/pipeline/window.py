@@ -20,19 +20,30 @@ from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 Int64s = NDArray[np.int64]
 
 
+NO_COMMIT = (1, 0)
+"""First and last commit of no transaction at all (:attr:`Scope.commits`)."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """Which transactions, and which of their changes, are wanted.
 
     Attributes:
+        segment_size: bytes of a segment of the log.
         start: transactions whose commit record starts before it are left out, 0 for none.
         tables: those whose changes are wanted, if the plugin wants them too.
         commits: first and last start of a commit record that a transaction is wanted for, None for any.
     """
 
+    segment_size: int
     start: int = 0
     tables: TablePatterns = EVERY_TABLE
     commits: tuple[int, int] | None = None
+
+    def end_before(self, lsn: int) -> int:
+        """The last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
+        header = LONG_HEADER if lsn % self.segment_size < PAGE_SIZE else SHORT_HEADER
+        return lsn - header if lsn % PAGE_SIZE == header else lsn
 
 
 def stop_lsn(end: int, segment_size: int) -> int:

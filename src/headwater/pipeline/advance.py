@@ -1,0 +1,140 @@
+"""The fold: from the state at an LSN, and the index of what follows, to the plan of that and the state behind it.
+
+In: a :class:`State`, the index of the WAL from its LSN on, the catalog at its LSN. Out: :class:`Advanced`, or what the
+index lacks. Pure: the same state and the same WAL give the same plan and the same next state, wherever the WAL is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from headwater.catalog.store import CatalogStore
+from headwater.errors import RecordError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.state import State
+from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
+from headwater.plugins.api import OutputPlugin
+from headwater.reorder.control import Control, follow, once_consistent
+from headwater.reorder.open_transactions import first_lsn, joined, settle, still_open
+from headwater.reorder.resend import crossed_commits
+from headwater.reorder.transactions import CommittedTransactions, committed_transactions
+from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
+from headwater.rmgr.index_rows import Rows
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What a window leaves behind.
+
+    Attributes:
+        store: the catalog, rolled forward over it.
+        control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
+        lsn: LSN behind its last record; last_lsn: where that one starts.
+        left: rows of transactions that have not ended.
+    """
+
+    store: CatalogStore
+    control: Control
+    lsn: int
+    last_lsn: int
+    left: Rows = field(repr=False)
+
+    def state(self) -> State:
+        """The state behind the window."""
+        first = first_lsn(self.left)
+        horizon = self.lsn if first is None else first
+        return State(
+            lsn=self.lsn,
+            last_lsn=self.last_lsn,
+            control=once_consistent(self.control),
+            catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
+            left=self.left,
+        )
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """A window that was gone through.
+
+    Attributes:
+        assembly: what is output of it.
+        behind: what it leaves behind.
+    """
+
+    assembly: Assembly
+    behind: Behind
+
+
+def advance(
+    state: State,
+    index: WalIndex,
+    store: CatalogStore,
+    plugin: OutputPlugin,
+    scope: Scope,
+    is_last: bool,
+    rolled: Callable[[CatalogStore, int, int, bool], None],
+) -> Advanced | Refinement:
+    """Go through one window.
+
+    Args:
+        state: at its start.
+        index: of its WAL.
+        store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
+        plugin: what the output is for.
+        scope: which transactions are wanted.
+        is_last: nothing follows that could bring what the plugin's options name.
+        rolled: called with (catalog, LSN before, LSN behind, is_last) before the plugin is asked.
+
+    Returns:
+        what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
+        with that.
+
+    Raises:
+        WalError: records are malformed, or do not follow those before; wal_level was too low.
+        CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
+    """
+    _check_seam(state, index)
+    followed = follow(state.control, index, store)
+    whole = joined(state.left, index)
+    txns = committed_transactions(whole.rows)
+    control = settle(whole.rows, txns, state.control, followed, store)
+    check_database_stays(store)
+    lacking = Refinement(_files(whole.rows, store, state), _cuts(whole, txns, plugin))
+    if lacking != UNREFINED:
+        return lacking
+    store.check_files()
+    check_window(index, replace(followed, control=control))
+    lsn = index.last_end or state.lsn
+    if is_last:
+        check_consistent(control, store.start_lsn, index.hi)
+        plugin.validate(store.view(lsn))
+    rolled(store, max(scope.start, state.lsn), lsn, is_last)
+    assembly = assemble(whole, txns, store, control, plugin, scope)
+    last_lsn = index.last_lsn or state.last_lsn
+    return Advanced(assembly, Behind(store, control, lsn, last_lsn, still_open(whole.rows, control)))
+
+
+def _check_seam(state: State, index: WalIndex) -> None:
+    if state.last_lsn and index.records and index.first_prev != state.last_lsn:
+        raise RecordError(
+            f"the first record from {Lsn(state.lsn)} points back at {Lsn(index.first_prev)}, "
+            f"expected {Lsn(state.last_lsn)}",
+            lsn=state.lsn,
+            hint="the WAL may be of another server or timeline than the state that it is to follow",
+        )
+
+
+def _files(rows: Rows, store: CatalogStore, state: State) -> frozenset[tuple[Locator, int]]:
+    """Files that proved to be catalogs', and where each was made.
+
+    One that a transaction made before the window is of one that had not ended when the window began.
+    """
+    files = map(tuple, rows.locators[rows.files.locator].tolist())
+    made: dict[tuple[int, ...], int] = dict(zip(files, rows.files.lsn.tolist(), strict=True))
+    return frozenset((file, made.get(file, state.restart_lsn)) for file in store.missing_locators())
+
+
+def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
+    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()

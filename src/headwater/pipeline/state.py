@@ -1,0 +1,44 @@
+"""The state at an LSN: all that decoding what follows needs of what came before, but for WAL that is still needed.
+
+A value: it is compared, saved and loaded (:mod:`headwater.flat_values`), and the same whichever windows led to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.catalog.image import CatalogImage
+from headwater.reorder.control import Control
+from headwater.reorder.open_transactions import first_lsn
+from headwater.rmgr.index_rows import Rows
+
+
+@dataclass(frozen=True)
+class State:
+    """Where decoding stands.
+
+    Attributes:
+        lsn: records that start before it have been read: the end of the last one.
+        last_lsn: where that one starts, 0 if it is not known.
+        control: what control records have told.
+        catalog: as of the LSN, with what older transactions that have not ended can still see; None for that of the
+            request's backup, as it was taken.
+        left: index rows of transactions that have not ended.
+    """
+
+    lsn: int
+    last_lsn: int
+    control: Control
+    catalog: CatalogImage | None
+    left: Rows
+
+    @property
+    def restart_lsn(self) -> int:
+        """WAL from here on is still needed: the oldest transaction that has not ended first showed here."""
+        first = first_lsn(self.left)
+        return self.lsn if first is None else min(first, self.lsn)
+
+    @property
+    def consistent_lsn(self) -> int | None:
+        """Where decoding could begin, None if it cannot yet."""
+        return self.control.builder.consistent_at
