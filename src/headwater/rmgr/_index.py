@@ -98,7 +98,7 @@ class Tables(NamedTuple):
         invals: int64[4, n] LSN, xid, message count, offset in data.
         commands: int64[3, n] xid, LSN, the command that sees what the NEW_CID's one did.
         truncates: int64[6, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data.
-        messages: int64[5, n] xid (0 if not transactional), LSN, record number, origin, whether transactional.
+        messages: int64[5, n] xid, LSN, record number, origin, whether transactional.
         files: int64[3, n] xid, LSN, locator.
         kept: int64[n] numbers of the records to be kept whole.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
@@ -511,7 +511,7 @@ def _index_file(
 
 @borrowing_kernel
 def _index_message(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, database: Int, messages: Int64s, kept: Int64s, counts: Int64s
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, database: Int, messages: Int64s, counts: Int64s
 ) -> Int:
     """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
@@ -519,9 +519,8 @@ def _index_message(
         return -1
     transactional = data[main + 4] != 0
     if u32(data, main) == database:
-        _keep(kept, counts)
         row = counts[N_MESSAGES]
-        messages[0, row] = u32(data, at + 4) if transactional else 0
+        messages[0, row] = u32(data, at + 4)
         messages[1, row] = lsn
         messages[2, row] = counts[RECORD]
         messages[3, row] = headers[ORIGIN]
@@ -557,7 +556,7 @@ def _index_other(
     elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
         _keep(kept, counts)
     elif rmid == 21:
-        return _index_message(data, at, headers, lsn, wanted.database, messages, kept, counts)
+        return _index_message(data, at, headers, lsn, wanted.database, messages, counts)
     return 0
 
 

@@ -215,8 +215,7 @@ def _event(found: PlainIndex, one: Record) -> None:
     elif one.rmid == 21:
         said = parse_message(main, one.lsn)
         if said.database == DATABASE:
-            xid = one.xid if said.transactional else 0
-            found.messages.append((xid, one.lsn, one.end_lsn, one.origin, said.transactional))
+            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional))
     elif one.rmid == 2 and op == 0x10:
         made = parse_create(main, one.lsn)
         if made.fork == 0 and made.locator[1] == DATABASE:
