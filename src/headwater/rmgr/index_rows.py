@@ -100,6 +100,11 @@ class ChangeTable(Table):
         kinds: uint8[n] bits of :mod:`headwater.rmgr._index`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; last: int64[n] of the last.
+        memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it
+            spills or streams (logical_decoding_work_mem): speculative inserts as soon as they are logged, TOAST chunks
+            as rows of their own, old and new tuples. Not in it: what a transaction weighs beside row changes
+            (messages, truncates, invalidations, command ids, snapshots that others distribute), and that values put
+            together from chunks weigh more while they are output.
     """
 
     xid: NDArray[np.uint32]
@@ -110,6 +115,7 @@ class ChangeTable(Table):
     bytes: NDArray[np.uint32]
     first: Int64s
     last: Int64s
+    memory: NDArray[np.uint32]
 
     @property
     def lsn(self) -> Int64s:
