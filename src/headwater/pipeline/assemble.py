@@ -1,7 +1,7 @@
 """Step 2 and 3 on the driver: from the index of a window to the plan of its output.
 
 In: a merged index, the catalog at its start, a plugin. Out: a :class:`Plan`, and where decoding began. Work on flat
-arrays throughout; Python goes row by row only over catalog events, messages and truncates.
+arrays throughout; Python goes row by row only over catalog events and truncates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
 from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
 from headwater.plugins.api import CatalogView, OutputPlugin
@@ -131,16 +131,15 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(self.history, rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages = list(driver.truncates()), list(driver.messages())
+        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
+        truncates, messages = list(driver.truncates()), driver.messages()
         synced = self._sync(candidates, resolved, truncates) if self.plugin.sends_schema else None
         if synced is not None:
             resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         own = txns.changes_catalog if synced is None else synced.own
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
-        bare = [made.message for made in messages if made.txn < 0]
-        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, bare)
+        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, messages.bare)
         truncated = np.array([uses[n].wants & WANT_TRUNCATE != 0 for t in truncates for n in t.relations], np.bool_)
         announced = np.zeros(len(at) + len(truncated), np.bool_)
         if synced is not None:
@@ -182,15 +181,16 @@ class _Assembler:
             late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
             warn_of_late_start(self.history, txns.commit_lsn[late])
 
-    def _in_window(self, lsn: int) -> bool:
-        return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
+    def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = (lsn >= self.start) & self.window.reads(lsn)
+        return inside
 
     def _busy(
         self,
         candidates: Candidates,
         choice: Choice,
         truncates: Sequence[WantedTruncate],
-        messages: Sequence[MadeMessage],
+        messages: WantedMessages,
     ) -> NDArray[np.bool_]:
         """bool[t]: output transactions without those that the plugin passes over because they are empty."""
         if not self.plugin.skips_empty:
@@ -198,7 +198,7 @@ class _Assembler:
         busy = np.zeros(len(self.output), np.bool_)
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
-        busy[[made.txn for made in messages if made.txn >= 0]] = True
+        busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
 
     # -- what a plugin that sends schemas knows of relations

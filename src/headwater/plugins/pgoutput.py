@@ -276,9 +276,13 @@ class PgOutput(KernelPlugin):
         """T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
 
+    def wants_message(self, transactional: bool) -> bool:
+        """With the option ``messages``."""
+        return self.options.messages
+
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """M, with the option ``messages``."""
-        return [write_message(lsn, transactional, prefix, content)] if self.options.messages else []
+        """M."""
+        return [write_message(lsn, transactional, prefix, content)]
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """O."""
