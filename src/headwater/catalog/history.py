@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
@@ -150,10 +149,6 @@ class HistoricCatalog:
     def publication(self, name: str) -> Publication | None:
         """A publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
-
-    def with_members(self, publication: Publication) -> Publication:
-        """The same publication with the members that it has now, whatever it is called."""
-        return replace(publication, **self._remember(("members", publication.oid), self._build_members))
 
     def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
         """The publications that a relation is in by itself (GetRelationPublications), by OID."""
@@ -381,7 +376,7 @@ class HistoricCatalog:
         if not found:
             return None
         row = found[0]
-        publication = Publication(
+        return Publication(
             oid=row.oid,
             name=row.name,
             all_tables=row.all_tables,
@@ -392,18 +387,6 @@ class HistoricCatalog:
             via_root=row.via_root,
             generated=row.generated,
         )
-        return self.with_members(publication)
-
-    def _build_members(self, oid: int) -> dict[str, Any]:
-        """The fields of a publication that say what is in it."""
-        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prpubid", oid))
-        schemas = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnpubid", oid))
-        return {
-            "tables": frozenset(member.relation for member in members),
-            "column_lists": tuple(sorted((m.relation, m.columns) for m in members if m.columns is not None)),
-            "filtered": frozenset(member.relation for member in members if member.is_filtered),
-            "schemas": frozenset(row.schema for row in schemas),
-        }
 
     def _build_relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))

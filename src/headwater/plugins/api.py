@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
+from headwater.catalog.history import PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
 from headwater.reorder.resend import Subject
@@ -38,6 +39,12 @@ class CatalogView(Protocol):
 
     def publication(self, name: str) -> Publication | None:
         """The publication of this name."""
+
+    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        """The publications that a relation is in by itself."""
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a schema is in."""
 
 
 class WholeCatalog(CatalogView, Protocol):
