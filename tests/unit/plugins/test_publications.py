@@ -17,8 +17,8 @@ from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
-from headwater.reorder import resend
-from headwater.reorder.resend import ENTRIES, LOADED, ROWS, SCHEMAS
+from headwater.reorder import schema_memory
+from headwater.reorder.schema_memory import ENTRIES, LOADED, ROWS, SCHEMAS
 
 MAJORS = (15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -302,7 +302,7 @@ def test_what_is_looked_up_anew(major: int) -> None:
     assert found(by_name, hash_any("é".encode())) == [(ROWS, 3)]
     assert found(by_name, hash_any(b"another")) == []
     assert found(by_oid, 12345) == [(LOADED, 0)]
-    assert found(relations, 12345) == [(resend.RELATIONS, 0)]
+    assert found(relations, 12345) == [(schema_memory.RELATIONS, 0)]
     assert found(schemas, 12345) == [(SCHEMAS, 0)]
-    expected = [[(LOADED, 0), (ROWS, 0)], [(resend.RELATIONS, 0)], [(SCHEMAS, 0)], []]
+    expected = [[(LOADED, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
     assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
