@@ -230,7 +230,7 @@ class Asked:
     ) -> _Lookups:
         subjects = np.array([one[0] for one in known], np.int64)
         found = forgetting.look_up(memory, subjects, subject, self._places.take(asker))
-        source = np.where(found.source < 0, found.source, np.append(asker, 0)[found.source])
+        source = np.where(found.source < 0, found.source, np.append(asker, 0)[np.maximum(found.source, -1)])
         kept = list(zip(found.kept.tolist(), found.kept_source.tolist(), strict=True))
         return _Lookups(asker, subject, source, kept)
 
