@@ -18,7 +18,7 @@ from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rmgr import heap2, xact
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames

@@ -18,8 +18,8 @@ import psycopg
 import pyarrow as pa
 from psycopg.types.string import ByteaBinaryLoader
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.cli.stream_comparison import messages_table
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import messages_table
 from oracle import threads
 from oracle.scenarios import SCENARIOS
 from oracle.script import ScriptRun

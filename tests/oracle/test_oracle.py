@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pytest
 
-from headwater.cli.stream_comparison import first_difference
+from headwater.demo.stream_comparison import first_difference
 from oracle.oracle import PGOUTPUT, SCENARIO_PREFIX, TEST_DECODING
 from oracle.scenarios import KNOWN_GAPS
 

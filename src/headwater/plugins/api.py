@@ -19,13 +19,26 @@ from typing import ClassVar, Protocol
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
 from headwater.reorder.resend import Subject
+from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
 
-EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1, 2, 4, 8, 16
-"""Bits of :meth:`OutputPlugin.wants`; a bare DELETE has no old tuple."""
-
-EMITS_ALL = 31
+__all__ = [
+    "WANT_ALL",
+    "WANT_BARE_DELETE",
+    "WANT_DELETE",
+    "WANT_INSERT",
+    "WANT_TRUNCATE",
+    "WANT_UPDATE",
+    "CatalogView",
+    "OutputPlugin",
+    "PluginContext",
+    "SinvalMessage",
+    "WholeCatalog",
+    "load_plugin",
+    "plugin_names",
+]
+"""What a plugin is written with, and found by."""
 
 GROUP = "headwater.plugins"
 
@@ -105,7 +118,7 @@ class OutputPlugin(ABC):
 
     @abstractmethod
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes of a relation give a message, as of that view: EMITS bits.
+        """Which changes of a relation give a message, as of that view: WANT bits.
 
         Raises:
             PluginError: the server would stop at the first change, or we cannot do yet what it does.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, Publication, RelationSchema
 from headwater.errors import CatalogError, PluginError
-from headwater.plugins.api import EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE, CatalogView, WholeCatalog
+from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
 
 FIRST_NORMAL_OBJECT_ID = 16384
 """OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
@@ -31,7 +31,7 @@ class Published:
     """How one relation's changes are published (RelationSyncEntry).
 
     Attributes:
-        emits: EMITS bits.
+        emits: WANT bits.
         publish_as: the relation itself, or the partition ancestor whose changes they become.
         columns: attnums of the column list, None for all columns.
         with_generated: stored generated columns go along (18).
@@ -107,9 +107,9 @@ def published(
         elif depth == level:
             members.append(publication)
     if schema.is_partition and publish_as != schema.oid:
-        emits &= ~EMITS_TRUNCATE
+        emits &= ~WANT_TRUNCATE
     relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
-    if emits & ~EMITS_TRUNCATE == 0:
+    if emits & ~WANT_TRUNCATE == 0:
         return Published(emits, relation)
     _refuse_filters(relation, members)
     with_generated = major >= 18 and _with_generated(relation, members)
@@ -117,12 +117,12 @@ def published(
 
 
 def _actions(publication: Publication) -> int:
-    """The EMITS bits of what a publication publishes; a DELETE without an old tuple is never sent."""
+    """The WANT bits of what a publication publishes; a DELETE without an old tuple is never sent."""
     flags = (
-        (publication.insert, EMITS_INSERT),
-        (publication.update, EMITS_UPDATE),
-        (publication.delete, EMITS_DELETE),
-        (publication.truncate, EMITS_TRUNCATE),
+        (publication.insert, WANT_INSERT),
+        (publication.update, WANT_UPDATE),
+        (publication.delete, WANT_DELETE),
+        (publication.truncate, WANT_TRUNCATE),
     )
     return sum(bit for on, bit in flags if on)
 
@@ -170,7 +170,7 @@ def _refuse_filters(relation: RelationSchema, members: Sequence[Publication]) ->
             filtered |= _actions(publication)
         else:
             open_for |= _actions(publication)
-    if filtered & ~open_for & ~EMITS_TRUNCATE:
+    if filtered & ~open_for & ~WANT_TRUNCATE:
         raise PluginError(f'row filter on table "{relation.namespace}.{relation.name}" is not supported yet')
 
 

@@ -20,7 +20,7 @@ from headwater.pg.identifiers import quote_identifier, quote_qualified_identifie
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
-from headwater.plugins.api import EMITS_ALL, CatalogView, PluginContext
+from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext
 from headwater.plugins.buffer import Step, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
@@ -126,7 +126,7 @@ class TestDecoding(KernelPlugin):
         """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
         if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
             return 0
-        return 0 if schema.rewrite_of and not self.options.include_rewrites else EMITS_ALL
+        return 0 if schema.rewrite_of and not self.options.include_rewrites else WANT_ALL
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """For a rewrite's new heap, the name that its lines carry (never sent); for others nothing."""

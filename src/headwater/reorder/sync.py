@@ -32,7 +32,7 @@ from headwater.reorder.keys import distinct, places_passed
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Forget, entry_starts
 from headwater.reorder.resolve import Resolved, Resolver
-from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
+from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
 Int64s = NDArray[np.int64]
 

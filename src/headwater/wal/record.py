@@ -7,16 +7,13 @@ Layouts: ``access/xlogrecord.h``; the image flags are those of 15 and newer.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow
 
 from headwater.errors import RecordError
-from headwater.wal._lz4 import lz4_decompress
-from headwater.wal._pglz import pglz_decompress
+from headwater.wal.compression import decompressed
 
 BLCKSZ: Final = 8192
 
@@ -86,9 +83,9 @@ class Image:
             return self.data
         size = BLCKSZ - self.hole_length
         if method & BKPIMAGE_COMPRESS_PGLZ:
-            return self._by_kernel(pglz_decompress, "pglz", size)
+            return self._decompressed_by("pglz", size)
         if method & BKPIMAGE_COMPRESS_LZ4:
-            return self._by_kernel(lz4_decompress, "lz4", size)
+            return self._decompressed_by("lz4", size)
         try:
             # One byte more than wanted, to notice an image that is too long.
             with pyarrow.CompressedInputStream(pyarrow.BufferReader(self.data), "zstd") as stream:
@@ -97,12 +94,11 @@ class Image:
             raise RecordError("could not decompress page image, method zstd", lsn=self.lsn) from None
         return body
 
-    def _by_kernel(self, decompress: Callable[..., int], method: str, size: int) -> bytes:
-        out = np.zeros(size, np.uint8)
-        source = np.frombuffer(self.data, np.uint8)
-        if decompress(source, 0, len(source), out, 0, size) != size:
+    def _decompressed_by(self, method: str, size: int) -> bytes:
+        body = decompressed(method, self.data, size)
+        if body is None:
             raise RecordError(f"could not decompress page image, method {method}", lsn=self.lsn)
-        return out.tobytes()
+        return body
 
 
 @dataclass(frozen=True, slots=True)
