@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 
 INSERT, DELETE, UPDATE, TRUNCATE, HOT_UPDATE, CONFIRM, LOCK, INPLACE = range(0x00, 0x80, 0x10)
 OPMASK, INIT_PAGE = 0x70, 0x80
@@ -231,7 +232,7 @@ def parse_lock(main_data: bytes, lsn: int) -> HeapLock:
 
 def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
     """INPLACE's main data in either form. Raises RecordError on a wrong size."""
-    if major < 18:
+    if not VERSIONS[major].has_inplace_invalidations:
         if len(main_data) < 2:
             raise _short("HEAP INPLACE", 2, main_data, lsn)
         return HeapInplace(int.from_bytes(main_data[:2], "little"))

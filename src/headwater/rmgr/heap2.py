@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 
 REWRITE, PRUNE, VACUUM, FREEZE_PAGE, VISIBLE, MULTI_INSERT, LOCK_UPDATED, NEW_CID = range(0x00, 0x80, 0x10)
@@ -135,7 +136,7 @@ def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: i
     """
     if not block_data:
         return Prune()
-    if major >= 17:
+    if VERSIONS[major].has_unified_prune:
         return _parse_prune_17(main_data, block_data, lsn)
     if op == FREEZE_PAGE:
         return Prune()

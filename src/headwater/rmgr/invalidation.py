@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 
 CATALOG, RELCACHE, SMGR, RELMAP, SNAPSHOT, RELSYNC = -1, -2, -3, -4, -5, -6
 """``SHAREDINVAL..._ID``; from 0 on the id is a catalog cache's. RELSYNC came with 18."""
@@ -45,7 +46,7 @@ def parse_invalidations(data: bytes, lsn: int, major: int = 18) -> tuple[Invalid
     """
     if len(data) % MESSAGE_SIZE:
         raise RecordError(f"invalidation messages have {len(data)} bytes, expected a multiple of 16", lsn=lsn)
-    lowest = RELSYNC if major >= 18 else SNAPSHOT
+    lowest = RELSYNC if VERSIONS[major].has_relsync_invalidations else SNAPSHOT
     return tuple(_parse(data, at, lowest, lsn) for at in range(0, len(data), MESSAGE_SIZE))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.pg.version import VERSIONS
 from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
 from headwater.rmgr.payload import Payload
 from headwater.wal.record import Record
@@ -147,12 +148,8 @@ def parse_end(record: Record, major: int) -> TransactionEnd:
 def _dropped_stats(p: Payload, major: int) -> int:
     """Skip the dropped statistics (15 to 17: kind, database, object; 18: a 64-bit object); their number."""
     count = p.i32()
-    p.items(count, _stats_size(major))
+    p.items(count, VERSIONS[major].dropped_stats_size)
     return count
-
-
-def _stats_size(major: int) -> int:
-    return 16 if major >= 18 else 12
 
 
 def _gid(p: Payload, xinfo: int) -> bytes:
@@ -183,8 +180,8 @@ def parse_prepare(main_data: bytes, lsn: int, major: int) -> Prepare:
     gid = _aligned(p, gid_length, 1)
     subxacts = _aligned(p, n_sub, 4)
     commit_relations, abort_relations = _aligned(p, n_commit, 12), _aligned(p, n_abort, 12)
-    _aligned(p, n_commit_stats, _stats_size(major))
-    _aligned(p, n_abort_stats, _stats_size(major))
+    _aligned(p, n_commit_stats, VERSIONS[major].dropped_stats_size)
+    _aligned(p, n_abort_stats, VERSIONS[major].dropped_stats_size)
     invals = _aligned(p, n_invals, MESSAGE_SIZE)
     return Prepare(
         xid=xid,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.pg.version import VERSIONS
 from headwater.rmgr.payload import Payload
 
 CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE, NOOP, NEXTOID, SWITCH, BACKUP_END = range(0x00, 0x60, 0x10)
@@ -102,7 +103,7 @@ def parse_checkpoint(main_data: bytes, lsn: int, major: int | None = None) -> Ch
     _, _, _ = p.u32(), p.u32(), p.u32()
     p.align(8)
     time, _, _, oldest_active = p.i64(), p.u32(), p.u32(), p.u32()
-    level = wal_level if major is not None and major >= 17 else None
+    level = wal_level if major is not None and VERSIONS[major].logs_wal_level else None
     return CheckPoint(
         redo, timeline, previous, full_page_writes, level, next_xid, next_oid, oldest_xid, time, oldest_active
     )
@@ -125,7 +126,7 @@ def parse_end_of_recovery(main_data: bytes, lsn: int, major: int) -> EndOfRecove
         RecordError: malformed.
     """
     p = Payload(main_data, "END_OF_RECOVERY", lsn)
-    return EndOfRecovery(p.i64(), p.u32(), p.u32(), p.i32() if major >= 17 else None)
+    return EndOfRecovery(p.i64(), p.u32(), p.u32(), p.i32() if VERSIONS[major].logs_wal_level else None)
 
 
 def parse_overwrite_contrecord(main_data: bytes, lsn: int) -> OverwriteContrecord:
