@@ -40,7 +40,8 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.units import make_units
 from headwater.reorder.wants import WANT_TRUNCATE
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
-from headwater.rmgr.invalidation import parse_invalidations
+from headwater.rmgr.index_rows import InvalidationTable
+from headwater.rmgr.invalidation import Invalidation
 
 Int64s = NDArray[np.int64]
 
@@ -119,7 +120,7 @@ class _Assembler:
         self.plugin = plugin
         self.window = window
         self.start = history.builder.start_decoding_at
-        self.resolver = Resolver(history, txns, self._describe, plugin.sends_schema)
+        self.resolver = Resolver(history.store, index.rows.commands, txns, self._describe, plugin.sends_schema)
         self.output = self._output()
 
     def run(self, consistent_at: int) -> Assembly:
@@ -130,7 +131,7 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(self.history, txns, self.output, self.plugin, self.resolver, self._in_window)
+        driver = DriverMessages(self.history, rows, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages = list(driver.truncates()), list(driver.messages())
         synced = self._sync(candidates, resolved, truncates) if self.plugin.sends_schema else None
         if synced is not None:
@@ -147,10 +148,10 @@ class _Assembler:
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
         events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
         spans = spans_by_unit(resolved.spans, unit_of)
-        left_out = left_out_origins(rows.change_origin, self.plugin.filter_origin)
+        left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
         return Assembly(
-            plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
+            plan, self.history, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), consistent_at
         )
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
@@ -204,7 +205,7 @@ class _Assembler:
 
     def _sync(self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]) -> SyncedRows:
         """The candidates as a plugin takes them that keeps in mind what it was told of relations."""
-        more = [(number, t.txn, t.truncate.lsn) for t in truncates for number in t.relations]
+        more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
         itself = np.where(self.output, np.arange(len(self.output)), -1)
         places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
         return sync_rows(
@@ -216,9 +217,10 @@ class _Assembler:
             _SchemaSender(self.plugin, self._describe, self.txns, self.window),
         )
 
-    def _forgotten(self, data: bytes, lsn: int) -> set[Subject]:
+    def _forgotten(self, invals: InvalidationTable) -> set[Subject]:
         """What the plugin forgets at a group of invalidation messages."""
-        messages = parse_invalidations(data, lsn, self.store.major)
+        columns = (column.tolist() for column in (invals.id, invals.db, invals.value))
+        messages = (Invalidation(*one) for one in zip(*columns, strict=True))
         ours = (message for message in messages if message.db in (0, self.store.database_oid))
         return {subject for message in ours for subject in self.plugin.forgets(message)}
 

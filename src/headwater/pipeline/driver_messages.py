@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.plugins.api import OutputPlugin
-from headwater.reorder.history import History, LogicalMessage, Truncate
+from headwater.reorder.changes import has_origin_of
+from headwater.reorder.history import History, LogicalMessage
 from headwater.reorder.plan import Events, Units
 from headwater.reorder.resolve import Resolver
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.reorder.wants import WANT_TRUNCATE
+from headwater.rmgr.heap import TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS
+from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]
 
@@ -36,7 +39,8 @@ class WantedTruncate:
     """A truncate in an output transaction, and the resolutions of its relations that could be decoded."""
 
     txn: int
-    truncate: Truncate
+    lsn: int
+    flags: int
     relations: tuple[int, ...]
 
 
@@ -57,6 +61,7 @@ class DriverMessages:
 
     Attributes:
         history: what the kept records tell.
+        rows: the index.
         txns: the committed transactions; output: bool[t] those that are output.
         plugin: who is asked.
         resolver: looks relations up.
@@ -64,6 +69,7 @@ class DriverMessages:
     """
 
     history: History
+    rows: Rows
     txns: CommittedTransactions
     output: NDArray[np.bool_]
     plugin: OutputPlugin
@@ -73,7 +79,7 @@ class DriverMessages:
     def messages(self) -> Iterator[MadeMessage]:
         """Logical messages, in LSN order."""
         found = self.history.messages
-        txns = self._txns([m.xid if m.transactional else 0 for m in found])
+        txns = self._txns(np.array([m.xid if m.transactional else 0 for m in found], np.int64))
         for message, txn in zip(found, txns, strict=True):
             wanted = txn >= 0 if message.transactional else self.in_window(message.lsn)
             if wanted and not self.plugin.filter_origin(message.origin):
@@ -83,22 +89,26 @@ class DriverMessages:
 
     def truncates(self) -> Iterator[WantedTruncate]:
         """Truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
-        found = self.history.truncates
-        for truncate, txn in zip(found, self._txns([t.xid for t in found]), strict=True):
-            if txn >= 0 and not self.plugin.filter_origin(truncate.origin):
-                yield WantedTruncate(int(txn), truncate, tuple(self._truncated(int(txn), truncate)))
+        found = self.rows.truncates
+        txns = self._txns(found.xid)
+        wanted = np.flatnonzero((txns >= 0) & ~has_origin_of(found.origin, self.plugin.filter_origin))
+        for txn, lsn, flags, i in zip(
+            txns[wanted].tolist(), found.lsn[wanted].tolist(), found.flags[wanted].tolist(), wanted, strict=True
+        ):
+            oids = found.relations.values[found.relations.starts[i] : found.relations.starts[i + 1]].tolist()
+            yield WantedTruncate(txn, lsn, flags, tuple(self._truncated(txn, lsn, oids)))
 
-    def _txns(self, xids: Sequence[int]) -> Int64s:
+    def _txns(self, xids: Int64s) -> Int64s:
         """The output transaction each xid belongs to, -1 if there is none."""
-        txn = self.txns.txn_of(np.array(xids, np.int64))
+        txn = self.txns.txn_of(xids)
         return np.where(np.append(self.output, False)[txn], txn, -1)
 
-    def _truncated(self, txn: int, truncate: Truncate) -> Iterator[int]:
-        catalog = self.resolver.view(txn, truncate.lsn)
-        for oid in truncate.relations:
+    def _truncated(self, txn: int, lsn: int, oids: Sequence[int]) -> Iterator[int]:
+        catalog = self.resolver.view(txn, lsn)
+        for oid in oids:
             schema = catalog.relation(oid)
             if schema is not None and self.plugin.tracks(schema):
-                number = self.resolver.number(schema, catalog, truncate.lsn)
+                number = self.resolver.number(schema, catalog, lsn)
                 if number >= 0:
                     yield number
 
@@ -126,7 +136,7 @@ class DriverMessages:
         for t in truncates:
             texts = self._truncate_messages(t, [bool(next(announced)) for _ in t.relations])
             if texts:
-                made.append((int(unit_of[t.txn]), t.truncate.lsn, t.truncate.lsn, texts))
+                made.append((int(unit_of[t.txn]), t.lsn, t.lsn, texts))
         made.sort(key=lambda event: event[:2])
         origin_unit, origin_messages = self._origins(units)
         return Events(
@@ -143,7 +153,8 @@ class DriverMessages:
         messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
         schemas = [use.schema for use in uses if use.wants & WANT_TRUNCATE]
         if schemas:
-            messages += self.plugin.truncate(schemas, wanted.truncate.cascade, wanted.truncate.restart_seqs)
+            cascade, restart_seqs = (bool(wanted.flags & flag) for flag in (TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS))
+            messages += self.plugin.truncate(schemas, cascade, restart_seqs)
         return tuple(messages)
 
     def _origins(self, units: Units) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:

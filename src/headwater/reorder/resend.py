@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, lookup, place_order, stable_order
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr.index import Rows
+from headwater.rmgr.index_rows import InvalidationTable, Rows
 
 Int64s = NDArray[np.int64]
 
@@ -130,17 +131,17 @@ def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
         txns: its committed transactions.
     """
     nothing = np.empty(0, np.int64)
-    if not len(rows.inval_lsn):
+    if not len(rows.invals):
         return nothing
-    toplevel = toplevel_of(rows)(rows.inval_xid)
+    toplevel = toplevel_of(rows)(rows.invals.xid)
     order = stable_order(txns.xid)
     givers = np.unique(lookup(txns.xid[order], order, toplevel))
     commits = txns.commit_lsn[givers[givers >= 0]]
-    cuts = commits[rows.end_invals[np.searchsorted(rows.end_lsn, commits)] == 0]
+    cuts = commits[rows.ends.invals[np.searchsorted(rows.ends.lsn, commits)] == 0]
     if not len(cuts):
         return nothing
-    before = np.searchsorted(cuts, rows.change_first, "right")
-    return cuts if (before < np.searchsorted(cuts, rows.change_last, "left")).any() else nothing
+    before = np.searchsorted(cuts, rows.changes.first, "right")
+    return cuts if (before < np.searchsorted(cuts, rows.changes.last, "left")).any() else nothing
 
 
 @dataclass(frozen=True)
@@ -161,21 +162,20 @@ class ForgetPlaces:
     unit_of: Int64s
     unit_lsn: Int64s
 
-    def forgets(self, forgotten: Callable[[bytes, int], set[Subject]]) -> Iterator[Forget]:
+    def forgets(self, forgotten: Callable[[InvalidationTable], set[Subject]]) -> Iterator[Forget]:
         """All places, in no order.
 
         Args:
-            forgotten: what a group of 16-byte invalidation messages at an LSN concerns.
+            forgotten: what the messages of one record concern.
         """
-        r = self.rows
-        if not len(r.inval_lsn):
-            return
+        invals = self.rows.invals
         toplevel, member = self._toplevel, self._member
         received: dict[int, set[Subject]] = {}
-        for i in range(len(r.inval_lsn)):
-            lsn = int(r.inval_lsn[i])
-            subjects = forgotten(r.inval_data[16 * r.inval_at[i] : 16 * r.inval_at[i + 1]].tobytes(), lsn)
-            if r.inval_xid[i] == 0:
+        starts = np.flatnonzero(np.diff(invals.lsn, prepend=-1)).tolist()
+        for i, stop in pairwise([*starts, len(invals)]):
+            lsn = int(invals.lsn[i])
+            subjects = forgotten(invals.take(slice(i, stop)))
+            if invals.xid[i] == 0:
                 yield from _all(self._unit_after(lsn), AT_START, subjects)
             elif toplevel[i] >= 0:
                 received.setdefault(int(toplevel[i]), set()).update(subjects)
@@ -186,14 +186,14 @@ class ForgetPlaces:
 
     @cached_property
     def _member(self) -> Int64s:
-        """The transaction that each invalidation record's xid committed with, -1 if none."""
-        return self.txns.txn_of(self.rows.inval_xid)
+        """The transaction that each invalidation message's xid committed with, -1 if none."""
+        return self.txns.txn_of(self.rows.invals.xid)
 
     @cached_property
     def _toplevel(self) -> Int64s:
-        """The committed transaction whose toplevel xid each invalidation record belongs to, -1 if none."""
+        """The committed transaction whose toplevel xid each invalidation message belongs to, -1 if none."""
         order = stable_order(self.txns.xid)
-        return lookup(self.txns.xid[order], order, toplevel_of(self.rows)(self.rows.inval_xid))
+        return lookup(self.txns.xid[order], order, toplevel_of(self.rows)(self.rows.invals.xid))
 
     def _unit_after(self, lsn: int) -> int:
         return int(np.searchsorted(self.unit_lsn, lsn, "right"))

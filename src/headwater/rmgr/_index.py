@@ -41,8 +41,11 @@ CACHE = 4096
 
 # Indexes into Tables.counts: the next record, rows in use of each table, the current epoch, grid line and next cut;
 # from CUSTOM on the number of records of each custom resource manager.
-RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_KEPT, EPOCH, LINE, CUT, CUSTOM = range(12)
+RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_COMMANDS, N_TRUNCATES, N_MESSAGES = range(10)
+N_FILES, N_KEPT, EPOCH, LINE, CUT, CUSTOM = range(10, 16)
 COUNTS = CUSTOM + 256 - FIRST_CUSTOM
+
+INVALID_COMMAND_ID = 0xFFFFFFFF
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -79,9 +82,13 @@ class Tables(NamedTuple):
         xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
         changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN; a speculative insert counts
             when it is confirmed.
-        xacts: int64[14, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`.
+        xacts: int64[15, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`; origin.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
+        commands: int64[3, n] xid, LSN, the command that sees what the NEW_CID's one did.
+        truncates: int64[6, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data.
+        messages: int64[5, n] xid (0 if not transactional), LSN, record number, origin, whether transactional.
+        files: int64[3, n] xid, LSN, locator.
         kept: int64[n] numbers of the records to be kept whole.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
         open: int64[3, CACHE] key, row and epoch of change rows that may still grow, direct-mapped.
@@ -96,6 +103,10 @@ class Tables(NamedTuple):
     xacts: Int64s
     assigns: Int64s
     invals: Int64s
+    commands: Int64s
+    truncates: Int64s
+    messages: Int64s
+    files: Int64s
     kept: Int64s
     seen: Int64s
     open: Int64s
@@ -215,9 +226,8 @@ def _names_catalog(headers: Int64s, blocks: Int, catalogs: Int, locators: Int64s
 
 
 @inline_kernel
-def _locator(headers: Int64s, locators: Int64s, slots: Slots, counts: Int64s) -> Int:
-    """The number of the file of block 0, a new one if need be."""
-    spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
+def _locator(spc: Int, db: Int, rel: Int, locators: Int64s, slots: Slots, counts: Int64s) -> Int:
+    """The number of a file, a new one if need be; one record may ask for one file."""
     found = find_locator(spc, db, rel, locators, slots)
     if found >= 0:
         return found
@@ -269,6 +279,44 @@ def _add_change(
 
 
 @borrowing_kernel
+def _index_truncate(
+    data: Bytes, xid: Int, headers: Int64s, lsn: Int, database: Int, truncates: Int64s, counts: Int64s
+) -> Int:
+    """A TRUNCATE record: OK, or MALFORMED."""
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if length < 12 or length != 12 + 4 * u32(data, main + 4):
+        return MALFORMED
+    if u32(data, main) != database:
+        return OK
+    row = counts[N_TRUNCATES]
+    truncates[0, row] = xid
+    truncates[1, row] = lsn
+    truncates[2, row] = headers[ORIGIN]
+    truncates[3, row] = data[main + 8]
+    truncates[4, row] = u32(data, main + 4)
+    truncates[5, row] = main + 12
+    counts[N_TRUNCATES] = row + 1
+    counts[EPOCH] += 1
+    return OK
+
+
+@borrowing_kernel
+def _index_command(data: Bytes, at: Int, main: Int, lsn: Int, commands: Int64s, counts: Int64s) -> Int:
+    """A NEW_CID record of our database (SnapBuildProcessNewCid): OK, or MALFORMED if it names no command."""
+    cmin, cmax = u32(data, main + 4), u32(data, main + 8)
+    if cmin == INVALID_COMMAND_ID and cmax == INVALID_COMMAND_ID:
+        return MALFORMED
+    last = cmin if cmax == INVALID_COMMAND_ID else cmax if cmin == INVALID_COMMAND_ID else max(cmin, cmax)
+    row = counts[N_COMMANDS]
+    commands[0, row] = u32(data, at + 4)
+    commands[1, row] = lsn
+    commands[2, row] = last + 1
+    counts[N_COMMANDS] = row + 1
+    counts[EPOCH] += 1
+    return OK
+
+
+@borrowing_kernel
 def _index_heap(
     data: Bytes,
     at: Int,
@@ -280,6 +328,7 @@ def _index_heap(
     slots: Slots,
     changes: Int64s,
     open_rows: Int64s,
+    truncates: Int64s,
     kept: Int64s,
     counts: Int64s,
 ) -> Int:
@@ -297,9 +346,7 @@ def _index_heap(
         if data[main] & 0x08:
             change = INSERTS if data[main] & 0x02 else INSERTS | UNSETTLED
     elif op == 0x30:
-        _keep(kept, counts)
-        counts[EPOCH] += 1
-        return bits
+        return bits if _index_truncate(data, xid, headers, lsn, wanted.database, truncates, counts) == OK else -1
     else:
         change = heap_change(data, data[at + 16], main, length)
         if change & (SPECULATIVE | SUPER_DELETES):
@@ -311,7 +358,7 @@ def _index_heap(
     catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
     if blocks == 0 or (database != wanted.database and database != 0):
         return bits
-    locator = _locator(headers, locators, slots, counts)
+    locator = _locator(headers[BLOCKS + SPC], database, headers[BLOCKS + REL], locators, slots, counts)
     if locator < catalogs:
         _keep(kept, counts)
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
@@ -326,10 +373,12 @@ def _index_heap2(
     at: Int,
     blocks: Int,
     headers: Int64s,
+    lsn: Int,
     database: Int,
     catalogs: Int,
     locators: Int64s,
     slots: Slots,
+    commands: Int64s,
     kept: Int64s,
     counts: Int64s,
 ) -> Int:
@@ -338,10 +387,14 @@ def _index_heap2(
     if op == 0x70:
         if headers[MAIN_LENGTH] < 34:
             return -1
-        target = u32(data, headers[MAIN_AT] + 20)
+        main = headers[MAIN_AT]
+        target = u32(data, main + 20)
         if target == database or target == 0:
-            _keep(kept, counts)
-            counts[EPOCH] += 1
+            if _index_command(data, at, main, lsn, commands, counts) != OK:
+                return -1
+            file = find_locator(u32(data, main + 16), target, u32(data, main + 24), locators, slots)
+            if 0 <= file < catalogs:
+                _keep(kept, counts)
         return CATALOG_CHANGE
     if op != 0x40 and (op == 0x00 or _names_catalog(headers, blocks, catalogs, locators, slots)):
         _keep(kept, counts)
@@ -364,6 +417,7 @@ def _index_end(
     xacts[3, row] = parsed[6] if op >= 0x30 else u32(data, at + 4)
     for k in range(10):
         xacts[4 + k, row] = parsed[k]
+    xacts[14, row] = headers[ORIGIN] if parsed[9] & (1 << 5) else 0
     counts[N_XACTS] = row + 1
     if parsed[4] > 0:
         counts[EPOCH] += 1
@@ -387,38 +441,84 @@ def _index_invalidations(data: Bytes, at: Int, headers: Int64s, lsn: Int, invals
 
 
 @borrowing_kernel
+def _index_file(
+    data: Bytes,
+    at: Int,
+    headers: Int64s,
+    lsn: Int,
+    wanted: Wanted,
+    locators: Int64s,
+    slots: Slots,
+    files: Int64s,
+    kept: Int64s,
+    counts: Int64s,
+) -> Int:
+    """An SMGR record: 0, or -1 if it is malformed."""
+    main, creates = headers[MAIN_AT], data[at + 16] & 0xF0 == 0x10
+    if headers[MAIN_LENGTH] != (16 if creates else 20):
+        return -1
+    place = main if creates else main + 4
+    spc, db, rel = u32(data, place), u32(data, place + 4), u32(data, place + 8)
+    if 0 <= find_locator(spc, db, rel, locators, slots) < wanted.catalogs:
+        _keep(kept, counts)
+    if creates and db == wanted.database and u32(data, main + 12) == 0:
+        row = counts[N_FILES]
+        files[0, row] = u32(data, at + 4)
+        files[1, row] = lsn
+        files[2, row] = _locator(spc, db, rel, locators, slots, counts)
+        counts[N_FILES] = row + 1
+    return 0
+
+
+@borrowing_kernel
+def _index_message(
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, database: Int, messages: Int64s, kept: Int64s, counts: Int64s
+) -> Int:
+    """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
+    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    if length < 24:
+        return -1
+    transactional = data[main + 4] != 0
+    if u32(data, main) == database:
+        _keep(kept, counts)
+        row = counts[N_MESSAGES]
+        messages[0, row] = u32(data, at + 4) if transactional else 0
+        messages[1, row] = lsn
+        messages[2, row] = counts[RECORD]
+        messages[3, row] = headers[ORIGIN]
+        messages[4, row] = transactional
+        counts[N_MESSAGES] = row + 1
+    return HAS_BASE if transactional else 0
+
+
+@borrowing_kernel
 def _index_other(
     data: Bytes,
     at: Int,
     blocks: Int,
     headers: Int64s,
-    catalogs: Int,
+    lsn: Int,
+    wanted: Wanted,
     locators: Int64s,
     slots: Slots,
+    messages: Int64s,
+    files: Int64s,
     kept: Int64s,
     counts: Int64s,
 ) -> Int:
-    """A record of any other resource manager: kept whole if it matters; returns the xid's bits."""
+    """A record of any other resource manager: kept whole if it matters; returns the xid's bits, or -1."""
     info = data[at + 16] & 0xF0
     rmid = data[at + 17]
-    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     if rmid == 0:
         keep = info in (0x00, 0x10, 0x50, 0x60, 0x90, 0xD0)
-        if keep or (info in (0xA0, 0xB0) and _names_catalog(headers, blocks, catalogs, locators, slots)):
+        if keep or (info in (0xA0, 0xB0) and _names_catalog(headers, blocks, wanted.catalogs, locators, slots)):
             _keep(kept, counts)
     elif rmid == 2:
-        if length >= 16:
-            place = main + 4 if info == 0x20 else main
-            spc, db, rel = u32(data, place), u32(data, place + 4), u32(data, place + 8)
-            if 0 <= find_locator(spc, db, rel, locators, slots) < catalogs:
-                _keep(kept, counts)
+        return _index_file(data, at, headers, lsn, wanted, locators, slots, files, kept, counts)
     elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
         _keep(kept, counts)
     elif rmid == 21:
-        _keep(kept, counts)
-        counts[EPOCH] += 1
-        if length >= 5 and data[main + 4] != 0:
-            return HAS_BASE
+        return _index_message(data, at, headers, lsn, wanted.database, messages, kept, counts)
     return 0
 
 
@@ -462,7 +562,9 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     Returns:
         OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
-    locators, slots, xids, changes, xacts, assigns, invals, kept, seen, open_rows, counts, headers, parsed = tables
+    locators, slots, xids, changes, xacts, assigns, invals = tables[:7]
+    commands, truncates, messages, files = tables[7:11]
+    kept, seen, open_rows, counts, headers, parsed = tables[11:]
     known, catalogs, cuts = wanted.known, wanted.catalogs, wanted.cuts
     while counts[RECORD] < len(positions):
         at = positions[counts[RECORD]]
@@ -488,15 +590,17 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         registers = xid != 0
         if rmid == 10 or (rmid == 9 and op == 0x50):
             bits = _index_heap(
-                data, at, blocks, headers, lsn, wanted, locators, slots, changes, open_rows, kept, counts
+                data, at, blocks, headers, lsn, wanted, locators, slots, changes, open_rows, truncates, kept, counts
             )
         elif rmid == 9:
-            bits = _index_heap2(data, at, blocks, headers, wanted.database, catalogs, locators, slots, kept, counts)
+            bits = _index_heap2(
+                data, at, blocks, headers, lsn, wanted.database, catalogs, locators, slots, commands, kept, counts
+            )
         elif rmid >= FIRST_CUSTOM:
             counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
             bits = 0
         elif rmid != 1:
-            bits = _index_other(data, at, blocks, headers, catalogs, locators, slots, kept, counts)
+            bits = _index_other(data, at, blocks, headers, lsn, wanted, locators, slots, messages, files, kept, counts)
         elif op == 0x60:
             bits = _index_invalidations(data, at, headers, lsn, invals, counts)
         elif op == 0x10:

@@ -21,7 +21,6 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.rmgr.invalidation import parse_invalidations
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import collect
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
@@ -104,7 +103,7 @@ class Sliced:
         self.txns = committed_transactions(rows)
         self.relations: list[RelationUse] = []
         self.numbers: dict[int, int] = {}
-        self.commits = np.sort(rows.end_lsn[rows.end_invals > 0])
+        self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
         resolved = resolve_rows(
@@ -127,13 +126,13 @@ class Sliced:
             spans_by_unit(spans, unit_of),
             rows.locators,
             self.index.grid,
-            left_out_origins(rows.change_origin, self.left_out.__contains__),
+            left_out_origins(rows.changes.origin, self.left_out.__contains__),
         )
 
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
         rows, txns = self.index.rows, self.txns
         places = ForgetPlaces(rows, txns, output, np.where(output, np.arange(len(output)), -1), txns.commit_lsn)
-        forgets = places.forgets(lambda data, lsn: {(ENTRIES, m.value) for m in parse_invalidations(data, lsn, 16)})
+        forgets = places.forgets(lambda invals: {(ENTRIES, value) for value in invals.value.tolist()})
         if not self.sends_schema:
             # Forgotten everywhere: each touch goes by what it sees itself.
             touch = zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
@@ -158,8 +157,8 @@ class Sliced:
         return self.numbers[found.number]
 
     def _commands(self) -> list[tuple[int, int]]:
-        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
-        return [(r.xid, r.lsn) for r in records if r.rmid == 9]
+        commands = self.index.rows.commands
+        return list(zip(commands.xid.tolist(), commands.lsn.tolist(), strict=True))
 
     def _messages(self) -> list[LogicalMessage]:
         records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
