@@ -61,7 +61,17 @@ class Version:
 
     @property
     def logs_catalog_flags(self) -> bool:
-        """Records that conflict with snapshots say whether they are about a catalog (``isCatalogRel``)."""
+        """Records that conflict with snapshots hold whether they are about a catalog (``isCatalogRel``)."""
+        return self.major >= 16
+
+    @property
+    def describes_catalog_flags(self) -> bool:
+        """Descriptions of such records say so."""
+        return self.major >= 17
+
+    @property
+    def lists_running_subxacts(self) -> bool:
+        """The description of RUNNING_XACTS lists subtransactions."""
         return self.major >= 16
 
     @property
