@@ -36,7 +36,7 @@ class Style(NamedTuple):
 
 
 def local_stamp(microseconds: int) -> str:
-    """A time in the time zone of the process, as ``pg_waldump`` shows it (``compat.c``); a number if it has no date.
+    """A time in the time zone of the process, as ``pg_waldump`` shows it (``compat.c``).
 
     Args:
         microseconds: since 2000-01-01 00:00 UTC.
@@ -52,12 +52,9 @@ def utc_stamp(microseconds: int) -> str:
 def _stamp(microseconds: int, broken_down: Callable[[int], time.struct_time]) -> str:
     # C divides towards zero.
     seconds = abs(microseconds) // 1_000_000 * (1 if microseconds >= 0 else -1)
-    try:
-        at = broken_down(seconds + _EPOCH_SECONDS)
-        zone = "UTC" if broken_down is time.gmtime else time.strftime("%Z", at)
-        return f"{time.strftime('%Y-%m-%d %H:%M:%S', at)}.{microseconds - seconds * 1_000_000:06d} {zone}"
-    except (OverflowError, ValueError, OSError):
-        return str(microseconds)
+    at = broken_down(seconds + _EPOCH_SECONDS)
+    zone = "UTC" if broken_down is time.gmtime else time.strftime("%Z", at)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', at)}.{microseconds - seconds * 1_000_000:06d} {zone}"
 
 
 def joined(values: Iterable[object]) -> str:

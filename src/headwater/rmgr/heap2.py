@@ -188,10 +188,11 @@ def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int
     if not block_data:
         return ()
     if VERSIONS[major].has_unified_prune:
-        if not main_data[1] & _HAS_PLANS:
+        flags = Payload(main_data[1:], "PRUNE", lsn).u8()
+        if not flags & _HAS_PLANS:
             return ()
         count, at = _u16s(block_data, 0, 1, lsn)[0], 4
-        offsets_at = _sections(main_data[1], block_data, lsn)[1]
+        offsets_at = _sections(flags, block_data, lsn)[1]
     else:
         count, at = Payload(main_data[4:], "FREEZE_PAGE", lsn).u16(), 0
         offsets_at = count * _FREEZE_PLAN.size
