@@ -83,7 +83,8 @@ class Wanted(NamedTuple):
         known: uint8[4096] the registry, by rmid * 16 + info >> 4.
         database: OID of the database to decode.
         catalogs: the first so many locators are catalogs, whose records are kept whole.
-        major: PostgreSQL's.
+        inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
+        dropped_stats_size: bytes of a dropped statistics entry.
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events.
     """
@@ -91,7 +92,8 @@ class Wanted(NamedTuple):
     known: Bytes
     database: int
     catalogs: int
-    major: int
+    inplace_is_transactional: bool
+    dropped_stats_size: int
     grid: int
     cuts: Int64s
 
@@ -209,11 +211,12 @@ def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int6
 
 
 @borrowing_kernel
-def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: Int, row: NDArray[np.int64]) -> Int:
+def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, stats_size: Int, row: Int64s) -> Int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
     Args:
-        data: uint8[]; info: the record's info byte; at, length: its main data; major: PostgreSQL's.
+        data: uint8[]; info: the record's info byte; at, length: its main data.
+        stats_size: bytes of a dropped statistics entry.
         row: int64[10] receives time, database, subxact count and offset, invalidation count and offset, two-phase
             xid, origin LSN, origin time, xinfo.
 
@@ -238,7 +241,7 @@ def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: 
             return MALFORMED
         row[1] = u32(data, p)
         p += 8
-    for bit, size in ((1, 4), (2, 12), (8, 16 if major >= 18 else 12), (3, 16)):
+    for bit, size in ((1, 4), (2, 12), (8, stats_size), (3, 16)):
         if not xinfo & (1 << bit):
             continue
         if p + 4 > end:
@@ -420,7 +423,7 @@ def _index_heap(
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
         if op == 0x70:
-            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.major < 18 else 0
+            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
         elif op == 0x60:
             bits = 0
     catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
@@ -474,13 +477,13 @@ def _index_heap2(
 
 @borrowing_kernel
 def _index_end(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, major: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, stats_size: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
 ) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
     info = data[at + 16]
     op = np.int64(info & 0x70)
     row = counts[N_XACTS]
-    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], major, parsed) != OK:
+    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], stats_size, parsed) != OK:
         return -1
     xacts[0, row] = op >> 4
     xacts[1, row] = lsn
@@ -678,7 +681,8 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             bits = 0
         else:
             registers = False
-            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, wanted.major, parsed, xacts, counts)
+            stats = wanted.dropped_stats_size
+            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, counts)
         if bits < 0:
             return MALFORMED
         if registers:

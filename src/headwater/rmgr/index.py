@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
 from headwater.rmgr.header_slots import HEADERS_LENGTH
@@ -173,11 +174,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
+    version = VERSIONS[request.major]
     wanted = k.Wanted(
         known=known_table(request.major),
         database=request.database,
         catalogs=len(request.catalogs),
-        major=request.major,
+        inplace_is_transactional=not version.has_inplace_invalidations,
+        dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
     )
