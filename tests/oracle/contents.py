@@ -98,14 +98,13 @@ def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]
         made = replication.pgconn.exec_(b"CREATE_REPLICATION_SLOT exported TEMPORARY LOGICAL test_decoding")
         lsn, name = made.get_value(0, 1), made.get_value(0, 2)
         assert lsn is not None and name is not None, made.error_message
-        connection.execute("SET lock_timeout = '1s'")
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         connection.execute(f"SET TRANSACTION SNAPSHOT '{name.decode()}'".encode())
         return parse_lsn(lsn.decode()), _contents(connection)
 
 
 def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
-    """What all permanent tables hold, by OID, with nobody writing."""
+    """What permanent tables hold, by OID, with nobody writing; those that an open transaction has locked are left out."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     found = _contents(connection)
     connection.execute("COMMIT")
@@ -113,6 +112,7 @@ def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
 
 
 def _contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
+    connection.execute("SET LOCAL lock_timeout = '100ms'")
     tables = connection.execute(TABLES_QUERY.encode()).fetchall()
     columns: dict[int, list[HeldColumn]] = {table[0]: [] for table in tables}
     for oid, *column in connection.execute(COLUMNS_QUERY, [list(columns)]).fetchall():
