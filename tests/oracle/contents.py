@@ -20,13 +20,13 @@ Row = dict[str, Any]
 
 TABLES_QUERY = """
 SELECT c.oid, n.nspname, c.relname, format('%I.%I', n.nspname, c.relname), c.relreplident::text, c.relfilenode,
-       (SELECT array_agg(a.attname::text ORDER BY k.place) FROM pg_index i
-          CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place)
-          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
-         WHERE i.indrelid = c.oid AND k.place <= i.indnkeyatts
-           AND (i.indisprimary OR (i.indisreplident AND NOT EXISTS
-               (SELECT FROM pg_index p WHERE p.indrelid = c.oid AND p.indisprimary))))
+       coalesce(i.indisprimary, false),
+       (SELECT array_agg(a.attname::text ORDER BY k.place)
+          FROM unnest(i.indkey) WITH ORDINALITY AS k(number, place)
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number WHERE k.place <= i.indnkeyatts)
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN LATERAL (SELECT * FROM pg_index WHERE indrelid = c.oid AND (indisprimary OR indisreplident)
+                      ORDER BY indisprimary DESC LIMIT 1) i ON true
  WHERE c.relkind = 'r' AND c.relpersistence = 'p' AND c.oid >= 16384
  ORDER BY 1
 """
@@ -70,9 +70,10 @@ class Content:
         schema, name: as of the moment.
         qualified: both, quoted where need be.
         replica_identity: ``relreplident``.
-        key: columns that tell rows apart: the primary key's or else the replica identity's; empty if there is neither.
+        has_primary_key: else the key is the replica identity's.
+        key: columns that tell rows apart, empty if there are none.
         columns: in the order of their numbers.
-        rows: text by column name, None for NULL.
+        rows: text by column name, None for NULL; None if they could not be read.
     """
 
     oid: int
@@ -80,16 +81,17 @@ class Content:
     name: str
     qualified: str
     replica_identity: str
+    has_primary_key: bool
     key: tuple[str, ...]
     columns: tuple[HeldColumn, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...] | None
 
 
 def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]]:
     """What a snapshot shows while others write.
 
-    Tables that were given new files or another name since the snapshot are left out: TRUNCATE and rewrites are not
-    bound by snapshots.
+    Tables that were given new files or another name since the snapshot have no rows: TRUNCATE and rewrites are not bound
+    by snapshots.
 
     Returns:
         the LSN before which the commits lie that it shows, and contents by OID.
@@ -104,7 +106,7 @@ def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]
 
 
 def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
-    """What permanent tables hold, by OID, with nobody writing; those that an open transaction has locked are left out."""
+    """What permanent tables hold, by OID, with nobody writing; those that an open transaction has locked have no rows."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     found = _contents(connection)
     connection.execute("COMMIT")
@@ -118,11 +120,10 @@ def _contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
     for oid, *column in connection.execute(COLUMNS_QUERY, [list(columns)]).fetchall():
         columns[oid].append(HeldColumn(*column))
     found = {}
-    for oid, schema, name, qualified, identity, file, key in tables:
+    for oid, schema, name, qualified, identity, file, is_primary, key in tables:
         rows = _rows(connection, oid, qualified, file, columns[oid])
-        if rows is not None:
-            held = tuple(columns[oid])
-            found[oid] = Content(oid, schema, name, qualified, identity, tuple(key or ()), held, rows)
+        held = tuple(columns[oid])
+        found[oid] = Content(oid, schema, name, qualified, identity, is_primary, tuple(key or ()), held, rows)
     return found
 
 

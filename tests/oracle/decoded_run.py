@@ -93,6 +93,12 @@ class DecodedRun:
         words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]
         return " ".join(words) + (f"\nstatements: {kept / self.run.log.name}" if self.run.log else "")
 
+    def kept(self) -> str:
+        """Where the run's files are after a failure, and what its frames were asked for."""
+        tables = self.run.tables
+        window = f", frames from {Lsn(tables.lo)} to {Lsn(tables.hi)}" if tables else ""
+        return f"files: {kept_place(self.run.wal.parent)}{window}"
+
     def _made(self, stream: Stream) -> pa.Table | HeadwaterError:
         if stream.name not in self._decoded:
             try:

@@ -39,7 +39,7 @@ from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload
 
 SCENARIO_PREFIX = "oracle scenario"
-TAKEN_FROM = ("test_decoding", "pgoutput, lists", "pgoutput, columns")
+TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
 
 PUBLICATIONS = (
@@ -166,7 +166,7 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
     return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
 
 
-def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int = 4) -> OracleRun:
+def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int = 3) -> OracleRun:
     """A random workload, each session in a thread of its own.
 
     Args:

@@ -159,11 +159,6 @@ def plain(value: Any) -> Any:
     return repr(value) if isinstance(value, float) else value
 
 
-def plain_row(row: Mapping[str, Any], names: Iterable[str]) -> Row:
-    """Some columns of a row of an Arrow table."""
-    return {name: plain(row[name]) for name in names}
-
-
 _CONVERTERS: Mapping[str, Any] = {
     "boolean": lambda text: text == "t",
     "smallint": int,

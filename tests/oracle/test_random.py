@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from oracle.oracle import TAKEN_FROM
+from oracle.row_frames import RowFrames
 from oracle.streams import OTHER_SETTINGS, RANDOM_PGOUTPUT, TEST_DECODING, UP_TO, Stream, options_of, plugin_of
 
 if TYPE_CHECKING:
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 STREAMS = [*TEST_DECODING, *RANDOM_PGOUTPUT, OTHER_SETTINGS, UP_TO]
+THREADED_STREAMS = ["test_decoding", UP_TO, *(name for name in RANDOM_PGOUTPUT if name != "pgoutput, some")]
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("name", THREADED_STREAMS)
 def test_sessions_in_threads(threaded_run: DecodedRun, name: str) -> None:
     threaded_run.check(threaded_run.run.streams[name])
 
@@ -38,6 +40,18 @@ def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> 
         )
         threaded_run.check(stream)
     assert sum(len(call.messages) > 0 for call in calls) > 1
+
+
+def test_images_make_what_tables_hold(threaded_run: DecodedRun) -> None:
+    found = RowFrames(threaded_run.spark, threaded_run.run).imaged()
+    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
+    assert len(found) > 12
+
+
+def test_typed_rows_make_what_tables_hold(threaded_run: DecodedRun) -> None:
+    found = RowFrames(threaded_run.spark, threaded_run.run).typed(2)
+    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
+    assert len(found) >= 2
 
 
 def test_sessions_in_threads_are_rich(threaded_run: DecodedRun) -> None:
