@@ -101,7 +101,12 @@ def _heeded(major: int) -> frozenset[int]:
         PUBLICATIONRELMAP[major],
         PUBLICATIONNAMESPACEMAP[major],
     }
-    return CATCACHES[major] | of_caches | {WHOLE_CATALOG, RELCACHE} | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+    return (
+        CATCACHES[major]
+        | of_caches
+        | {WHOLE_CATALOG, RELCACHE}
+        | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+    )
 
 
 @dataclass(frozen=True)
