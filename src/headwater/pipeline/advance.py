@@ -17,8 +17,10 @@ from headwater.pipeline.state import State
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, follow, once_consistent
-from headwater.reorder.open_transactions import first_lsn, joined, settle, still_open
+from headwater.reorder.open_transactions import first_lsn, joined, oldest_base, settle, still_open
 from headwater.reorder.resend import crossed_commits
+from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.sync import WindowEnd
 from headwater.reorder.transactions import CommittedTransactions, committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
@@ -33,6 +35,7 @@ class Behind:
         control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
         lsn: LSN behind its last record; last_lsn: where that one starts.
         left: rows of transactions that have not ended.
+        memory: what the plugin has in mind.
     """
 
     store: CatalogStore
@@ -40,6 +43,7 @@ class Behind:
     lsn: int
     last_lsn: int
     left: Rows = field(repr=False)
+    memory: SchemaMemory = field(repr=False)
 
     def state(self) -> State:
         """The state behind the window."""
@@ -51,6 +55,7 @@ class Behind:
             control=once_consistent(self.control),
             catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
             left=self.left,
+            memory=self.memory,
         )
 
 
@@ -111,9 +116,11 @@ def advance(
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, state.lsn), lsn, is_last)
-    assembly = assemble(whole, txns, store, control, plugin, scope)
+    left = still_open(whole.rows, control)
+    end = WindowEnd(lsn, oldest_base(left))
+    assembly = assemble(whole, txns, store, control, plugin, scope, state.memory, end)
     last_lsn = index.last_lsn or state.last_lsn
-    return Advanced(assembly, Behind(store, control, lsn, last_lsn, still_open(whole.rows, control)))
+    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 
 
 def _check_seam(state: State, index: WalIndex) -> None:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import HeadwaterError, warn
-from headwater.pg.lsn import Lsn
-from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
+from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.reorder.changes import (
@@ -29,18 +28,16 @@ from headwater.reorder.changes import (
     left_out_origins,
 )
 from headwater.reorder.control import Control
-from headwater.reorder.history import read_history
+from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.open_transactions import began_before
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import ForgetPlaces, Subject
-from headwater.reorder.resolve import Describe, Resolved, Resolver, spans_by_unit
-from headwater.reorder.sync import Forgetting, LoadedPublications, SyncedRows, Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions
+from headwater.reorder.resend import concerns, find_forgets
+from headwater.reorder.resolve import Resolved, Resolver, spans_by_unit
+from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
-from headwater.reorder.wants import WANT_TRUNCATE
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.index_rows import InvalidationTable
-from headwater.rmgr.invalidation import Invalidation
 
 Int64s = NDArray[np.int64]
 
@@ -54,12 +51,14 @@ class Assembly:
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
         late: int64[n] where transactions committed that are wanted, but came before decoding could begin.
+        memory: what the plugin has in mind at the end.
     """
 
     plan: Plan
     transactions: int
     changes: int
     late: Int64s
+    memory: SchemaMemory
 
 
 def assemble(
@@ -69,6 +68,8 @@ def assemble(
     control: Control,
     plugin: OutputPlugin,
     scope: Scope,
+    memory: SchemaMemory,
+    end: WindowEnd,
 ) -> Assembly:
     """Plan the output of the transactions that committed in a window.
 
@@ -79,11 +80,13 @@ def assemble(
         control: what is known at its end.
         plugin: what the output is for.
         scope: which transactions are wanted.
+        memory: what the plugin has in mind at its start.
+        end: where it ends.
 
     Raises:
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    return _Assembler(index, txns, store, control, plugin, scope).run()
+    return _Assembler(index, txns, store, control, plugin, scope, memory, end).run()
 
 
 class _Assembler:
@@ -97,15 +100,18 @@ class _Assembler:
         control: Control,
         plugin: OutputPlugin,
         scope: Scope,
+        memory: SchemaMemory,
+        end: WindowEnd,
     ) -> None:
         self.rows = index.rows
         self.grid = index.grid
         self.txns = txns
         self.store = store
-        self.history = read_history(index.kept, store)
         self.control = control
         self.plugin = plugin
         self.scope = scope
+        self.memory = memory
+        self.end = end
         builder = control.builder
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
         self.resolver = Resolver(store, index.rows.commands, txns, self._describe, plugin.sends_schema)
@@ -120,30 +126,23 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(self.history, rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages = list(driver.truncates()), list(driver.messages())
-        synced = self._sync(candidates, resolved, truncates) if self.plugin.sends_schema else None
-        if synced is not None:
-            resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
-        own = txns.changes_catalog if synced is None else synced.own
+        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
+        truncates, messages = list(driver.truncates()), driver.messages()
+        synced, memory = self._sync(candidates, resolved, truncates)
+        resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
-        bare = [made.message for made in messages if made.txn < 0]
-        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, bare)
-        truncated = np.array([uses[n].wants & WANT_TRUNCATE != 0 for t in truncates for n in t.relations], np.bool_)
-        announced = np.zeros(len(at) + len(truncated), np.bool_)
-        if synced is not None:
-            announced = synced.announced(choice.wanted, truncated)
-        changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
-        events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
+        busy = self._busy(candidates, choice, truncates, messages)
+        units, unit_of = make_units(txns, busy, synced.own, messages.bare)
+        changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
+        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others))
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
-        return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late())
+        return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late(), memory)
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        wants = self.plugin.wants(schema, catalog) if self.scope.tables.chooses(schema, catalog) else 0
-        return wants, tuple(self.plugin.schema_messages(schema, catalog)) if wants else ()
+        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
 
     # -- which transactions
 
@@ -166,15 +165,16 @@ class _Assembler:
         commits: Int64s = txns.commit_lsn[late]
         return commits
 
-    def _in_window(self, lsn: int) -> bool:
-        return bool(lsn >= self.start)
+    def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = lsn >= self.start
+        return inside
 
     def _busy(
         self,
         candidates: Candidates,
         choice: Choice,
         truncates: Sequence[WantedTruncate],
-        messages: Sequence[MadeMessage],
+        messages: WantedMessages,
     ) -> NDArray[np.bool_]:
         """bool[t]: output transactions without those that the plugin passes over because they are empty."""
         if not self.plugin.skips_empty:
@@ -182,64 +182,31 @@ class _Assembler:
         busy = np.zeros(len(self.output), np.bool_)
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
-        busy[[made.txn for made in messages if made.txn >= 0]] = True
+        busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
 
     # -- what a plugin that sends schemas knows of relations
 
-    def _sync(self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]) -> SyncedRows:
-        """The candidates as a plugin takes them that keeps in mind what it was told of relations."""
+    def _sync(
+        self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]
+    ) -> tuple[SyncedRows, SchemaMemory]:
+        """The candidates, and the relations of truncates, as the plugin takes them."""
         more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
-        itself = np.where(self.output, np.arange(len(self.output)), -1)
-        places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
+        others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
+        if not self.plugin.sends_schema:
+            return as_seen(resolved, others, self.txns.changes_catalog), self.memory
+        found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
+        forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output)
         return sync_rows(
             candidates,
             resolved,
-            Touches(*np.array(more, np.int64).reshape(-1, 3).T),
+            others,
             self.resolver,
-            Forgetting(places.forgets(self._forgotten)),
-            _SchemaSender(self.plugin, self._describe, self.txns, self.scope),
+            Forgetting(forgets, self.memory.given | given, self.txns, self.output),
+            PluginSender(self.plugin, self._describe, self._end_before),
+            self.memory,
+            self.end,
         )
 
-    def _forgotten(self, invals: InvalidationTable) -> set[Subject]:
-        """What the plugin forgets at a group of invalidation messages."""
-        columns = (column.tolist() for column in (invals.id, invals.db, invals.value))
-        messages = (Invalidation(*one) for one in zip(*columns, strict=True))
-        ours = (message for message in messages if message.db in (0, self.store.database_oid))
-        return {subject for message in ours for subject in self.plugin.forgets(message)}
-
-
-class _SchemaSender:
-    """The plugin as it is asked with what it keeps in mind; see :class:`headwater.reorder.sync.SchemaSender`."""
-
-    def __init__(self, plugin: OutputPlugin, describe: Describe, txns: CommittedTransactions, scope: Scope) -> None:
-        self.publication_names = plugin.publication_names
-        self.tracks = plugin.tracks
-        self._plugin = plugin
-        self._describe = describe
-        self._txns = txns
-        self._scope = scope
-        self._warned: set[str] = set()
-
-    def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
-        """Warn of publications that are missing there, of each once."""
-        for name in self._plugin.missing_publications(catalog):
-            if name not in self._warned:
-                warn(
-                    f'skipped loading publication "{name}": it does not exist at this point in the WAL',
-                    lsn=lsn,
-                    hint="nothing is published by it until a change that comes after its creation",
-                )
-            self._warned.add(name)
-
-    def describes(
-        self, schema: RelationSchema, catalog: LoadedPublications, txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
-        """Ask; an error says where, and how to have what comes before."""
-        try:
-            return self._describe(schema, catalog)
-        except HeadwaterError as error:
-            error.lsn = error.lsn if error.lsn is not None else lsn
-            end = Lsn(self._scope.end_before(int(self._txns.commit_lsn[txn])))
-            error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
-            raise
+    def _end_before(self, txn: int) -> int:
+        return self.scope.end_before(int(self.txns.commit_lsn[txn]))

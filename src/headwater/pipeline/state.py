@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from headwater.catalog.image import CatalogImage
 from headwater.reorder.control import Control
 from headwater.reorder.open_transactions import first_lsn
+from headwater.reorder.schema_memory import SchemaMemory
 from headwater.rmgr.index_rows import Rows
 
 
@@ -24,6 +25,7 @@ class State:
         catalog: as of the LSN, with what older transactions that have not ended can still see; None for that of the
             request's backup, as it was taken.
         left: index rows of transactions that have not ended.
+        memory: what the plugin has in mind of the session.
     """
 
     lsn: int
@@ -31,6 +33,7 @@ class State:
     control: Control
     catalog: CatalogImage | None
     left: Rows
+    memory: SchemaMemory
 
     @property
     def restart_lsn(self) -> int:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from headwater.catalog.snapshot import full_xids
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
-from headwater.reorder.transactions import CommittedTransactions, toplevel_of
+from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED
+from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, HAS_BASE
 from headwater.rmgr.index_rows import EndTable, Rows, join_rows
 
 Int64s = NDArray[np.int64]
@@ -34,6 +34,12 @@ def joined(left: Rows, index: WalIndex) -> WalIndex:
 def first_lsn(left: Rows) -> int | None:
     """Where the oldest of the transactions that were left behind first showed, None if there is none."""
     return int(left.xids.lsn.min()) if len(left.xids) else None
+
+
+def oldest_base(left: Rows) -> int:
+    """Where the oldest base snapshot of the transactions that were left behind was taken, NEVER for none."""
+    with_base = left.xids.lsn[left.xids.bits & HAS_BASE != 0]
+    return int(with_base.min(initial=NEVER))
 
 
 def still_open(rows: Rows, control: Control) -> Rows:
