@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.catalog.store import CatalogOrigin, CatalogStore
-from headwater.catalog.versions import Fates
+from headwater.catalog.commit_log import NoTransactions
+from headwater.catalog.origin import CatalogOrigin
+from headwater.catalog.store import CatalogStore
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     PG_ATTRIBUTE,
@@ -109,7 +110,7 @@ def make_store(
 ) -> CatalogStore:
     """A store whose catalogs have these pages; catalogs not named are empty."""
     origin = CatalogOrigin(major, 1, 1, START, not is_online, DATABASE, "db", 1663, "UTF8", 2, 1000)
-    store = CatalogStore(origin, Fates(lambda xid: False), lambda multi: 0)
+    store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
         store.add_extra(where)
     for oid in CATALOG_NAMES:
