@@ -78,7 +78,7 @@ def advance(
     store: CatalogStore,
     plugin: OutputPlugin,
     scope: Scope,
-    is_last: bool,
+    is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
 ) -> Advanced | Refinement:
     """Go through one window.
@@ -89,8 +89,8 @@ def advance(
         store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
         plugin: what the output is for.
         scope: which transactions are wanted.
-        is_last: nothing follows that could bring what the plugin's options name.
-        rolled: called with (catalog, LSN before, LSN behind, is_last) before the plugin is asked.
+        is_end: the session ends here: nothing follows that could bring what the plugin's options name.
+        rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
 
     Returns:
         what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
@@ -112,10 +112,10 @@ def advance(
     store.check_files()
     check_window(index, replace(followed, control=control))
     lsn = index.last_end or state.lsn
-    if is_last:
+    if is_end:
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
-    rolled(store, max(scope.start, state.lsn), lsn, is_last)
+    rolled(store, max(scope.start, state.lsn), lsn, is_end)
     left = still_open(whole.rows, control)
     end = WindowEnd(lsn, oldest_base(left))
     assembly = assemble(whole, txns, store, control, plugin, scope, state.memory, end)

@@ -116,7 +116,8 @@ class _Assembler:
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
         self.resolver = Resolver(store, index.rows.commands, txns, self._describe, plugin.sends_schema)
         self.wanted = self._wanted()
-        self.output = self.wanted & (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
+        is_in_time: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
+        self.output: NDArray[np.bool_] = self.wanted & is_in_time
 
     def run(self) -> Assembly:
         """All of it."""

@@ -29,6 +29,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.schema_memory import NOTHING_IN_MIND
 from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
 from headwater.rmgr.index_rows import NO_ROWS
+from headwater.wal.record import parse_record
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class PlanWindows:
         parallel: tasks that can run at once.
         state: where to begin, None for the catalog's own LSN.
         bounds: of a window.
+        goes_on: the session does, behind the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
         rolled: called with (catalog rolled forward, LSN where the window begins, LSN behind its last record, whether it
             is the last one) before the plugin is asked anything about a window.
@@ -77,6 +79,7 @@ class PlanWindows:
     parallel: int
     state: State | None = None
     bounds: WindowBounds = DEFAULT_BOUNDS
+    goes_on: bool = False
     grid: int = GRID
     rolled: Rolled = _nobody_asks
 
@@ -98,26 +101,26 @@ class PlanWindows:
         return last if end is None else min(last, stop_lsn(end, directory.segment_size))
 
     def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
-        state, session = self.state, _Session(self.opened, self.scope)
+        state, before, session = self.state, None, _Session(self.opened, self.scope)
         while True:
             # What is yielded is not kept here: a plan is large, and the next one is made while this one is decoded.
-            planned = [self._window(indexer, state)]
-            session.passed(planned[0])
+            planned = [self._window(indexer, state, before)]
+            session.passed(planned[0], planned[0].is_last and not self.goes_on)
             behind, is_last = planned[0].behind, planned[0].is_last
             yield planned.pop()
             if is_last:
                 return
-            state = behind.state()
+            state, before = behind.state(), behind.store
 
-    def _window(self, indexer: RunIndexer, state: State | None) -> PlannedWindow:
+    def _window(self, indexer: RunIndexer, state: State | None, before: CatalogStore | None) -> PlannedWindow:
         """Go through the next window, as often as its index proves to lack something."""
-        store = self._store(state, UNREFINED)
+        store = self._store(state, UNREFINED, before)
         request = self._request(store, UNREFINED)
         runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
         refinement = UNREFINED
         while True:
             index = merge_indexes(list(_pieces(runs))) if runs else no_index(self._lo if state is None else state.lsn)
-            advanced = self._advance(state, index, store, is_last)
+            advanced = self._advance(state, index, store, is_last and not self.goes_on)
             if isinstance(advanced, Advanced):
                 return PlannedWindow(advanced.assembly, advanced.behind, index.hi, is_last)
             refinement |= advanced
@@ -128,21 +131,22 @@ class PlanWindows:
                 _apply_earlier(indexer, state, store, refinement, request)
 
     def _advance(
-        self, state: State | None, index: WalIndex, store: CatalogStore, is_last: bool
+        self, state: State | None, index: WalIndex, store: CatalogStore, is_end: bool
     ) -> Advanced | Refinement:
         plugin = self.opened.plugin
         if state is not None:
-            return advance(state, index, store, plugin, self.scope, is_last, self.rolled)
+            return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
         state = State(store.start_lsn, 0, control_at(store, whole), None, NO_ROWS, NOTHING_IN_MIND)
-        return advance(state, index, store, plugin, self.scope, is_last, self.rolled)
+        return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
 
-    def _store(self, state: State | None, refinement: Refinement) -> CatalogStore:
+    def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
+        """The catalog at a window's start; ``before`` is the store that its image was made of."""
         request, files = self.opened.request, [file for file, _ in refinement.files]
         if state is None or state.catalog is None:
             return open_catalog(request.catalog, request.database, files) if files else self.opened.store
-        store = CatalogStore.of_image(state.catalog)
+        store = CatalogStore.of_image(state.catalog, before)
         for file in files:
             store.add_extra(file)
         return store
@@ -162,9 +166,9 @@ def _apply_earlier(
     """Give the catalog what the WAL before the window has of files that proved to be catalogs' only in it."""
     since = min((lsn for _, lsn in refinement.files), default=state.lsn)
     if since < state.lsn:
-        store.apply_earlier(
-            kept for piece in _pieces(indexer.stretch(since, state.lsn, request)) for kept in piece.kept
-        )
+        pieces = _pieces(indexer.stretch(since, state.lsn, request))
+        kept = (one for piece in pieces for one in piece.kept)
+        store.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, store.major) for one in kept)
 
 
 class _Session:
@@ -181,11 +185,11 @@ class _Session:
         self._late: list[Int64s] = []
         self._names: set[str] = set()
 
-    def passed(self, window: PlannedWindow) -> None:
-        """One more window was gone through.
+    def passed(self, window: PlannedWindow, is_end: bool) -> None:
+        """One more window was gone through; ``is_end``: the session ends with it.
 
         Raises:
-            CatalogError: it was the last, and a pattern for tables has matched none.
+            CatalogError: the session ends, and a pattern for tables has matched none.
         """
         control, patterns = window.behind.control, self._scope.tables
         self._late.append(window.assembly.late)
@@ -195,5 +199,5 @@ class _Session:
         if patterns.patterns:
             names = TableNames(window.behind.store, max(self._scope.start, self._start_lsn), window.behind.lsn)
             self._names |= names.with_rows(window.assembly.plan.relations)
-            if window.is_last:
+            if is_end:
                 patterns.require_matches(self._names)

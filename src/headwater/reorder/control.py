@@ -111,14 +111,14 @@ def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
         whole: xids of transactions that the index has all of, though they began before.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
-    control = Control(store.wal_level, store.next_xid, prepared=_from_before(prepared, store))
+    control = Control(store.wal_level, store.origin.next_full_xid, prepared=_from_before(prepared, store))
     is_down = store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL
     return control.shut_down(store.start_lsn) if is_down else control
 
 
 def _from_before(prepared: tuple[PreparedTransaction, ...], store: CatalogStore) -> tuple[PreparedTransaction, ...]:
     """Those that had begun when the catalog was taken."""
-    return tuple(one for one in prepared if xid_precedes(one.xid, store.next_xid & 0xFFFFFFFF))
+    return tuple(one for one in prepared if xid_precedes(one.xid, store.next_xid))
 
 
 def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:

@@ -90,5 +90,5 @@ def _aborted(ends: EndTable) -> Int64s:
 
 def began_before(txns: CommittedTransactions, store: CatalogStore, control: Control) -> NDArray[np.bool_]:
     """bool[t]: transactions that had their xid already when the catalog was taken."""
-    before: NDArray[np.bool_] = full_xids(txns.xid, control.next_xid) < store.next_xid
+    before: NDArray[np.bool_] = full_xids(txns.xid, control.next_xid) < store.origin.next_full_xid
     return before
