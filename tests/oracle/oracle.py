@@ -47,6 +47,8 @@ PUBLICATIONS = (
     "CREATE PUBLICATION pub_list",
     "CREATE PUBLICATION pub_some WITH (publish = 'insert, delete')",
 )
+
+
 @dataclass(frozen=True)
 class OracleRun:
     """A stopped server's files and its word on them.
@@ -309,25 +311,22 @@ def _run(
     return run
 
 
-def _ask(
-    run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]
-) -> OracleRun:
+def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         # A commit of something written is flushed, and with it all WAL before it.
         connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
         end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
         tables = HeldTables(*done.before, end, read_contents(connection)) if done.before else None
-        middle, ends = done.middle, (end,)
+        middle = done.middle
+        ends: tuple[int, ...] = (end,)
         if done.pieces is not None:
             lo = slots.starts["pgoutput"]
             records = record_ends(slots.server.wal_directory, hi=end)
             ends = cut(records, lo, end, done.pieces.count, done.pieces.seed)
             middle = cut(records, lo, end, 2, done.pieces.seed)[0]
         # Autovacuum goes on while the plugins are asked one after the other.
-        streams = peek_all(
-            connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None
-        )
+        streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
         calls = slots.take(connection, ends)
     if done.sessions and not shape.crashes:
         # Sessions that end in good order still commit something: they drop their temporary tables.

@@ -64,10 +64,14 @@ def publish(session: Session) -> None:
 def publish_own(session: Session, table: Table) -> None:
     """A table enters or leaves a publication, by the session that writes to it."""
     rng = session.rng
-    name = rng.choice(("pub_list", "pub_list", "pub_schemas", "pub_root", "pub_generated", "pub_columns", "pub_swapped"))
+    name = rng.choice(
+        ("pub_list", "pub_list", "pub_schemas", "pub_root", "pub_generated", "pub_columns", "pub_swapped")
+    )
     columns = ""
     if name == "pub_columns":
-        others = [c.name for c in table.columns if c.name not in table.key and (session.major >= 18 or not c.is_generated)]
+        others = [
+            c.name for c in table.columns if c.name not in table.key and (session.major >= 18 or not c.is_generated)
+        ]
         picked = [*table.key, *rng.sample(others, rng.randrange(len(others) + 1))]
         rng.shuffle(picked)
         columns = f" ({', '.join(_quoted(column) for column in picked)})" if picked else ""
@@ -88,7 +92,9 @@ def alter_publication(session: Session) -> None:
     name = rng.choice([*_PICKS, "spare", "pub_all", rng.choice(sorted(unasked))])
     pick = _PICKS.get(name, _unasked if name in unasked else _options)
     choice = rng.choice([*_options(session), *pick(session)])
-    session.run(f"{choice} {name}" if choice == "DROP PUBLICATION" else f"ALTER PUBLICATION {name} {choice}", "publication")
+    session.run(
+        f"{choice} {name}" if choice == "DROP PUBLICATION" else f"ALTER PUBLICATION {name} {choice}", "publication"
+    )
 
 
 def _transaction(session: Session) -> None:

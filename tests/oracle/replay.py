@@ -89,7 +89,9 @@ class Replay:
         else:
             place = self._whole(_given(change.before))
         if place not in self._rows:
-            raise ReplayError(f"{format_lsn(change.lsn)}: {change.operation} of a row that is not there: {change.before}")
+            raise ReplayError(
+                f"{format_lsn(change.lsn)}: {change.operation} of a row that is not there: {change.before}"
+            )
         return self._rows.pop(place)
 
     def _place(self, row: Row) -> tuple[Any, ...]:
@@ -138,8 +140,9 @@ def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[
 
 
 def typed_value(text: str | None, type_name: str) -> Any:
-    """The value that a single table's column has for the server's text (docs/spark.md), with ``null`` for what the type
-    of the column cannot hold; numbers that are not whole as text.
+    """The value that a single table's column has for the server's text, by the types of docs/spark.md.
+
+    None stands for what the column's type cannot hold; numbers that are not whole are text.
     """
     if text is None:
         return None

@@ -44,7 +44,11 @@ class RowFrames:
             changes.setdefault(name, []).append(_imaged(row))
         found = {}
         for table in self._held.after.values():
-            if table.rows is not None and self._is_followed(table) and "renamed" not in self._doings.done(table.qualified):
+            if (
+                table.rows is not None
+                and self._is_followed(table)
+                and "renamed" not in self._doings.done(table.qualified)
+            ):
                 name = lasting_name(f"{table.schema}.{table.name}")
                 found[table.qualified] = self._replay_images(table, changes.get(name, []))
         return found
@@ -54,7 +58,9 @@ class RowFrames:
         names = sorted(
             (table.qualified, oid)
             for oid, table in self._held.after.items()
-            if table.rows is not None and self._has_rows_before(oid) and self._is_followed(table)
+            if table.rows is not None
+            and self._has_rows_before(oid)
+            and self._is_followed(table)
             and "retyped" not in self._doings.done(table.qualified)
         )
         step = max(1, len(names) // most)
@@ -89,7 +95,10 @@ class RowFrames:
         changes = [_typed(row, names) for row in self._frame(f"{after.schema}.{after.name}")]
         old, new = (
             [_typed_row(row, side) for row in content.rows or ()]
-            for content, side in ((before, [(o.name, n) for o, n in columns]), (after, [(n.name, n) for _, n in columns]))
+            for content, side in (
+                (before, [(o.name, n) for o, n in columns]),
+                (after, [(n.name, n) for _, n in columns]),
+            )
         )
         return _replayed(after.key, old, changes, new, names)
 
@@ -109,9 +118,7 @@ class RowFrames:
             yield from batch.to_pylist()
 
 
-def _replayed(
-    key: tuple[str, ...], before: Any, changes: list[RowChange], after: Any, names: list[str]
-) -> list[str]:
+def _replayed(key: tuple[str, ...], before: Any, changes: list[RowChange], after: Any, names: list[str]) -> list[str]:
     replay = Replay(key, before)
     for change in changes:
         try:

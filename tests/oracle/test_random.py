@@ -35,9 +35,7 @@ def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> 
     calls = threaded_run.run.calls[name]
     for number, call in enumerate(calls):
         shown = f"{name}, call {number}"
-        stream = Stream(
-            shown, plugin_of(name), options_of(name), call.start, call.end, (), call.messages, call.error
-        )
+        stream = Stream(shown, plugin_of(name), options_of(name), call.start, call.end, (), call.messages, call.error)
         threaded_run.check(stream)
     assert sum(len(call.messages) > 0 for call in calls) > 1
 
