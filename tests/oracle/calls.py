@@ -51,10 +51,11 @@ def record_ends(wal: str | os.PathLike[str], lo: int | None = None, hi: int | No
     Args:
         wal: a ``pg_wal`` directory, of a server that may be running.
         lo: records that start here or later; by default all.
-        hi: records that start before; by default all.
+        hi: records that end here or before; by default all.
     """
     directory = WalDirectory.scan(wal)
-    return read_frames(directory, directory.start_lsn if lo is None else lo, hi).end_lsns
+    ends = read_frames(directory, directory.start_lsn if lo is None else lo, hi).end_lsns
+    return ends if hi is None else ends[ends <= hi]
 
 
 def cut(ends: Int64s, lo: int, hi: int, pieces: int, seed: int) -> tuple[int, ...]:
@@ -102,7 +103,7 @@ def peek_between(
         lo, hi: ends of records.
     """
     copied = f"{slot}_copy"
-    connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s, true)", [slot, copied])
+    connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s, false)", [slot, copied])
     try:
         if _positions(connection, copied)[0] < lo:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", [copied, format_lsn(lo)])

@@ -90,23 +90,23 @@ class Content:
 def snapshot_contents(server: EmbeddedPostgres) -> tuple[int, dict[int, Content]]:
     """What a snapshot shows while others write.
 
-    Tables that were given new files or another name since the snapshot have no rows: TRUNCATE and rewrites are not bound
-    by snapshots.
+    Tables that were given new files or another name since the snapshot have no rows: no snapshot shows what was there
+    before a TRUNCATE or a rewrite.
 
     Returns:
         the LSN before which the commits lie that it shows, and contents by OID.
     """
     with server.connect(replication="database") as replication, server.connect() as connection:
         made = replication.pgconn.exec_(b"CREATE_REPLICATION_SLOT exported TEMPORARY LOGICAL test_decoding")
-        lsn, name = made.get_value(0, 1), made.get_value(0, 2)
-        assert lsn is not None and name is not None, made.error_message
+        assert made.ntuples == 1, made.error_message
+        lsn, name = (bytes(made.get_value(0, column) or b"").decode() for column in (1, 2))
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        connection.execute(f"SET TRANSACTION SNAPSHOT '{name.decode()}'".encode())
-        return parse_lsn(lsn.decode()), _contents(connection)
+        connection.execute(f"SET TRANSACTION SNAPSHOT '{name}'".encode())
+        return parse_lsn(lsn), _contents(connection)
 
 
 def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
-    """What permanent tables hold, by OID, with nobody writing; those that an open transaction has locked have no rows."""
+    """What permanent tables hold, by OID, with nobody writing; those that an open transaction locks have no rows."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     found = _contents(connection)
     connection.execute("COMMIT")

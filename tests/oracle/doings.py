@@ -47,7 +47,7 @@ class Doings:
             self._note(statement)
 
     def done(self, name: str) -> set[str]:
-        """What was done to a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity ...``, and so on."""
+        """What was done to a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity NOTHING``, ..."""
         names = self._one.get(lasting_name(name), {lasting_name(name)})
         found = {kind for one in names for kind in self._done.get(one, ())}
         return found | ({"renamed"} if len(names) > 1 else set())

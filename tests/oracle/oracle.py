@@ -318,7 +318,8 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
         end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
         tables = HeldTables(*done.before, end, read_contents(connection)) if done.before else None
-        middle, ends = done.middle, (end,)
+        middle = done.middle
+        ends: tuple[int, ...] = (end,)
         if done.pieces is not None:
             lo = slots.starts["pgoutput"]
             records = record_ends(slots.server.wal_directory, hi=end)

@@ -140,8 +140,9 @@ def differences(expected: Iterable[Row], actual: Sequence[Row], names: Sequence[
 
 
 def typed_value(text: str | None, type_name: str) -> Any:
-    """The value that a single table's column has for the server's text (docs/spark.md), with ``null`` for what the type
-    of the column cannot hold; numbers that are not whole as text.
+    """The value that a single table's column has for the server's text, by the types of docs/spark.md.
+
+    None stands for what the column's type cannot hold; numbers that are not whole are text.
     """
     if text is None:
         return None
