@@ -17,7 +17,7 @@ from headwater.pipeline.state import State
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, follow, once_consistent
-from headwater.reorder.open_transactions import first_lsn, joined, oldest_base, settle, still_open
+from headwater.reorder.open_transactions import OpenTransactions, settle, still_open
 from headwater.reorder.resend import crossed_commits
 from headwater.reorder.schema_memory import SchemaMemory
 from headwater.reorder.sync import WindowEnd
@@ -34,7 +34,7 @@ class Behind:
         store: the catalog, rolled forward over it.
         control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
         lsn: LSN behind its last record; last_lsn: where that one starts.
-        left: rows of transactions that have not ended.
+        left: what is known of transactions that have not ended.
         memory: what the plugin has in mind.
     """
 
@@ -42,12 +42,12 @@ class Behind:
     control: Control
     lsn: int
     last_lsn: int
-    left: Rows = field(repr=False)
+    left: OpenTransactions = field(repr=False)
     memory: SchemaMemory = field(repr=False)
 
     def state(self) -> State:
         """The state behind the window."""
-        first = first_lsn(self.left)
+        first = self.left.first_lsn
         horizon = self.lsn if first is None else first
         return State(
             lsn=self.lsn,
@@ -102,7 +102,7 @@ def advance(
     """
     _check_seam(state, index)
     followed = follow(state.control, index, store)
-    whole = joined(state.left, index)
+    whole = state.left.joined(index)
     txns = committed_transactions(whole.rows)
     control = settle(whole.rows, txns, state.control, followed, store)
     check_database_stays(store)
@@ -116,8 +116,8 @@ def advance(
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, state.lsn), lsn, is_end)
-    left = still_open(whole.rows, control)
-    end = WindowEnd(lsn, oldest_base(left))
+    left = still_open(state.left, whole, control)
+    end = WindowEnd(lsn, left.oldest_base)
     assembly = assemble(whole, txns, store, control, plugin, scope, state.memory, end)
     last_lsn = index.last_lsn or state.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))

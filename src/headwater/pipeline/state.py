@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from headwater.catalog.image import CatalogImage
 from headwater.reorder.control import Control
-from headwater.reorder.open_transactions import first_lsn
+from headwater.reorder.open_transactions import OpenTransactions
 from headwater.reorder.schema_memory import SchemaMemory
-from headwater.rmgr.index_rows import Rows
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class State:
         control: what control records have told.
         catalog: as of the LSN, with what older transactions that have not ended can still see; None for that of the
             request's backup, as it was taken.
-        left: index rows of transactions that have not ended.
+        left: what is known of transactions that have not ended.
         memory: what the plugin has in mind of the session.
     """
 
@@ -32,13 +31,13 @@ class State:
     last_lsn: int
     control: Control
     catalog: CatalogImage | None
-    left: Rows
+    left: OpenTransactions
     memory: SchemaMemory
 
     @property
     def restart_lsn(self) -> int:
         """WAL from here on is still needed: the oldest transaction that has not ended first showed here."""
-        first = first_lsn(self.left)
+        first = self.left.first_lsn
         return self.lsn if first is None else min(first, self.lsn)
 
     @property

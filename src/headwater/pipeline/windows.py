@@ -26,9 +26,9 @@ from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_late_star
 from headwater.reorder.control import control_at
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes
+from headwater.reorder.open_transactions import NOTHING_OPEN
 from headwater.reorder.schema_memory import NOTHING_IN_MIND
 from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
-from headwater.rmgr.index_rows import NO_ROWS
 from headwater.wal.record import parse_record
 
 
@@ -138,7 +138,7 @@ class PlanWindows:
             return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
-        state = State(store.start_lsn, 0, control_at(store, whole), None, NO_ROWS, NOTHING_IN_MIND)
+        state = State(store.start_lsn, 0, control_at(store, whole), None, NOTHING_OPEN, NOTHING_IN_MIND)
         return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
 
     def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:

@@ -5,12 +5,17 @@ and for the catalog: which of the xids that changed it committed, and which did 
 server cut off has no end in the log: it is given up once a RUNNING_XACTS record shows that nothing as old as it runs
 (PostgreSQL: ReorderBufferAbortOld, called by standby_decode).
 
+What is left behind does not depend on where windows were cut: rows that an index could have had as one are one. An
+index ends its rows of changes at the lines of its grid and at events after which the same relation may look another
+way; where a run or a window began, and which transactions shared a slot of its cache, does not show here.
+
 Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid`, which has all 64 bits.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,41 +23,130 @@ from numpy.typing import NDArray
 from headwater.catalog.snapshot import full_xids
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
+from headwater.reorder.keys import distinct_rows, lower
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, HAS_BASE
-from headwater.rmgr.index_rows import EndTable, Rows, join_rows
+from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, HAS_BASE, UNSETTLED
+from headwater.rmgr.index_rows import NO_ROWS, ChangeTable, EndTable, Rows, XidTable, join_rows
 
 Int64s = NDArray[np.int64]
 
 
-def joined(left: Rows, index: WalIndex) -> WalIndex:
-    """An index, with rows that were left behind before its own."""
-    return replace(index, rows=join_rows([left, index.rows])) if len(left.xids) else index
+@dataclass(frozen=True)
+class OpenTransactions:
+    """What is known of transactions that have not ended.
+
+    Attributes:
+        rows: their index rows; no transaction ends in them.
+        events: int64[n] the last event before each of their rows of changes, an LSN.
+        last_event: the last one of all, an LSN.
+    """
+
+    rows: Rows
+    events: Int64s
+    last_event: int = 0
+
+    @property
+    def first_lsn(self) -> int | None:
+        """Where the oldest of them first showed, None if there is none."""
+        return int(self.rows.xids.lsn.min()) if len(self.rows.xids) else None
+
+    @property
+    def oldest_base(self) -> int:
+        """Where the oldest base snapshot of one was taken, NEVER for none."""
+        with_base = self.rows.xids.lsn[self.rows.xids.bits & HAS_BASE != 0]
+        return int(with_base.min(initial=NEVER))
+
+    def joined(self, index: WalIndex) -> WalIndex:
+        """An index of what follows, with these rows before its own."""
+        return replace(index, rows=join_rows([self.rows, index.rows])) if len(self.rows.xids) else index
 
 
-def first_lsn(left: Rows) -> int | None:
-    """Where the oldest of the transactions that were left behind first showed, None if there is none."""
-    return int(left.xids.lsn.min()) if len(left.xids) else None
+NOTHING_OPEN = OpenTransactions(NO_ROWS, np.empty(0, np.int64))
 
 
-def oldest_base(left: Rows) -> int:
-    """Where the oldest base snapshot of the transactions that were left behind was taken, NEVER for none."""
-    with_base = left.xids.lsn[left.xids.bits & HAS_BASE != 0]
-    return int(with_base.min(initial=NEVER))
-
-
-def still_open(rows: Rows, control: Control) -> Rows:
-    """What a window leaves behind: rows of transactions that may still end.
+def still_open(before: OpenTransactions, index: WalIndex, control: Control) -> OpenTransactions:
+    """What a window leaves behind.
 
     Args:
-        rows: of the window, joined with what those before it left behind.
+        before: what those before it left behind.
+        index: of the window, joined with that.
         control: what is known at its end.
     """
-    toplevel = toplevel_of(rows)
+    rows, toplevel = index.rows, toplevel_of(index.rows)
     tops = np.setdiff1d(toplevel(rows.xids.xid), rows.ends.xid)
     tops = tops[full_xids(tops, control.next_xid) >= control.oldest_running_xid]
-    return rows.of_transactions(lambda xids: np.isin(toplevel(xids), tops))
+
+    def is_open(xids: Int64s) -> NDArray[np.bool_]:
+        return np.isin(toplevel(xids), tops)
+
+    events = np.append(before.last_event, _events(rows, index.lo))
+    left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
+    new = rows.changes.first[len(before.events) :]
+    event = np.append(before.events, events[np.searchsorted(events, new, "right") - 1])
+    changes, event = _fused_changes(left.changes, event[is_open(rows.changes.owner)], index.grid)
+    rows = replace(left, xids=_fused_xids(left.xids), changes=changes)
+    return OpenTransactions(rows, event, int(events[-1]))
+
+
+def _events(rows: Rows, lo: int) -> Int64s:
+    """LSNs from ``lo`` on that rows of changes do not cross: what may change a relation, or what is said of it."""
+    giving = np.isin(rows.ends.xid, toplevel_of(rows)(rows.invals.owner))
+    ends = rows.ends.lsn[(rows.ends.invals > 0) | giving]
+    tables = (rows.truncates, rows.commands, rows.messages, rows.invals)
+    found = np.unique(np.concatenate([ends, *(table.lsn for table in tables)]))
+    return found[np.searchsorted(found, lo) :]
+
+
+def _fused_changes(changes: ChangeTable, event: Int64s, grid: int) -> tuple[ChangeTable, Int64s]:
+    """With as few rows as an index can have, and the last event before each of them.
+
+    Args:
+        changes: in any order; event: int64[n] the last event before each.
+        grid: bytes between the lines that no row crosses.
+    """
+    columns = (changes.owner, changes.locator, changes.origin, changes.first // grid, event)
+    fused, number = distinct_rows(np.stack([column.astype(np.int64) for column in columns]))
+    order = np.lexsort((changes.first, number))
+    starts = np.searchsorted(number[order], np.arange(fused.shape[1]))
+    first, last = changes.take(order[starts]), changes.take(order)
+
+    def total(column: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.unsignedinteger[Any]]:
+        return np.add.reduceat(column[order], starts, dtype=column.dtype)
+
+    kinds = np.bitwise_or.reduceat(changes.kinds[order] & ~np.uint8(UNSETTLED), starts)
+    ends = np.maximum.reduceat(changes.last[order], starts)
+    unsettled = np.zeros(len(starts), np.uint8)
+    is_final = last.last == ends[number[order]]
+    unsettled[number[order][is_final]] = last.kinds[is_final] & UNSETTLED
+    made = replace(
+        first,
+        kinds=kinds | unsettled,
+        count=total(changes.count),
+        bytes=total(changes.bytes),
+        memory=total(changes.memory),
+        last=ends,
+    )
+    by_lsn = np.argsort(made.first, kind="stable")
+    return made.take(by_lsn), fused[4][by_lsn]
+
+
+def _fused_xids(xids: XidTable) -> XidTable:
+    """Where each xid was first met, and where it got its base snapshot, if that was later."""
+    found, number = np.unique(xids.xid, return_inverse=True)
+    first, base = (np.full(len(found), NEVER, np.int64) for _ in range(2))
+    bits = np.zeros(len(found), np.int64)
+    lower(first, number, xids.lsn)
+    with_base = xids.bits & HAS_BASE != 0
+    lower(base, number[with_base], xids.lsn[with_base])
+    np.bitwise_or.at(bits, number, xids.bits & ~HAS_BASE)
+    later = np.flatnonzero((base != NEVER) & (base > first))
+    made = XidTable(
+        np.append(found, found[later]),
+        np.append(first, base[later]),
+        np.append(bits | np.where(base == first, HAS_BASE, 0), np.full(len(later), HAS_BASE)),
+    )
+    return made.take(np.lexsort((made.xid, made.lsn)))
 
 
 def settle(
