@@ -25,7 +25,7 @@ from pyspark import SparkContext, TaskContext
 
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.pipeline.scratch import load_value, new_file, store_value
-from headwater.pipeline.task_run import Attempted, Progress, TaskRun, attempt, one_a_task
+from headwater.pipeline.task_run import Attempted, Job, Progress, TaskRun, Tell, attempt, collecting, one_a_task
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_mode, check_private
 
@@ -80,9 +80,12 @@ class FileExchange(Exchange):
         directory = _make(self._files / f"{name}-{next(self._numbers)}", self._entered)
         write = _Writing[T, S](name, work, str(directory), self._mode)
         used: set[str] = set()
+
+        def begin(tell: Tell) -> Job:
+            return collecting(one_a_task(self._context, tasks).map(write), tell)
+
         try:
-            attempted = one_a_task(self._context, tasks).map(write)
-            with TaskRun[Arrived[S]](self._context, name, attempted, len(tasks), progress) as run:
+            with TaskRun[Arrived[S]](self._context, name, begin, len(tasks), progress) as run:
                 yield _noting(run, used)
         finally:
             _remove_unused(directory, used)

@@ -26,7 +26,7 @@ from headwater.errors import SparkError
 from headwater.flat_values import read_value, value_bytes
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.pipeline.scratch import new_file, writing
-from headwater.pipeline.task_run import Attempted, Progress, TaskRun, attempt, one_a_task, reason
+from headwater.pipeline.task_run import Job, Progress, TaskRun, Tell, attempt, one_a_task, reason
 from headwater.temporary_directories import OwnDirectory
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ S = TypeVar("S")
 V = TypeVar("V")
 
 CHUNK_BYTES = 4 << 20
-CHUNKS_PER_JOB = 8
+CHUNKS_PER_JOB = 16
 
 
 class SparkExchange(Exchange):
@@ -65,11 +65,16 @@ class SparkExchange(Exchange):
         if not tasks:
             yield iter(())
             return
-        made = one_a_task(self._context, tasks).mapPartitions(_making(name, work)).persist(StorageLevel.DISK_ONLY)
+        made: list[Any] = []
+
+        def begin(tell: Tell) -> Job:
+            parts = one_a_task(self._context, tasks).mapPartitionsWithIndex(_making(name, work, tell))
+            made.append(parts.persist(StorageLevel.DISK_ONLY))
+            return lambda: made[0]._jrdd.count() and None
+
         try:
-            heads = made.mapPartitions(_head)
-            with TaskRun[_Made[S]](self._context, name, heads, len(tasks), progress) as run:
-                yield (self._brought(made, name, number, one) for number, one in enumerate(run))
+            with TaskRun[_Made[S]](self._context, name, begin, len(tasks), progress) as run:
+                yield (self._brought(made[0], name, number, one) for number, one in enumerate(run))
         finally:
             _forget(made)
             remove_handed(tasks)
@@ -91,22 +96,24 @@ class SparkExchange(Exchange):
 
     def _chunks(self, made: Any, number: int, one: _Made[S], first: int, last: int) -> list[bytes]:
         try:
-            head, *brought = self._context.runJob(made, _picking(first, last), [number])
+            is_end = last * CHUNK_BYTES >= one.size
+            size, *brought = self._context.runJob(made, _picking(first, None if is_end else last), [number])
         except (Py4JError, PySparkException, OSError) as error:
             raise SparkError(f"Spark could not bring what a task made: {reason(error)}") from error
         chunks: list[bytes] = brought
         expected = min(last * CHUNK_BYTES, one.size) - first * CHUNK_BYTES
-        if head != one.size or sum(map(len, chunks)) != expected:
+        if size != one.size or sum(map(len, chunks)) != expected:
             raise SparkError(
-                f"a task that was run again made something else: found {head} bytes, expected {one.size}",
+                f"a task that was run again made something else: found {size} bytes, expected {one.size}",
                 hint="the WAL must not change while it is read",
             )
         return chunks
 
 
-def _forget(made: Any) -> None:
+def _forget(made: list[Any]) -> None:
     try:
-        made.unpersist()
+        for one in made:
+            one.unpersist()
     except (Py4JError, OSError):
         return  # Spark is gone, and with it the partitions.
 
@@ -134,16 +141,18 @@ class _Made(Generic[S]):
     summary: S
 
 
-def _making(name: str, work: Work[T, S]) -> Callable[[Iterable[T]], Iterator[Any]]:
-    """A partition: what became of its task, then the chunks that it wrote."""
+def _making(name: str, work: Work[T, S], tell: Tell) -> Callable[[int, Iterable[T]], Iterator[Any]]:
+    """A partition: the number of bytes that its task wrote, then these in chunks."""
 
-    def make(tasks: Iterable[T]) -> Iterator[Any]:
-        for task in tasks:
-            with tempfile.TemporaryFile(dir=_local_directory()) as sink:
-                head = attempt(name, lambda: _write(work, task, sink))  # noqa: B023
-                yield head
+    def make(number: int, tasks: Iterable[T]) -> Iterator[Any]:
+        (task,) = tasks
+        with tempfile.TemporaryFile(dir=_local_directory()) as sink:
+            attempted = attempt(name, lambda: _write(work, task, sink))
+            tell(number, attempted)
+            if isinstance(attempted.result, _Made):
+                yield attempted.result.size
                 sink.seek(0)
-                while isinstance(head.result, _Made) and (chunk := sink.read(CHUNK_BYTES)):
+                while chunk := sink.read(CHUNK_BYTES):
                     yield chunk
 
     return make
@@ -161,17 +170,12 @@ def _local_directory() -> str | None:
     return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
 
 
-def _head(elements: Iterable[Any]) -> Iterator[Attempted[Any]]:
-    return islice(iter(elements), 1)
-
-
-def _picking(first: int, last: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """The partition's size, and some of its chunks."""
+def _picking(first: int, last: int | None) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The partition's size, and some of its chunks, all that follow if no last one is named."""
 
     def pick(elements: Iterable[Any]) -> Iterator[Any]:
         found = iter(elements)
-        head: Attempted[Any] = next(found)
-        yield getattr(head.result, "size", None)
+        yield from islice(found, 1)
         yield from islice(found, first, last)
 
     return pick

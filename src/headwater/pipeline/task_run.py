@@ -1,9 +1,8 @@
 """One Spark job whose results are taken in the order of its tasks while later ones are still made.
 
-In: an RDD with one element a partition, made by :func:`attempts`. Out: the results in order, each as soon as Spark has
-accepted it and those before it. Of several attempts of one task (a retry, a speculative copy) that of the first one
-that Spark accepts counts, and no other is seen: what tells the driver of it is an accumulator, which Spark updates once
-for each finished task, and at the job's end its result.
+In: how to begin the job. Out: the results in order, each as soon as Spark has accepted it and those before it. Of
+several attempts of one task (a retry, a speculative copy) that of the first one that Spark accepts counts, and no other
+is seen: what tells the driver of it is an accumulator, which Spark updates once for each task of a job.
 
 An error of ours is a result too, so the task that met it is not tried again: it would fail alike. A task whose executor
 was lost is tried again by Spark, and nothing of that is seen here.
@@ -87,8 +86,30 @@ def run_tasks(
     def attempted(task: T) -> Attempted[R]:
         return attempt(name, lambda: function(task))
 
-    with TaskRun[R](context, name, one_a_task(context, tasks).map(attempted), len(tasks), progress) as run:
+    def begin(tell: Tell) -> Job:
+        return collecting(one_a_task(context, tasks).map(attempted), tell)
+
+    with TaskRun[R](context, name, begin, len(tasks), progress) as run:
         return list(run)
+
+
+Tell = Callable[[int, Attempted[Any]], None]
+"""In a task: tells the driver what became of a partition; pickles."""
+
+Job = Callable[[], None]
+"""On the driver: runs Spark's job to its end."""
+
+
+def collecting(attempted: Any, tell: Tell) -> Job:
+    """A job over an RDD with one :class:`Attempted` a partition."""
+
+    def told(number: int, elements: Iterable[Attempted[Any]]) -> Iterator[None]:
+        for one in elements:
+            tell(number, one)
+        return iter(())
+
+    results = attempted.mapPartitionsWithIndex(told)
+    return lambda: results.collect() and None
 
 
 def one_a_task(context: SparkContext, tasks: Sequence[Any]) -> Any:
@@ -109,17 +130,19 @@ class TaskRun(Generic[R]):
     Args:
         context: the Spark context.
         name: the step's name.
-        attempted: an RDD with one :class:`Attempted` a partition.
-        total: number of its partitions.
+        begin: called with what tasks tell the driver with; gives the job.
+        total: number of its tasks.
         progress: told of accepted tasks, or None.
     """
 
-    def __init__(self, context: SparkContext, name: str, attempted: Any, total: int, progress: Progress | None) -> None:
+    def __init__(
+        self, context: SparkContext, name: str, begin: Callable[[Tell], Job], total: int, progress: Progress | None
+    ) -> None:
         self._context, self._name, self._total = context, name, total
         self._group = f"headwater {name} {uuid.uuid4().hex}"
         self._inbox = _Inbox[R](name, total, progress)
         self._notices = context.accumulator(cast(Any, self._inbox), _Notices())
-        self._job = attempted.mapPartitionsWithIndex(_telling(self._notices))
+        self._job = begin(_telling(self._notices))
         self._warned: set[str] = set()
         self._thread = InheritableThread(target=self._run, daemon=True, name="headwater-job")
 
@@ -153,8 +176,8 @@ class TaskRun(Generic[R]):
         """The job, in its thread."""
         try:
             self._context.setJobGroup(self._group, f"headwater {self._name}")
-            for number, attempted in self._job.collect():
-                self._inbox.put(number, attempted)
+            self._job()
+            self._inbox.close()
         except (Py4JError, PySparkException) as error:
             self._inbox.fail(SparkError(f"Spark could not run the tasks of step {self._name}: {reason(error)}"))
         except BaseException as error:
@@ -200,6 +223,11 @@ class _Inbox(Generic[R]):
             self._changed.notify_all()
         self._report()
 
+    def close(self) -> None:
+        """The job is done, and told all."""
+        if not self.is_full:
+            self.fail(SparkError(f"Spark lost what {self._total - len(self._seen)} tasks of step {self._name} told"))
+
     def fail(self, error: BaseException) -> None:
         """Nothing more will come."""
         with self._changed:
@@ -236,13 +264,9 @@ class _Notices(AccumulatorParam):
         return value1 + value2
 
 
-def _telling(notices: Any) -> Callable[[int, Iterable[Attempted[R]]], Iterator[tuple[int, Attempted[R]]]]:
-    """Tell of a partition's element, and pass it on."""
-
-    def tell(number: int, elements: Iterable[Attempted[R]]) -> Iterator[tuple[int, Attempted[R]]]:
-        for attempted in elements:
-            notices.add([(number, attempted)])
-            yield number, attempted
+def _telling(notices: Any) -> Tell:
+    def tell(number: int, attempted: Attempted[Any]) -> None:
+        notices.add([(number, attempted)])
 
     return tell
 
