@@ -204,7 +204,7 @@ def _write_index(task: IndexTask, sink: BinaryIO) -> None:
 
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
-    total = int(assembly.plan.rows.size.sum())
+    total = int(assembly.plan.rows.size.sum()) + int(assembly.plan.events.size.sum())
     return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (SLICES_PER_CORE * parallel))))
 
 
