@@ -91,7 +91,7 @@ def compiled(window: Window) -> None:
 
 def words_for(window: Window) -> list[str | Path]:
     """The window for the command."""
-    return ["--wal", window.wal, "--catalog", window.backup, "--start", window.start, "--with-lsn"]
+    return ["--wal", window.wal, "--catalog", window.backup, "--start", window.start, "--with-lsn", "--quiet"]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Values in files: what is stored comes back, whoever could write there runs nothing, and nothing is left of a failure."""
+"""Values in files: what is stored comes back, what is planted is not run, and nothing is left of a failure."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_planted_is_not_run(tmp_path, planted) -> None:
     else:
         store(Value("", ()), tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises((FlatValueError, OSError), match="value|symbolic links"):
+    with pytest.raises((FlatValueError, OSError), match=r"value|symbolic links"):
         load_value(str(path), Value)
     assert not mark.exists()
 
