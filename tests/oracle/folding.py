@@ -74,5 +74,3 @@ def _differing(name: str, one: object, other: object) -> Iterator[str]:
             yield from _differing(f"{name}[{number}]", a, b)
     elif not np.array_equal(np.asarray(one, object), np.asarray(other, object)):
         yield f"{name}: {str(one)[:200]} and {str(other)[:200]}"
-
-

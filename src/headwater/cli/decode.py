@@ -42,10 +42,10 @@ def run_decode(flags: DecodeFlags) -> None:
         warm_up(spark)
         progress("start Spark", 1, 1)
         started = time.perf_counter()
-        scratch = flags.scratch or unfinished_place(flags.out)
+        place = unfinished_place(flags.out)
         with (
             message_output(flags.out) as output,
-            decode(spark, request, progress, form, scratch, output.early) as result,
+            decode(spark, request, progress, form, flags.scratch, output.early, place) as result,
         ):
             write_began = time.perf_counter()
             output.finish(result)

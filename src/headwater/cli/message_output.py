@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError, UsageError
-from headwater.pipeline.decode import DecodeResult
-from headwater.pipeline.delivery import Deliver
+from headwater.pipeline.decode import DecodeResult, Deliver
 from headwater.pipeline.message_files import check_text, message_schema, message_table
 from headwater.temporary_directories import OwnDirectory
 

@@ -1,35 +1,36 @@
 """The whole flow in one file: index, assemble, plan, decode, deliver.
 
 This is the command's way; the data source goes through the same steps in :mod:`headwater.pipeline.source`. Steps 1 and
-4 are Spark tasks, 2 and 3 run here on the driver. Tasks leave their results in files of a scratch directory that driver
-and workers share; only file names travel through Spark.
+4 are Spark tasks, 2 and 3 run here on the driver. What they hand each other goes through an exchange
+(:mod:`headwater.pipeline.exchange`): files, or Spark where driver and executors share no directory.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.delivery import Deliver, deliver_while_running
+from headwater.pipeline.exchange import Arrived, Exchange, Handed
+from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.index_job import IndexTask
-from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
+from headwater.pipeline.message_files import MessageCounts, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.scratch import Stored, store
-from headwater.pipeline.spark import Progress, run_tasks
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.scratch import store_value
+from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
-from headwater.pipeline.windows import PlanWindows
+from headwater.pipeline.windows import PlannedWindow, PlanWindows
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import WalIndex
-from headwater.temporary_directories import OwnDirectory
-from headwater.trusted_paths import check_private
 
 SLICES_PER_CORE = 3
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
@@ -39,23 +40,26 @@ SLICE_BYTES = 128 << 20
 
 SMALLEST_SLICE = 4 << 20
 
+Deliver = Callable[[str], None]
+"""Takes the path of a whole file."""
+
 
 @dataclass
 class DecodeResult:
     """The messages of a decoded window, in files; use it as a context manager, or call :meth:`close`.
 
     Attributes:
-        files: the tasks' files, in output order; gone if they have been delivered.
+        files: the tasks' files, in output order; those that were delivered are gone.
         is_text: the messages are UTF-8 text.
         transactions, changes, messages: counts; changes are rows that gave a message.
         wal_bytes: bytes of WAL read.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
         seconds: wall-clock time of each step.
-        scratch: the directory that holds the files.
+        exchange: what holds the files.
     """
 
-    files: list[MessageFile]
+    files: list[Arrived[MessageCounts]]
     is_text: bool
     transactions: int
     changes: int
@@ -64,7 +68,7 @@ class DecodeResult:
     consistent_at: int
     end_lsn: int
     seconds: dict[str, float]
-    scratch: OwnDirectory
+    exchange: Exchange
 
     def tables(self) -> Iterator[pa.Table]:
         """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
@@ -73,7 +77,7 @@ class DecodeResult:
 
     def close(self) -> None:
         """Remove the files."""
-        self.scratch.close()
+        self.exchange.close()
 
     def __enter__(self) -> DecodeResult:
         return self
@@ -91,6 +95,8 @@ def decode(
     form: MessageForm = MessageForm.ARROW,
     scratch: str | None = None,
     deliver: Deliver | None = None,
+    place: str | None = None,
+    bounds: WindowBounds = DEFAULT_BOUNDS,
 ) -> DecodeResult:
     """Decode a window of WAL.
 
@@ -99,9 +105,11 @@ def decode(
         request: what to decode.
         progress: called with (step, tasks done, tasks in all).
         form: what the tasks write.
-        scratch: an existing directory that driver and workers share; a temporary one is made inside it.
+        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
         deliver: takes the files in output order while later ones are made, and each is removed then; an error that
             comes later takes nothing back that it did.
+        bounds: of a window: WAL is planned window by window.
+        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
 
     Returns:
         the messages.
@@ -109,18 +117,17 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    directory = OwnDirectory(scratch)
+    exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
-        check_private(directory.path, "choose a --scratch directory whose file system keeps owners and modes")
-        return _Run(spark, progress, directory, deliver).decode(request, form)
+        return _Run(spark, progress, exchange, deliver, bounds).decode(request, form)
     except BaseException:
-        directory.close()
+        exchange.close()
         raise
 
 
 @dataclass(frozen=True)
-class _StoredWindow:
-    """A window whose slices lie in files.
+class _HandedWindow:
+    """A window whose slices are ready for tasks.
 
     Attributes:
         slices: them, in output order.
@@ -130,7 +137,7 @@ class _StoredWindow:
         is_last: no window follows.
     """
 
-    slices: list[Stored[Slice]]
+    slices: list[Handed[Slice]]
     transactions: int
     changes: int
     consistent_at: int | None
@@ -144,104 +151,96 @@ class _Run:
 
     spark: SparkSession
     progress: Progress | None
-    scratch: OwnDirectory
+    exchange: Exchange
     deliver: Deliver | None = None
+    bounds: WindowBounds = DEFAULT_BOUNDS
     seconds: dict[str, float] = field(default_factory=dict)
-    stored: dict[str, int] = field(default_factory=dict)
 
     def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
         with _timed(self.seconds, "open"):
             opened = open_request(request)
         windows = self._windows(opened)
-        done: list[_StoredWindow] = []
-        files: list[MessageFile] = []
+        done: list[_HandedWindow] = []
+        files: list[Arrived[MessageCounts]] = []
         with ThreadPoolExecutor(1, "headwater-plan") as planner:
             planned = planner.submit(next, windows)
-            try:
-                while not (done and done[-1].is_last):
-                    done.append(planned.result())
-                    if not done[-1].is_last:
-                        planned = planner.submit(next, windows)
-                    with _timed(self.seconds, "decode"):
-                        files += self._decode(opened, done[-1].slices, form)
-            except BaseException:
-                self._cancel()
-                raise
+            while not (done and done[-1].is_last):
+                done.append(planned.result())
+                if not done[-1].is_last:
+                    planned = planner.submit(next, windows)
+                with _timed(self.seconds, "decode"):
+                    files += self._decode(opened, done[-1].slices, form)
         return DecodeResult(
             files=files,
             is_text=opened.is_text,
             transactions=sum(window.transactions for window in done),
             changes=sum(window.changes for window in done),
-            messages=sum(file.messages for file in files),
+            messages=sum(file.summary.messages for file in files),
             wal_bytes=done[-1].hi - opened.store.start_lsn,
             consistent_at=done[-1].consistent_at or 0,
             end_lsn=done[-1].hi,
             seconds=self.seconds,
-            scratch=self.scratch,
+            exchange=self.exchange,
         )
 
     @property
     def _parallel(self) -> int:
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def _path(self, kind: str) -> str:
-        self.stored[kind] = self.stored.get(kind, 0) + 1
-        return str(self.scratch.path / f"{kind}-{self.stored[kind]:08d}")
-
-    def _group(self, step: str) -> str:
-        return f"headwater {step} {self.scratch.path.name}"
-
-    def _cancel(self) -> None:
-        """End what runs for windows that nobody will take."""
-        for step in ("index", "decode"):
-            self.spark.sparkContext.cancelJobGroup(self._group(step))
-
-    def _windows(self, opened: OpenRequest) -> Iterator[_StoredWindow]:
+    def _windows(self, opened: OpenRequest) -> Iterator[_HandedWindow]:
         request = opened.request
         scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        windows = iter(PlanWindows(opened, scope, self._index, self._parallel))
+        windows = iter(PlanWindows(opened, scope, self._index, self._parallel, bounds=self.bounds))
         while True:
             with _timed(self.seconds, "plan"):
-                window = next(windows)
-                assembly = window.assembly
-                slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
-                stored = [store(one, self._path("slice")) for one in slices]
-            consistent_at = window.behind.control.builder.consistent_at
-            summary = _StoredWindow(
-                stored, assembly.transactions, assembly.changes, consistent_at, window.hi, window.is_last
-            )
-            del window, assembly, slices
-            yield summary
+                handed = self._handed(next(windows))
+            yield handed
+
+    def _handed(self, window: PlannedWindow) -> _HandedWindow:
+        """Its slices handed over; the plan they were cut from is large and goes."""
+        assembly = window.assembly
+        slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
+        return _HandedWindow(
+            slices=[self.exchange.hand(one) for one in slices],
+            transactions=assembly.transactions,
+            changes=assembly.changes,
+            consistent_at=window.behind.control.builder.consistent_at,
+            hi=window.hi,
+            is_last=window.is_last,
+        )
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
-        numbered = [(task, self._path("index")) for task in tasks]
-        context = self.spark.sparkContext
-        with _timed(self.seconds, "index"):
-            stored = run_tasks(context, "index", _run_index, numbered, self.progress, self._group("index"))
-            return [one.take() for one in stored]
+        with (
+            _timed(self.seconds, "index"),
+            self.exchange.run("index", _write_index, tasks, self.progress) as arriving,
+        ):
+            return [list(one.take(_PIECES)) for one in arriving]
 
-    def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
+    def _decode(
+        self, opened: OpenRequest, slices: list[Handed[Slice]], form: MessageForm
+    ) -> list[Arrived[MessageCounts]]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         is_text = opened.is_text if form is MessageForm.ARROW else opened.plugin.is_text
 
-        def run(stored: Stored[Slice]) -> MessageFile:
-            return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)
+        def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
+            return write_messages(sink, decoder.messages(handed.load()), form, is_text)
 
-        context, group = self.spark.sparkContext, self._group("decode")
+        files = []
+        with self.exchange.run("decode", write, slices, self.progress) as arriving:
+            for one in arriving:
+                files.append(one)
+                if self.deliver is not None:
+                    self.deliver(one.path)
+                    one.remove()
+        return files
 
-        def job() -> list[MessageFile]:
-            return run_tasks(context, "decode", run, slices, self.progress, group)
 
-        if self.deliver is None:
-            return job()
-        paths = [f"{one.path}.messages" for one in slices]
-        return deliver_while_running(job, lambda: context.cancelJobGroup(group), paths, self.deliver)
+_PIECES = tuple[WalIndex, ...]
 
 
-def _run_index(numbered: tuple[IndexTask, str]) -> Stored[list[WalIndex]]:
-    task, path = numbered
-    return store(task.run(), path)
+def _write_index(task: IndexTask, sink: BinaryIO) -> None:
+    store_value(sink, tuple(task.run()), _PIECES)
 
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
