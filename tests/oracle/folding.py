@@ -13,9 +13,9 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.state import State
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
+from headwater.reorder.state import State
 
 SLICE_BYTES = 1 << 20
 
@@ -45,7 +45,7 @@ def one_window(request: DecodeRequest, state: State | None, goes_on: bool = Fals
     windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, state, goes_on=goes_on)
     (window,) = windows
     slices = window.assembly.plan.slices(SLICE_BYTES)
-    return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(window.behind.state()))
+    return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
 
 
 def _tables(opened: OpenRequest, slices: Sequence[object]) -> Iterator[pa.Table]:

@@ -13,17 +13,44 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, assemble
-from headwater.pipeline.state import State
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
-from headwater.reorder.control import Control, follow, once_consistent
-from headwater.reorder.open_transactions import OpenTransactions, settle, still_open
+from headwater.reorder.control import Control, control_at, follow, once_consistent
+from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
 from headwater.reorder.resend import crossed_commits
-from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.state import State
 from headwater.reorder.sync import WindowEnd
 from headwater.reorder.transactions import CommittedTransactions, committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a window begins with, beside the catalog; see :class:`headwater.reorder.state.State`."""
+
+    lsn: int
+    last_lsn: int
+    control: Control
+    left: OpenTransactions
+    memory: SchemaMemory
+
+    @classmethod
+    def of_state(cls, state: State) -> Start:
+        """As the windows before left it."""
+        return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
+
+    @classmethod
+    def of_catalog(cls, store: CatalogStore, whole: frozenset[int]) -> Start:
+        """Where a catalog was taken; ``whole``: see :func:`headwater.reorder.control.control_at`."""
+        return cls(store.start_lsn, 0, control_at(store, whole), NOTHING_OPEN, NOTHING_IN_MIND)
+
+    @property
+    def restart_lsn(self) -> int:
+        """Nothing that has not ended began before it."""
+        first = self.left.first_lsn
+        return self.lsn if first is None else first
 
 
 @dataclass(frozen=True)
@@ -45,13 +72,14 @@ class Behind:
     left: OpenTransactions = field(repr=False)
     memory: SchemaMemory = field(repr=False)
 
-    def state(self) -> State:
-        """The state behind the window."""
+    def state(self, timeline: int) -> State:
+        """The state behind the window, where the log is on a timeline."""
         first = self.left.first_lsn
         horizon = self.lsn if first is None else first
         return State(
             lsn=self.lsn,
             last_lsn=self.last_lsn,
+            timeline=timeline,
             control=once_consistent(self.control),
             catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
             left=self.left,
@@ -73,7 +101,7 @@ class Advanced:
 
 
 def advance(
-    state: State,
+    start: Start,
     index: WalIndex,
     store: CatalogStore,
     plugin: OutputPlugin,
@@ -84,7 +112,7 @@ def advance(
     """Go through one window.
 
     Args:
-        state: at its start.
+        start: what the windows before it left behind.
         index: of its WAL.
         store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
         plugin: what the output is for.
@@ -100,47 +128,47 @@ def advance(
         WalError: records are malformed, or do not follow those before; wal_level was too low.
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    _check_seam(state, index)
-    followed = follow(state.control, index, store)
-    whole = state.left.joined(index)
+    _check_seam(start, index)
+    followed = follow(start.control, index, store)
+    whole = start.left.joined(index)
     txns = committed_transactions(whole.rows)
-    control = settle(whole.rows, txns, state.control, followed, store)
+    control = settle(whole.rows, txns, start.control, followed, store)
     check_database_stays(store)
-    lacking = Refinement(_files(whole.rows, store, state), _cuts(whole, txns, plugin))
+    lacking = Refinement(_files(whole.rows, store, start), _cuts(whole, txns, plugin))
     if lacking != UNREFINED:
         return lacking
     store.check_files()
     check_window(index, replace(followed, control=control))
-    lsn = index.last_end or state.lsn
+    lsn = index.last_end or start.lsn
     if is_end:
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
-    rolled(store, max(scope.start, state.lsn), lsn, is_end)
-    left = still_open(state.left, whole, control)
+    rolled(store, max(scope.start, start.lsn), lsn, is_end)
+    left = still_open(start.left, whole, control)
     end = WindowEnd(lsn, left.oldest_base)
-    assembly = assemble(whole, txns, store, control, plugin, scope, state.memory, end)
-    last_lsn = index.last_lsn or state.last_lsn
+    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, end)
+    last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 
 
-def _check_seam(state: State, index: WalIndex) -> None:
-    if state.last_lsn and index.records and index.first_prev != state.last_lsn:
+def _check_seam(start: Start, index: WalIndex) -> None:
+    if start.last_lsn and index.records and index.first_prev != start.last_lsn:
         raise RecordError(
-            f"the first record from {Lsn(state.lsn)} points back at {Lsn(index.first_prev)}, "
-            f"expected {Lsn(state.last_lsn)}",
-            lsn=state.lsn,
+            f"the first record from {Lsn(start.lsn)} points back at {Lsn(index.first_prev)}, "
+            f"expected {Lsn(start.last_lsn)}",
+            lsn=start.lsn,
             hint="the WAL may be of another server or timeline than the state that it is to follow",
         )
 
 
-def _files(rows: Rows, store: CatalogStore, state: State) -> frozenset[tuple[Locator, int]]:
+def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Locator, int]]:
     """Files that proved to be catalogs', and where each was made.
 
     One that a transaction made before the window is of one that had not ended when the window began.
     """
     files = map(tuple, rows.locators[rows.files.locator].tolist())
     made: dict[tuple[int, ...], int] = dict(zip(files, rows.files.lsn.tolist(), strict=True))
-    return frozenset((file, made.get(file, state.restart_lsn)) for file in store.missing_locators())
+    return frozenset((file, made.get(file, start.restart_lsn)) for file in store.missing_locators())
 
 
 def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:

@@ -14,20 +14,17 @@ import numpy as np
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.store import CatalogStore
-from headwater.pipeline.advance import Advanced, Behind, advance
+from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.index_job import index_start
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
-from headwater.pipeline.state import State
 from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_late_start
-from headwater.reorder.control import control_at
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.open_transactions import NOTHING_OPEN
-from headwater.reorder.schema_memory import NOTHING_IN_MIND
+from headwater.reorder.state import State
 from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
 from headwater.wal.record import parse_record
 
@@ -100,6 +97,10 @@ class PlanWindows:
         last = directory.segments[-1].start_lsn + directory.segment_size
         return last if end is None else min(last, stop_lsn(end, directory.segment_size))
 
+    def state_behind(self, behind: Behind) -> State:
+        """The state behind a window."""
+        return behind.state(self.opened.directory.timeline_at(behind.lsn))
+
     def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
         state, before, session = self.state, None, _Session(self.opened, self.scope)
         while True:
@@ -110,7 +111,7 @@ class PlanWindows:
             yield planned.pop()
             if is_last:
                 return
-            state, before = behind.state(), behind.store
+            state, before = self.state_behind(behind), behind.store
 
     def _window(self, indexer: RunIndexer, state: State | None, before: CatalogStore | None) -> PlannedWindow:
         """Go through the next window, as often as its index proves to lack something."""
@@ -135,16 +136,15 @@ class PlanWindows:
     ) -> Advanced | Refinement:
         plugin = self.opened.plugin
         if state is not None:
-            return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
+            return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
-        state = State(store.start_lsn, 0, control_at(store, whole), None, NOTHING_OPEN, NOTHING_IN_MIND)
-        return advance(state, index, store, plugin, self.scope, is_end, self.rolled)
+        return advance(Start.of_catalog(store, whole), index, store, plugin, self.scope, is_end, self.rolled)
 
     def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
         request, files = self.opened.request, [file for file, _ in refinement.files]
-        if state is None or state.catalog is None:
+        if state is None:
             return open_catalog(request.catalog, request.database, files) if files else self.opened.store
         store = CatalogStore.of_image(state.catalog, before)
         for file in files:

@@ -20,17 +20,18 @@ class State:
     Attributes:
         lsn: records that start before it have been read: the end of the last one.
         last_lsn: where that one starts, 0 if it is not known.
+        timeline: the timeline that the log was on there.
         control: what control records have told.
-        catalog: as of the LSN, with what older transactions that have not ended can still see; None for that of the
-            request's backup, as it was taken.
+        catalog: as of the LSN, with what older transactions that have not ended can still see.
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind of the session.
     """
 
     lsn: int
     last_lsn: int
+    timeline: int
     control: Control
-    catalog: CatalogImage | None
+    catalog: CatalogImage
     left: OpenTransactions
     memory: SchemaMemory
 
