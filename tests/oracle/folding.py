@@ -16,6 +16,7 @@ from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.state import State
+from headwater.slots.kept_state import KeptState
 
 SLICE_BYTES = 1 << 20
 
@@ -40,9 +41,9 @@ def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
 
 def one_window(request: DecodeRequest, state: State | None, goes_on: bool = False) -> Piece:
     """Decode up to the request's end, from a state or from the catalog on."""
-    opened = open_request(request)
+    opened = open_request(request, kept=None if state is None else KeptState(state))
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, state, goes_on=goes_on)
+    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, goes_on=goes_on)
     (window,) = windows
     slices = window.assembly.plan.slices(SLICE_BYTES)
     return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))

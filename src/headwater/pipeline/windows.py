@@ -62,7 +62,6 @@ class PlanWindows:
         scope: which transactions are wanted.
         index: runs index tasks.
         parallel: tasks that can run at once.
-        state: where to begin, None for the catalog's own LSN.
         bounds: of a window.
         goes_on: the session does, behind the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
@@ -74,7 +73,6 @@ class PlanWindows:
     scope: Scope
     index: IndexRuns
     parallel: int
-    state: State | None = None
     bounds: WindowBounds = DEFAULT_BOUNDS
     goes_on: bool = False
     grid: int = GRID
@@ -89,20 +87,25 @@ class PlanWindows:
 
     @property
     def _lo(self) -> int:
-        return index_start(self.opened.directory, self.opened.store) if self.state is None else self.state.lsn
+        return (
+            index_start(self.opened.directory, self.opened.store)
+            if self.opened.state is None
+            else self.opened.state.lsn
+        )
 
     @property
     def _hi(self) -> int:
         directory, end = self.opened.directory, self.opened.request.end
         last = directory.segments[-1].start_lsn + directory.segment_size
-        return last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        return max(hi, self._lo)
 
     def state_behind(self, behind: Behind) -> State:
         """The state behind a window."""
         return behind.state(self.opened.directory.timeline_at(behind.lsn))
 
     def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
-        state, before, session = self.state, None, _Session(self.opened, self.scope)
+        state, before, session = self.opened.state, None, _Session(self.opened, self.scope)
         while True:
             # What is yielded is not kept here: a plan is large, and the next one is made while this one is decoded.
             planned = [self._window(indexer, state, before)]

@@ -66,15 +66,12 @@ class PendingOutput:
     """Output that was complete when its writer ended, and may not have taken its place.
 
     Attributes:
-        part: the file as it was written; out: its place.
-        device, inode: of the file.
+        part: the whole file; when it is not there any more, it has taken its place. out: that place.
         confirmed_lsn, state, statistics: the slot's, once the output is in its place.
     """
 
     part: str
     out: str
-    device: int
-    inode: int
     confirmed_lsn: int
     state: State
     statistics: SlotStatistics

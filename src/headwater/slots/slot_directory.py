@@ -138,43 +138,63 @@ class OpenSlot:
         save_value(self.path / _SLOT, slot)
         self.slot = slot
 
-    def note_output(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
-        """Output is complete and is about to take its place: note it, and what the slot will be then."""
-        after, status = self.slot.advanced(state, made), os.stat(part)
-        assert after.state is not None
-        places = str(part.absolute()), str(out.absolute())
-        noted = PendingOutput(*places, status.st_dev, status.st_ino, after.confirmed_lsn, after.state, after.statistics)
-        self.write(replace(self.slot, pending=noted))
+    def part_of(self, out: Path) -> Path:
+        """Where output waits that is complete, beside its place; nobody else removes it from there.
 
-    def settle(self) -> None:
-        """Finish what a process that was killed has left: the output takes its place, or is made again.
+        What is there already was left by a process that did not come to note it, and goes.
 
         Raises:
-            SlotError: it cannot be finished now.
+            OSError: it does not go.
+        """
+        part = out.absolute().with_name(f".{self.path.name}.headwater-part")
+        part.unlink(missing_ok=True)
+        return part
+
+    def place(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
+        """Let complete output take its place, and advance.
+
+        Args:
+            part: the output, where :meth:`part_of` says.
+            out: its place.
+            state: behind it; made: what it counts.
+
+        Raises:
+            SlotError: it cannot be done; the next one to open the slot tries again.
+        """
+        after = self.slot.advanced(state, made)
+        assert after.state is not None
+        _sync(part)
+        places = str(part), str(out.absolute())
+        self.write(
+            replace(self.slot, pending=PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics))
+        )
+        self.settle()
+
+    def settle(self) -> None:
+        """Let output take its place that is noted, if it has not, and advance.
+
+        Raises:
+            SlotError: it cannot be done now.
         """
         pending = self.slot.pending
         if pending is None:
             return
         try:
-            if _is_file(pending.part, pending):
+            if os.path.exists(pending.part):
                 os.replace(pending.part, pending.out)
                 sync_directory(Path(pending.out).parent)
         except OSError as error:
-            raise SlotError(
-                f"could not move output to its place: {error.strerror or error}", file=pending.out
-            ) from None
-        if _is_file(pending.out, pending):
-            self.write(
-                replace(
-                    self.slot,
-                    confirmed_lsn=pending.confirmed_lsn,
-                    state=pending.state,
-                    statistics=pending.statistics,
-                    pending=None,
-                )
+            reason = error.strerror or error
+            raise SlotError(f"could not move output to its place: {reason}", file=pending.out) from None
+        self.write(
+            replace(
+                self.slot,
+                confirmed_lsn=pending.confirmed_lsn,
+                state=pending.state,
+                statistics=pending.statistics,
+                pending=None,
             )
-        else:
-            self.write(replace(self.slot, pending=None))
+        )
 
     def drop(self) -> None:
         """Remove the slot."""
@@ -182,9 +202,12 @@ class OpenSlot:
         remove_directory(self.path)
 
 
-def _is_file(path: str, pending: PendingOutput) -> bool:
+def _sync(path: Path) -> None:
     try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return (status.st_dev, status.st_ino) == (pending.device, pending.inode)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SlotError(f"could not write output: {error.strerror or error}", file=str(path)) from None
