@@ -49,7 +49,7 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     chosen = _choose(_databases(directory, shared_map), database, path)
     store = _new_store(directory, chosen)
     for locator in extra_locators:
-        store.add_extra(locator, directory.heap(locator), str(directory.relation_path(locator)))
+        store.add_extra(locator, directory.heap(locator))
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     store.map_catalogs(local_map, is_shared=False)

@@ -378,7 +378,7 @@ def _imaged_heap(
         locator=heap.locator,
         catalog=heap.catalog.layout.oid if heap.catalog is not None else 0,
         rows=None if is_known else rows,
-        file="" if is_new else heap.file,
+        file="" if heap.is_made else heap.file,
         is_missing=heap.is_missing and not is_new,
         is_made=heap.is_made,
         blocks=0 if is_new else heap.blocks,

@@ -1,7 +1,7 @@
 """What views remember: values, each for a span of LSNs in which the rows that it rests on are the same.
 
-In: answers of :mod:`headwater.catalog.history`, and the keys that changed. Out: answers that still hold. Bounded by what
-was asked since the store's last image: older answers do not outlive the next one (:meth:`Memo.aged`).
+In: answers of :mod:`headwater.catalog.history`, and the keys that changed. Out: answers that still hold. What was
+not asked between one image and the next is forgotten there (:meth:`Memo.aged`).
 """
 
 from __future__ import annotations

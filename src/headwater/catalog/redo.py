@@ -39,7 +39,7 @@ class HeapRedo:
     Attributes:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
         strays: files that NEW_CID named and that are not known to be a catalog's: of catalogs or user catalog tables;
-            and the transaction that changed them last.
+            and the toplevel transaction that changed them last.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class HeapRedo:
         change = heap2_rmgr.parse_new_cid(record.main_data, record.lsn)
         heap = self._heaps.get(change.locator)
         if heap is None or heap.catalog is None:
-            self.strays[change.locator] = record.xid
+            self.strays[change.locator] = change.top_xid
         if heap is not None:
             heap.is_changed = True
             heap.command_ids[change.tid] = (record.xid, change.cmin, change.cmax)

@@ -117,13 +117,14 @@ class _Maker:
         store = self._store
         if not store.is_complete:
             return False
-        rows = () if oid in SHARED_CATALOGS else store.tables[PG_CLASS].find("oid", oid)
-        places = [self._place.unpack_from(version.data.body) for version in rows if self._judge.sees(version)]
-        if oid in SHARED_CATALOGS or any(filenode == 0 for filenode, _ in places):
+        if oid in store.remapped or oid in SHARED_CATALOGS:
             return store.remapped.get(oid, heap.locator) != heap.locator
+        rows = filter(self._judge.sees, store.tables[PG_CLASS].find("oid", oid))
+        places = [self._place.unpack_from(version.data.body) for version in rows]
         spc = store.database_tablespace
         files: set[Locator] = {(place or spc, store.database_oid, filenode) for filenode, place in places}
-        return bool(files) and heap.locator not in files
+        is_mapped = any(filenode == 0 for filenode, _ in places)
+        return bool(files) and not is_mapped and heap.locator not in files
 
     def strays(self) -> tuple[Stray, ...]:
         """Files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
@@ -151,7 +152,7 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
         for xid in found.rows.named.tolist():
             low = xid & XID_MASK
             told = store.fates.told(low)
-            if told is not None:
+            if told is not None and (told >= judge.horizon or not store.is_complete):
                 commits[xid] = 0 if told < judge.horizon else told
             elif found.is_raw:
                 if not store.is_complete and store.fates.is_hinted(low):

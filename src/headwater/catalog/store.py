@@ -205,14 +205,14 @@ class CatalogStore:
         self._settle()
         return frozenset(self._missing)
 
-    def add_extra(self, locator: Locator, base: bytes | None = None, file: str = "") -> None:
+    def add_extra(self, locator: Locator, base: bytes | None = None) -> None:
         """A file that will turn out to be a catalog's, with its pages if the backup has them."""
-        self._new_heap(locator, base, file, 0)
+        self._new_heap(locator, base, "", 0)
 
     def apply_earlier(self, records: Iterable[Record]) -> None:
         """Roll files forward that were added with :meth:`add_extra`, up to where this store begins.
 
-        A running transaction made them before :attr:`lsn`; when that was, nothing told whose they are.
+        They were made, or written to, before :attr:`lsn`, when nothing told yet whose they are.
 
         Args:
             records: of before :attr:`lsn`, in LSN order: all that name one of these files.
@@ -223,8 +223,6 @@ class CatalogStore:
         """
         unknown = {locator: heap for locator, heap in self.heaps.items() if heap.catalog is None}
         redo = HeapRedo(unknown, self.major, self._arrived)
-        for heap in unknown.values():
-            heap.is_made = True
         for record in records:
             if record.rmid == RM_SMGR:
                 self._apply_storage(record, unknown)
@@ -287,8 +285,9 @@ class CatalogStore:
     def complete(self) -> None:
         """The WAL that was applied has shown all that the copy may lack.
 
-        To be called once, after the BACKUP_END record of an online backup, or the first checkpoint after the origin of
-        another copy of a server that was not shut down.
+        To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut down,
+        after the first checkpoint whose redo LSN is later than the origin's. Until then nothing is left out of images,
+        and a view may lack rows that the copy lacks.
         """
         self.is_complete = True
 
@@ -355,7 +354,7 @@ class CatalogStore:
             if heap is None or heap.is_made:
                 continue
             if heap.is_missing:
-                raise CatalogError(f"{table.layout.name} has no file", file=heap.file, hint=INCOMPLETE)
+                raise CatalogError(f"{table.layout.name} has no file", file=heap.file or None, hint=INCOMPLETE)
             may_end = heap.blocks % self.origin.segment_blocks == 0 and not heap.is_extended
             if may_end and pages > heap.blocks:
                 raise CatalogError(
@@ -494,6 +493,13 @@ class CatalogStore:
                 spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
                 self.remapped[oid] = spc, update.database, number
                 self._moved(oid, self.remapped[oid], lsn)
+                self._rejoin(oid, lsn)
+
+    def _rejoin(self, oid: int, lsn: int) -> None:
+        """A backup had the new map already; if its old file was found since, the two have rows in common."""
+        heap = self.heaps.get(self.remapped[oid])
+        if heap is not None and heap.is_rewritten and len(self._heaps_of(oid)) > 1:
+            self._merge(oid, heap, lsn)
 
     def _moved(self, oid: int, locator: Locator, lsn: int) -> None:
         """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on."""
@@ -504,13 +510,17 @@ class CatalogStore:
         if heap is None:
             self._missing.add(locator)
             return
-        if heap.catalog is None or heap.is_rewritten:
-            is_new = heap.catalog is None
-            # The backup may hold a file to which the catalog moves even later.
-            later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
-            heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
-            if is_new:
-                self._joined(oid, heap, lsn)
+        is_new = heap.catalog is None
+        if is_new or heap.is_rewritten:
+            self._merge(oid, heap, lsn)
+        if is_new:
+            self._joined(oid, heap, lsn)
+
+    def _merge(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
+        """Join a file's versions with those that the catalog had before it moved there."""
+        # The backup may hold a file to which the catalog moves even later.
+        later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
+        heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
 
     def _heaps_of(self, oid: int) -> list[CatalogHeap]:
         return [heap for heap in self.heaps.values() if heap.catalog is self.tables[oid]]
