@@ -28,6 +28,7 @@ from headwater.pg.catalogs import (
     PG_CATALOG_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pg.version import VERSIONS
 from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
@@ -299,12 +300,13 @@ class HistoricCatalog:
         """Columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
         if kind in "vcifS":
             return (), ()
+        version = VERSIONS[self._store.major]
         primary: IndexRow | None = None
         chosen: IndexRow | None = None
         for row in self._rows.indexes(self._keyed("pg_index", "indrelid", oid)):
             if not row.is_live or not row.is_unique or row.has_predicate:
                 continue
-            if self._store.major < 18 and not (row.is_valid and row.is_immediate):
+            if not (version.keeps_deferred_primary_keys or (row.is_valid and row.is_immediate)):
                 continue
             if row.is_primary and (row.is_valid or kind == "p"):
                 primary = row

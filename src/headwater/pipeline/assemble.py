@@ -1,7 +1,7 @@
 """Step 2 and 3 on the driver: from the index of a window to the plan of its output.
 
 In: a merged index, the catalog at its start, a plugin. Out: a :class:`Plan`, and where decoding began. Work on flat
-arrays throughout; Python goes row by row only over catalog events, messages and truncates.
+arrays throughout; Python goes row by row only over catalog events and truncates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
@@ -130,15 +130,14 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(self.history, rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages = list(driver.truncates()), list(driver.messages())
+        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
+        truncates, messages = list(driver.truncates()), driver.messages()
         synced = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
-        bare = [made.message for made in messages if made.txn < 0]
         busy = self._busy(candidates, choice, truncates, messages)
-        units, unit_of = make_units(txns, busy, synced.own, bare)
+        units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
         events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others))
         spans = spans_by_unit(resolved.spans, unit_of)
@@ -175,15 +174,16 @@ class _Assembler:
             late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
             warn_of_late_start(self.history, txns.commit_lsn[late])
 
-    def _in_window(self, lsn: int) -> bool:
-        return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
+    def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = (lsn >= self.start) & self.window.reads(lsn)
+        return inside
 
     def _busy(
         self,
         candidates: Candidates,
         choice: Choice,
         truncates: Sequence[WantedTruncate],
-        messages: Sequence[MadeMessage],
+        messages: WantedMessages,
     ) -> NDArray[np.bool_]:
         """bool[t]: output transactions without those that the plugin passes over because they are empty."""
         if not self.plugin.skips_empty:
@@ -191,7 +191,7 @@ class _Assembler:
         busy = np.zeros(len(self.output), np.bool_)
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
-        busy[[made.txn for made in messages if made.txn >= 0]] = True
+        busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
 
     # -- what a plugin that sends schemas knows of relations

@@ -1,9 +1,10 @@
 """What an output plugin is, and how one is found.
 
-A plugin lives twice: on the driver it says which changes it wants and makes the messages that are not rows (schemas,
-truncates, logical messages, origins); in the decode tasks it renders the rows. Both are made of the same options, and
-an instance pickles. The server's callbacks keep their names where the thing is the same (``truncate``, ``message``;
-PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one :meth:`render` here.
+A plugin lives twice: on the driver it says what it wants and makes the messages that need the catalog (schemas,
+truncates, origins); in the decode tasks it renders the rows and makes logical messages. Both are made of the same
+options, and an instance pickles. The server's callbacks keep their names where the thing is the same (``truncate``,
+``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
+:meth:`render` here.
 
 A plugin is found by its name in the entry point group ``headwater.plugins``.
 """
@@ -153,9 +154,13 @@ class OutputPlugin(ABC):
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""
 
+    def wants_message(self, transactional: bool) -> bool:
+        """Whether logical messages of this kind give any message; then decode tasks call :meth:`message`."""
+        return True
+
     @abstractmethod
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """Messages of a logical message whose record ends at `lsn`; none if they are not wanted."""
+        """Messages of a logical message whose record ends at `lsn`."""
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`."""

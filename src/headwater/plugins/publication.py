@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from headwater.catalog.history import PublicationMember
 from headwater.catalog.relation import Column, Publication, RelationSchema
 from headwater.errors import CatalogError, PluginError
+from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
 
 FIRST_NORMAL_OBJECT_ID = 16384
@@ -71,7 +72,7 @@ def load_publications(names: Sequence[str], catalog: CatalogView, major: int) ->
         publication = catalog.publication(name)
         if publication is not None:
             found.append(publication)
-        elif major < 18:
+        elif not VERSIONS[major].warns_of_missing_publications:
             raise PluginError(f'publication "{name}" does not exist')
     return found
 
@@ -118,7 +119,7 @@ def published(
     members = {member[0]: member for member in catalog.relation_publications(relation.oid)}
     _refuse_filters(relation, found, members, catalog)
     lists = [_listed(publication, members) for publication in found]
-    with_generated = major >= 18 and _with_generated(relation, found, lists)
+    with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
     return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated)
 
 
@@ -218,7 +219,7 @@ def _column_list(
     relation: RelationSchema, lists: Sequence[frozenset[int] | None], with_generated: bool, major: int
 ) -> frozenset[int] | None:
     """The one column list that all publications agree on (pgoutput_column_list_init)."""
-    if major >= 18:
+    if VERSIONS[major].publishes_generated_columns:
         if all(columns is None for columns in lists):
             return None
         everything = Published(0, relation, None, with_generated)
@@ -237,6 +238,6 @@ def _column_list(
 
 def _column_count(relation: RelationSchema, major: int) -> int:
     """How many columns a list must have to mean all of them."""
-    if major == 15:
+    if not VERSIONS[major].counts_live_columns:
         return len(relation.columns)
     return sum(1 for column in relation.columns if not column.is_dropped and not column.generated)

@@ -238,7 +238,8 @@ def test_messages_that_are_not_rows() -> None:
     assert plugin.truncate((TABLE, STORED), True, True) == [b"T\0\0\0\2\3\0\0\x40\x10\0\0\x40\x11"]
     assert plugin.truncate((), True, False) == []
     assert plugin.message(258, True, b"pre", b"x\0y") == [b"M\1\0\0\0\0\0\0\1\2pre\0\0\0\0\3x\0y"]
-    assert pgoutput("p", 17).message(258, False, b"pre", b"") == []
+    assert plugin.wants_message(True)
+    assert not pgoutput("p", 17).wants_message(False)
     assert plugin.origin("node", 258) == [b"O\0\0\0\0\0\0\1\2node\0"]
 
 

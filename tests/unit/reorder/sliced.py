@@ -14,7 +14,6 @@ from headwater.catalog.relation import RelationSchema
 from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.history import LogicalMessage
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
@@ -24,7 +23,8 @@ from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
-from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.rmgr.index import KeptRecord, Request, WalIndex, build_index
+from headwater.rmgr.index_rows import MessageTable
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import collect
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
@@ -49,6 +49,11 @@ def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
     bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
     runs = [build_index(part(made, a, b), a, b, request) for a, b in pairwise(bounds)]
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
+
+
+def said(record: KeptRecord) -> list[bytes]:
+    """What the plugin makes of a logical message: its content."""
+    return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
 
 class _View:
@@ -139,11 +144,11 @@ class Sliced:
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
-        messages = list(self._messages())
-        bare = [m for m in messages if not m.transactional]
+        messages = self._messages(output)
+        bare = messages.take(np.flatnonzero(~messages.transactional))
         units, unit_of = make_units(self.txns, output, synced.own, bare)
         changes = change_rows(rows, candidates, unit_of, resolution, choice, synced.announce)
-        events = self._events(units, unit_of, messages, self.txns)
+        events = self._events(units, unit_of, messages)
         return Plan(
             units,
             changes,
@@ -230,29 +235,17 @@ class Sliced:
         commands = self.index.rows.commands
         return list(zip(commands.xid.tolist(), commands.lsn.tolist(), strict=True))
 
-    def _messages(self) -> list[LogicalMessage]:
-        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
-        found = []
-        for r in records:
-            if r.rmid == 21:
-                m = parse_message(r.main_data, r.lsn)
-                found.append(LogicalMessage(r.lsn, r.end_lsn, r.xid, r.origin, m.transactional, m.prefix, m.content))
-        return [m for m in found if not (m.transactional and m.origin in self.left_out)]
+    def _messages(self, output: np.ndarray) -> MessageTable:
+        found = self.index.rows.messages
+        is_output = np.append(output, False)[self.txns.txn_of(found.owner)] & ~np.isin(found.origin, [*self.left_out])
+        return found.take(np.flatnonzero(is_output | ~found.transactional))
 
-    def _events(
-        self, units: Units, unit_of: np.ndarray, messages: Sequence[LogicalMessage], txns: CommittedTransactions
-    ) -> Events:
-        bare = iter(np.flatnonzero(units.txn < 0))
-        made = []
-        for m in messages:
-            txn = int(txns.txn_of(np.array([m.xid]))[0]) if m.transactional else -1
-            if m.transactional and (txn < 0 or unit_of[txn] < 0):
-                continue
-            unit = int(unit_of[txn]) if m.transactional else int(next(bare))
-            made.append((unit, m.lsn, m.end_lsn, (m.content,)))
-        made.sort(key=lambda event: event[:2])
-        columns = [np.array([event[i] for event in made], np.int64) for i in range(3)]
-        return Events(*columns, tuple(event[3] for event in made), np.empty(0, np.int64), ())
+    def _events(self, units: Units, unit_of: np.ndarray, messages: MessageTable) -> Events:
+        unit = np.append(unit_of, -1)[self.txns.txn_of(messages.owner)]
+        unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
+        order = np.lexsort((messages.lsn, unit))
+        columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
+        return Events(*(column[order] for column in columns), (), np.empty(0, np.int64), ())
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
@@ -267,7 +260,7 @@ class Sliced:
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
     def _collect(self, one: Slice, found: list[Unit]) -> None:
-        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges))
+        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), said)
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:
