@@ -120,13 +120,12 @@ def find_forgets(
     committed = np.flatnonzero(giver >= 0)
     received, _ = distinct_rows(np.stack([giver[committed], *what[:, committed]]))
     txn, what_received = received[0], received[1:]
-    is_decoded = decoded[txn]
     memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
     after_now = np.searchsorted(txns.commit_lsn, found.lsn[now], "right")
-    txns_at = np.concatenate([member[inside], after_now, np.where(is_decoded, txn, txn + 1)])
-    start = np.full(len(now), AT_START, np.int64)
-    lsns = np.concatenate([found.lsn[inside], start, np.where(is_decoded, AT_END, AT_START)])
-    return Forgets(memory, subject, txns_at, lsns), Given.of(np.stack([txns.commit_lsn[txn], *what_received]))
+    places = np.concatenate([member[inside], after_now, txn])
+    start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
+    lsns = np.concatenate([found.lsn[inside], start, end])
+    return Forgets(memory, subject, places, lsns), Given.of(np.stack([txns.commit_lsn[txn], *what_received]))
 
 
 def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
