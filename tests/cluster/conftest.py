@@ -155,9 +155,10 @@ class Decoding:
         return wait_until(reached, DECODE_SECONDS, lambda: self.process.poll() is None, self.said)
 
     def check_done(self) -> None:
-        """It ends, and has nothing to say."""
+        """It ends well; Spark says that it has lost an executor, and there is nothing else to say."""
         status = self.process.wait(DECODE_SECONDS)
-        assert (status, self.said()) == (0, "")
+        others = [line for line in self.said().splitlines() if "Lost executor" not in line]
+        assert (status, others) == (0, [])
 
     def said(self) -> str:
         """Standard output and error."""

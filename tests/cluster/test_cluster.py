@@ -16,7 +16,7 @@ import pytest
 
 from cluster.conftest import Cluster, Decoding
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 def _kill_executor(cluster: Cluster, name: str) -> None:
