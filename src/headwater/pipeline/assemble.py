@@ -34,7 +34,8 @@ from headwater.reorder.earlier import without_earlier
 from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import ForgetPlaces, Subject, crossed_commits
-from headwater.reorder.resolve import WANT_TRUNCATE, Describe, Resolved, Resolver, spans_by_unit
+from headwater.reorder.resolve import WANT_TRUNCATE, Describe, Resolved, Resolver
+from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import Forgetting, LoadedPublications, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units

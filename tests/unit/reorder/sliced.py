@@ -13,7 +13,8 @@ from headwater.reorder.changes import Candidates, candidate_rows, change_rows, c
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import ENTRIES, Forget, ForgetPlaces
-from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
+from headwater.reorder.resolve import Resolved, resolve_rows
+from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.units import make_units
