@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import MAJORS, programs_of
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import Request, build_index

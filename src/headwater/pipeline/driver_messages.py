@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.changes import has_origin_of
 from headwater.reorder.plan import Events, Units
-from headwater.reorder.resolve import WANT_TRUNCATE, Resolver
+from headwater.reorder.resolve import Resolver
 from headwater.reorder.transactions import CommittedTransactions
+from headwater.reorder.wants import WANT_TRUNCATE
 from headwater.rmgr.heap import TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS
 from headwater.rmgr.index_rows import MessageTable, Rows
 

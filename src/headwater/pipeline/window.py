@@ -14,7 +14,7 @@ from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.history import WAL_LEVELS, History, check_wal_level
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
 

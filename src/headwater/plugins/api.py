@@ -17,16 +17,30 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
+from headwater.catalog.history import PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
-from headwater.reorder.resend import Subject
+from headwater.reorder.schema_memory import Subject
+from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
 
-EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1, 2, 4, 8, 16
-"""Bits of :meth:`OutputPlugin.wants`; a bare DELETE has no old tuple."""
-
-EMITS_ALL = 31
+__all__ = [
+    "WANT_ALL",
+    "WANT_BARE_DELETE",
+    "WANT_DELETE",
+    "WANT_INSERT",
+    "WANT_TRUNCATE",
+    "WANT_UPDATE",
+    "CatalogView",
+    "OutputPlugin",
+    "PluginContext",
+    "SinvalMessage",
+    "WholeCatalog",
+    "load_plugin",
+    "plugin_names",
+]
+"""What a plugin is written with, and found by."""
 
 GROUP = "headwater.plugins"
 
@@ -39,6 +53,12 @@ class CatalogView(Protocol):
 
     def publication(self, name: str) -> Publication | None:
         """The publication of this name."""
+
+    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        """The publications that a relation is in by itself."""
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a schema is in."""
 
 
 class WholeCatalog(CatalogView, Protocol):
@@ -89,6 +109,7 @@ class OutputPlugin(ABC):
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
         messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
         publication_names: the publications that its options name.
+        heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -100,13 +121,14 @@ class OutputPlugin(ABC):
     skips_empty: bool
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
+    heeded: frozenset[int] = frozenset()
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
 
     @abstractmethod
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes of a relation give a message, as of that view: EMITS bits.
+        """Which changes of a relation give a message, as of that view: WANT bits.
 
         Raises:
             PluginError: the server would stop at the first change, or we cannot do yet what it does.
@@ -115,6 +137,11 @@ class OutputPlugin(ABC):
     @abstractmethod
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
+
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once."""
+        wants = self.wants(schema, catalog)
+        return wants, tuple(self.schema_messages(schema, catalog)) if wants else ()
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
         """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
@@ -150,7 +177,8 @@ class OutputPlugin(ABC):
     def forgets(self, message: SinvalMessage) -> list[Subject]:
         """What is looked up anew, and whose schema is sent again, after an invalidation message.
 
-        The message concerns our database or shared catalogs; the caller leaves out others.
+        The message concerns our database or shared catalogs, and is one of those heeded; the caller leaves out others.
+        Equal messages have equal answers.
         """
         return []
 

@@ -17,7 +17,7 @@ from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr._index import CONFIRMS, SPECULATIVE
+from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
 from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]

@@ -16,8 +16,8 @@ from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr._index import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import Rows
 from headwater.rmgr.registry import STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts

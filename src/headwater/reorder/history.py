@@ -20,8 +20,8 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr._index import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change

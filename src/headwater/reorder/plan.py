@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.reorder.keys import distinct
 from headwater.reorder.spans import SpanIndex
-from headwater.rmgr._index import UNSETTLED
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID
+from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
 
 READ_GAP = 1 << 20
 """Two stretches of WAL closer than this many bytes are read as one."""
-
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
-"""Flags of units; the same bits as in :mod:`headwater.rows.items`."""
 
 EVERYTHING = np.iinfo(np.int64).max
 
@@ -139,7 +137,8 @@ class Slice:
         number: place in the output.
         ranges: ``(lo, hi)`` stretches of WAL to read, LSNs, ascending; lo is a record's start.
         size: bytes of the records it is about.
-        unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`); unit_origin is 1 + index
+        unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
+            :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.

@@ -25,15 +25,13 @@ from headwater.reorder.keys import distinct, grouped_places, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.spans import joined
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.index_rows import CommandTable
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
-
-WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 2, 4, 8, 16
-"""Which changes of a relation a plugin makes a message of (``OutputPlugin.wants``)."""
 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
@@ -221,7 +219,7 @@ def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:
     kinds: NDArray[np.uint8] = (
         np.where(wants & WANT_INSERT, INSERTS | CONFIRMS, 0)
         | np.where(wants & WANT_UPDATE, UPDATES, 0)
-        | np.where(wants & WANT_DELETE_OLD, DELETES_OLD, 0)
-        | np.where(wants & WANT_DELETE_BARE, DELETES_BARE, 0)
+        | np.where(wants & WANT_DELETE, DELETES_OLD, 0)
+        | np.where(wants & WANT_BARE_DELETE, DELETES_BARE, 0)
     ).astype(np.uint8)
     return kinds

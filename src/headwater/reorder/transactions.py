@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import Integers, lookup, lower, stable_order
-from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
+from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index_rows import EndTable, Rows
 
 Int64s = NDArray[np.int64]

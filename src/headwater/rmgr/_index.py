@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rmgr._record import (
+from headwater.rmgr._locators import find_locator
+from headwater.rmgr._record import Int, parse_headers, u16, u32, u64
+from headwater.rmgr.header_slots import (
     BLOCKS,
     DATA_AT,
     DATA_LENGTH,
@@ -26,27 +28,22 @@ from headwater.rmgr._record import (
     REL,
     SPC,
     TOPLEVEL_XID,
-    Int,
-    parse_headers,
-    u16,
-    u32,
-    u64,
+)
+from headwater.rmgr.index_codes import (
+    CATALOG_CHANGE,
+    CONFIRMS,
+    DELETES_BARE,
+    DELETES_OLD,
+    HAS_BASE,
+    INSERTS,
+    SPECULATIVE,
+    SUPER_DELETES,
+    UNSETTLED,
+    UPDATES,
 )
 
 OK, NEED_LOCATORS, MALFORMED, UNKNOWN = 0, -1, 1, 2
 """Status codes: done; the table of files is full; a record's lengths disagree; a kind that is not in the registry."""
-
-INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETES = 1, 2, 4, 8, 16, 32, 64
-"""Bits of a change row's ``kinds``."""
-
-UNSETTLED = 128
-"""Bit of ``kinds``: the row's last change leaves TOAST chunks or a speculative insert pending; do not cut after it."""
-
-HAS_BASE, CATALOG_CHANGE = 1, 2
-"""Bits of an xid row: something was queued (a base snapshot exists); the catalog was changed."""
-
-COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
-"""Kinds of transaction ends: the opcode of the XACT record, shifted by four."""
 
 FIRST_CUSTOM = 128
 """From this one on, resource managers are extensions' own."""
@@ -86,7 +83,8 @@ class Wanted(NamedTuple):
         known: uint8[4096] the registry, by rmid * 16 + info >> 4.
         database: OID of the database to decode.
         catalogs: the first so many locators are catalogs, whose records are kept whole.
-        major: PostgreSQL's.
+        inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
+        dropped_stats_size: bytes of a dropped statistics entry.
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events.
     """
@@ -94,7 +92,8 @@ class Wanted(NamedTuple):
     known: Bytes
     database: int
     catalogs: int
-    major: int
+    inplace_is_transactional: bool
+    dropped_stats_size: int
     grid: int
     cuts: Int64s
 
@@ -143,35 +142,6 @@ class Tables(NamedTuple):
 @inline_kernel
 def _slot(xid: Int, locator: Int) -> Int:
     return ((xid * 2654435761) ^ (locator * 40503)) & (CACHE - 1)
-
-
-@borrowing_kernel
-def find_locator(spc: Int, db: Int, rel: Int, table: NDArray[np.int64], slots: NDArray[np.int32]) -> Int:
-    """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
-
-    Args:
-        spc: tablespace OID; db: database OID; rel: file number.
-        table: int64[3, k] known files.
-        slots: int32[power of two] open addressing, -1 free.
-    """
-    mask = len(slots) - 1
-    slot = (rel * 2654435761 + db * 40503 + spc * 9973) & mask
-    while True:
-        found = slots[slot]
-        if found < 0:
-            return -1 - slot
-        if table[2, found] == rel and table[1, found] == db and table[0, found] == spc:
-            return found
-        slot = (slot + 1) & mask
-
-
-@borrowing_kernel
-def fill_locators(table: Int64s, count: Int, slots: NDArray[np.int32]) -> None:
-    """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
-    for i in range(count):
-        found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
-        if found < 0:
-            slots[-1 - found] = i
 
 
 @borrowing_kernel
@@ -241,11 +211,12 @@ def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int6
 
 
 @borrowing_kernel
-def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: Int, row: NDArray[np.int64]) -> Int:
+def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, stats_size: Int, row: Int64s) -> Int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
     Args:
-        data: uint8[]; info: the record's info byte; at, length: its main data; major: PostgreSQL's.
+        data: uint8[]; info: the record's info byte; at, length: its main data.
+        stats_size: bytes of a dropped statistics entry.
         row: int64[10] receives time, database, subxact count and offset, invalidation count and offset, two-phase
             xid, origin LSN, origin time, xinfo.
 
@@ -270,7 +241,7 @@ def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: 
             return MALFORMED
         row[1] = u32(data, p)
         p += 8
-    for bit, size in ((1, 4), (2, 12), (8, 16 if major >= 18 else 12), (3, 16)):
+    for bit, size in ((1, 4), (2, 12), (8, stats_size), (3, 16)):
         if not xinfo & (1 << bit):
             continue
         if p + 4 > end:
@@ -452,7 +423,7 @@ def _index_heap(
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
         if op == 0x70:
-            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.major < 18 else 0
+            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
         elif op == 0x60:
             bits = 0
     catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
@@ -506,13 +477,13 @@ def _index_heap2(
 
 @borrowing_kernel
 def _index_end(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, major: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, stats_size: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
 ) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
     info = data[at + 16]
     op = np.int64(info & 0x70)
     row = counts[N_XACTS]
-    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], major, parsed) != OK:
+    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], stats_size, parsed) != OK:
         return -1
     xacts[0, row] = op >> 4
     xacts[1, row] = lsn
@@ -710,7 +681,8 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             bits = 0
         else:
             registers = False
-            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, wanted.major, parsed, xacts, counts)
+            stats = wanted.dropped_stats_size
+            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, counts)
         if bits < 0:
             return MALFORMED
         if registers:

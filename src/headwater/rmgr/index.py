@@ -15,9 +15,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
-from headwater.rmgr._record import HEADERS_LENGTH
+from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index_rows import (
     AssignTable,
     ChangeTable,
@@ -32,6 +33,7 @@ from headwater.rmgr.index_rows import (
     XidTable,
 )
 from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
+from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
 
@@ -131,7 +133,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
     counts[k.LINE] = -1
     return Tables(
         locators=locators,
-        slots=_hash(locators, len(catalogs)),
+        slots=locator_hash(locators, len(catalogs)),
         xids=np.empty((3, n), np.int64),
         changes=np.empty((9, n), np.int64),
         xacts=np.empty((15, n), np.int64),
@@ -154,13 +156,7 @@ def _with_more_locators(tables: Tables) -> Tables:
     width = tables.locators.shape[1]
     wider = np.zeros((3, 4 * width), np.int64)
     wider[:, :width] = tables.locators
-    return tables._replace(locators=wider, slots=_hash(wider, int(tables.counts[k.N_LOCATORS])))
-
-
-def _hash(locators: Int64s, count: int) -> NDArray[np.int32]:
-    slots = np.full(1 << int(locators.shape[1] * 2 - 1).bit_length(), -1, np.int32)
-    k.fill_locators(locators, count, slots)
-    return slots
+    return tables._replace(locators=wider, slots=locator_hash(wider, int(tables.counts[k.N_LOCATORS])))
 
 
 def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
@@ -178,11 +174,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
+    version = VERSIONS[request.major]
     wanted = k.Wanted(
         known=known_table(request.major),
         database=request.database,
         catalogs=len(request.catalogs),
-        major=request.major,
+        inplace_is_transactional=not version.has_inplace_invalidations,
+        dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
     )

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
-from headwater.rmgr._index import fill_locators
-from headwater.rmgr._record import HEADERS_LENGTH
+from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index import KeptRecord
+from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
 from headwater.rows import _collect as k
 from headwater.rows.items import LITERAL, Items, Literals, Transactions
@@ -94,7 +94,7 @@ def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
         unit_hi=plan.unit_hi,
         unit_own=plan.unit_own,
         files=files,
-        file_slots=_file_hash(files),
+        file_slots=locator_hash(files, files.shape[1]),
         chunks=plan.chunks[0] * files.shape[1] + plan.chunks[1],
         spans=plan.spans,
         wants=np.array([use.wants for use in plan.relations], np.int64),
@@ -198,12 +198,6 @@ def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
     slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
     k.fill_members(xids, slots, keys)
     return slots, keys
-
-
-def _file_hash(files: NDArray[np.int64]) -> NDArray[np.int32]:
-    slots = np.full(1 << int(2 * files.shape[1] + 1).bit_length(), -1, np.int32)
-    fill_locators(files, files.shape[1], slots)
-    return slots
 
 
 def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, Transactions]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
+import plain_records as plain
 from plain_reorder import MESSAGE, Output, Resolve, Unit
 
 from headwater.catalog.relation import RelationSchema
+from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
+from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
-from headwater.reorder.resend import ENTRIES, Forget, ForgetPlaces
+from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, resolve_rows
+from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
-from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
+from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import KeptRecord, Request, WalIndex, build_index
 from headwater.rmgr.index_rows import MessageTable
@@ -51,6 +57,27 @@ def said(record: KeptRecord) -> list[bytes]:
     return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
 
+class _View:
+    """A catalog of one publication, without members."""
+
+    def publication(self, name: str) -> None:
+        return None
+
+    def relation_publications(self, oid: int) -> tuple[()]:
+        return ()
+
+    def schema_publications(self, oid: int) -> tuple[()]:
+        return ()
+
+
+def only(txns: CommittedTransactions, which: slice) -> CommittedTransactions:
+    """Some transactions, numbered from 0."""
+    ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
+    members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
+    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "_"))]
+    return CommittedTransactions(**{name: getattr(txns, name)[which] for name in names}, **members)
+
+
 @dataclass
 class _Relations:
     """What :func:`sync_rows` asks a resolver."""
@@ -58,8 +85,8 @@ class _Relations:
     txns: CommittedTransactions
     resolutions: list[RelationUse]
 
-    def view(self, txn: int, lsn: int) -> None:
-        return None
+    def view(self, txn: int, lsn: int) -> _View:
+        return _View()
 
     def numbered(self, use: RelationUse) -> int:
         if use not in self.resolutions:
@@ -77,8 +104,8 @@ class _Sender:
     def tracks(self, schema: RelationSchema) -> bool:
         return True
 
-    def loads(self, catalog: object, txn: int, lsn: int) -> None:
-        return
+    def loads(self, catalog: object, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        return warned
 
     def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:
         return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
@@ -93,6 +120,7 @@ class Sliced:
         resolve: looks relations up.
         left_out: leave out changes from these origins.
         sends_schema: whether the plugin keeps relations in mind.
+        cuts: LSNs where what it keeps in mind goes from one window to the next.
     """
 
     made: Frames
@@ -100,6 +128,7 @@ class Sliced:
     resolve: Resolve
     left_out: frozenset[int]
     sends_schema: bool
+    cuts: Sequence[int] = ()
 
     def plan(self) -> Plan:
         """As ``pipeline/assemble.py`` does it."""
@@ -116,11 +145,10 @@ class Sliced:
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
-        announced = synced.announced(choice.wanted, np.empty(0, np.bool_)) & self.sends_schema
         messages = self._messages(output)
         bare = messages.take(np.flatnonzero(~messages.transactional))
         units, unit_of = make_units(self.txns, output, synced.own, bare)
-        changes = change_rows(rows, candidates, unit_of, resolution, choice, announced)
+        changes = change_rows(rows, candidates, unit_of, resolution, choice, synced.announce)
         events = self._events(units, unit_of, messages)
         return Plan(
             units,
@@ -134,16 +162,60 @@ class Sliced:
         )
 
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
-        rows, txns = self.index.rows, self.txns
-        places = ForgetPlaces(rows, txns, output, np.where(output, np.arange(len(output)), -1), txns.commit_lsn)
-        forgets = places.forgets(lambda invals: {(ENTRIES, value) for value in invals.value.tolist()})
-        if not self.sends_schema:
-            # Forgotten everywhere: each touch goes by what it sees itself.
-            touch = zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
-            forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
+        """Window by window, with what the plugin has in mind as bytes in between."""
         none = Touches(*np.empty((3, 0), np.int64))
-        relations = _Relations(txns, self.relations)
-        return sync_rows(candidates, resolved, none, relations, Forgetting(forgets), _Sender(self.relations))
+        if not self.sends_schema:
+            return as_seen(resolved, none, self.txns.changes_catalog)
+        memory, parts = value_bytes(NOTHING_IN_MIND), []
+        for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
+            low, high = np.searchsorted(self.txns.commit_lsn, [lo, hi])
+            part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
+            parts.append(part)
+        columns = (
+            [part.resolved.resolution for part in parts],
+            [part.resolved.spans for part in parts],
+            [part.announce for part in parts],
+            [part.own for part in parts],
+        )
+        resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
+        # Spans of transactions without catalog changes are in every part.
+        spans = np.unique(spans, axis=1)
+        return SyncedRows(Resolved(resolution, spans), none.resolution, announce, announce[:0], own)
+
+    def _sync_window(
+        self,
+        candidates: Candidates,
+        resolved: Resolved,
+        output: np.ndarray,
+        which: slice,
+        window: tuple[int, int],
+        memory: bytes,
+    ) -> tuple[SyncedRows, bytes]:
+        """The transactions of one window, as if the index had only those."""
+        txns, invals, (lo, hi) = only(self.txns, which), self.index.rows.invals, window
+        later = self.txns.base_lsn[which.stop :]
+        invals = invals.take(np.flatnonzero((invals.xid != 0) | ((invals.lsn >= lo) & (invals.lsn < hi))))
+        found = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
+        forgets, given = find_forgets(found, toplevel_of(self.index.rows), txns, output[which])
+        before = read_value(SchemaMemory, memory)
+        low, high = np.searchsorted(candidates.txn, [which.start, which.stop])
+        ours = (resolved.spans[0] < 0) | ((resolved.spans[0] >= which.start) & (resolved.spans[0] < which.stop))
+        spans = resolved.spans[:, ours].copy()
+        spans[0] = np.where(spans[0] >= 0, spans[0] - which.start, -1)
+        some = Candidates(*(column[low:high] for column in candidates))
+        synced, after = sync_rows(
+            some._replace(txn=some.txn - which.start),
+            Resolved(resolved.resolution[low:high], spans),
+            Touches(*np.empty((3, 0), np.int64)),
+            _Relations(txns, self.relations),
+            Forgetting(forgets, before.given | given, txns, output[which]),
+            _Sender(self.relations),
+            before,
+            WindowEnd(hi, int(later[later < hi].min(initial=NEVER))),
+        )
+        spans = synced.resolved.spans.copy()
+        spans[0] = np.where(spans[0] >= 0, spans[0] + which.start, -1)
+        return replace(synced, resolved=synced.resolved._replace(spans=spans)), value_bytes(after)
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))

@@ -51,9 +51,10 @@ class Relations:
     st.sampled_from([64, 512, 4096, GRID]),
     st.sampled_from([0, 0, 8, 1 << 16, 1 << 21]),
     st.integers(1, 4),
+    st.integers(0, 4),
 )
 def test_slices_joined_are_what_a_reorder_buffer_gives(
-    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts
+    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts, cuts
 ) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions), step=step)
@@ -61,7 +62,8 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     twin = PlainReorder(resolve, left_out, sends_schema)
     twin.read(made)
     index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
-    found = Sliced(made, index, resolve, left_out, sends_schema).units(target)
+    windows = [rng.choice(made.lsns.tolist()) for _ in range(cuts)]
+    found = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
         (u.xid, u.first_lsn, u.commit_lsn) for u in found
     ]

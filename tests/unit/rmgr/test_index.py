@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import RecordError
-from headwater.rmgr._index import CATALOG_CHANGE, HAS_BASE, UNSETTLED
 from headwater.rmgr.index import GRID, Request, build_index
+from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE, UNSETTLED
 from headwater.rmgr.index_rows import Ragged
 
 REQUEST = Request(plain.DATABASE, (), 18)
