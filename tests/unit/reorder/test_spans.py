@@ -24,18 +24,19 @@ def resolution(spans: np.ndarray, owner: int, file: int, lsn: int) -> int:
 
 
 @given(tables, st.lists(places, max_size=6), st.integers(0, LAST), st.integers(0, LAST))
-def test_spans_in_force_say_the_same_and_no_more(table, pairs, first, last) -> None:
+def test_spans_in_force_say_the_same_and_no_more(table, pairs, one, other) -> None:
+    first, last = sorted((one, other))
     spans = array(table)
     owner, file = np.array(pairs, np.int64).reshape(-1, 2).T
     chosen = spans[:, SpanIndex(spans, FILES).in_force(owner, file, first, last)]
-    for one in set(pairs):
+    for pair in set(pairs):
         for lsn in range(first, last + 1):
-            assert resolution(spans, *one, lsn) == resolution(chosen, *one, lsn)
-    for one in {(s[0], s[1]) for s in chosen.T.tolist()}:
-        assert one in pairs
-        lsns = [s[2] for s in chosen.T.tolist() if (s[0], s[1]) == one]
-        assert sum(lsn <= first for lsn in lsns) <= 1 or last < first
-        assert max(lsns) <= max(first, last)
+            assert resolution(spans, *pair, lsn) == resolution(chosen, *pair, lsn)
+    for pair in {(s[0], s[1]) for s in chosen.T.tolist()}:
+        assert pair in pairs
+        lsns = [s[2] for s in chosen.T.tolist() if (s[0], s[1]) == pair]
+        assert sum(lsn <= first for lsn in lsns) <= 1
+        assert max(lsns) <= last
 
 
 @given(tables)
