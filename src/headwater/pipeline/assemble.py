@@ -29,6 +29,7 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
+from headwater.reorder.crossings import crossed_events
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.history import History, began_before, read_history
@@ -97,7 +98,8 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
 
 
 def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
-    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
+    commits = crossed_commits(index.rows, txns).tolist() if plugin.sends_schema else []
+    return frozenset(crossed_events(index.rows).tolist()) | frozenset(commits)
 
 
 class _Assembler:
