@@ -16,6 +16,7 @@ from headwater.pipeline.assemble import Assembly, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, control_at, follow, once_consistent
+from headwater.reorder.crossings import crossed_events
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
 from headwater.reorder.resend import crossed_commits
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
@@ -134,7 +135,7 @@ def advance(
     txns = committed_transactions(whole.rows)
     control = settle(whole.rows, txns, start.control, followed, store)
     check_database_stays(store)
-    lacking = Refinement(_files(whole.rows, store, start), _cuts(whole, txns, plugin))
+    lacking = Refinement(_files(whole.rows, store, start), _cuts(whole.rows, txns))
     if lacking != UNREFINED:
         return lacking
     store.check_files()
@@ -171,5 +172,6 @@ def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Loc
     return frozenset((file, made.get(file, start.restart_lsn)) for file in store.missing_locators())
 
 
-def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
-    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
+def _cuts(rows: Rows, txns: CommittedTransactions) -> frozenset[int]:
+    """Events that rows cross, whatever the plugin: what is left behind may serve another one."""
+    return frozenset(crossed_events(rows).tolist()) | frozenset(crossed_commits(rows, txns).tolist())

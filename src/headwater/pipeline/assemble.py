@@ -32,8 +32,9 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.open_transactions import began_before
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, Resolver, spans_by_unit
+from headwater.reorder.resolve import Resolved, Resolver
 from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units

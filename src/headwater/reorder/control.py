@@ -23,11 +23,13 @@ from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XL
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import (
+    BACKUP_END,
     CHECKPOINT_ONLINE,
     CHECKPOINT_SHUTDOWN,
     FPI,
     FPI_FOR_HINT,
     PARAMETER_CHANGE,
+    parse_backup_end,
     parse_checkpoint,
     parse_parameter_change,
 )
@@ -183,8 +185,12 @@ class _Follower:
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
             checkpoint = parse_checkpoint(record.main_data, record.lsn)
             self._met(checkpoint.next_xid)
+            if self.store.origin.backup_start is None and checkpoint.redo > self.store.start_lsn:
+                self.store.complete()
             if kind == CHECKPOINT_SHUTDOWN and self._is_logical and record.lsn >= self.store.start_lsn:
                 self.control = self.control.shut_down(record.lsn)
+        elif kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == self.store.origin.backup_start:
+            self.store.complete()
 
     @property
     def _is_logical(self) -> bool:

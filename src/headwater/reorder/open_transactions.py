@@ -6,8 +6,9 @@ server cut off has no end in the log: it is given up once a RUNNING_XACTS record
 (PostgreSQL: ReorderBufferAbortOld, called by standby_decode).
 
 What is left behind does not depend on where windows were cut: rows that an index could have had as one are one. An
-index ends its rows of changes at the lines of its grid and at events after which the same relation may look another
-way; where a run or a window began, and which transactions shared a slot of its cache, does not show here.
+index ends its rows of changes at the lines of its grid, at commits that hand invalidations on, and at command ids,
+invalidations and truncates of their own transaction; where a run or a window began, and which transactions shared a
+slot of its cache, does not show here.
 
 Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid`, which has all 64 bits.
 """
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from headwater.catalog.snapshot import full_xids
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
-from headwater.reorder.keys import distinct_rows, lower
+from headwater.reorder.keys import distinct_rows, lookup, lower
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, HAS_BASE, UNSETTLED
@@ -80,22 +81,41 @@ def still_open(before: OpenTransactions, index: WalIndex, control: Control) -> O
     def is_open(xids: Int64s) -> NDArray[np.bool_]:
         return np.isin(toplevel(xids), tops)
 
-    events = np.append(before.last_event, _events(rows, index.lo))
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
-    new = rows.changes.first[len(before.events) :]
-    event = np.append(before.events, events[np.searchsorted(events, new, "right") - 1])
-    changes, event = _fused_changes(left.changes, event[is_open(rows.changes.owner)], index.grid)
-    rows = replace(left, xids=_fused_xids(left.xids), changes=changes)
-    return OpenTransactions(rows, event, int(events[-1]))
+    common = np.append(before.last_event, _common_events(rows, index.lo))
+    carried = before.events[is_open(rows.changes.owner[: len(before.events)])]
+    new = left.changes.take(slice(len(carried), None))
+    of_all = common[np.searchsorted(common, new.first, "right") - 1]
+    event = np.append(carried, np.maximum(of_all, _last_own_event(left, toplevel(new.owner), new.first)))
+    changes, event = _fused_changes(left.changes, event, index.grid)
+    left = replace(left, xids=_fused_xids(left.xids), changes=changes)
+    return OpenTransactions(left, event, int(common[-1]))
 
 
-def _events(rows: Rows, lo: int) -> Int64s:
-    """LSNs from ``lo`` on that rows of changes do not cross: what may change a relation, or what is said of it."""
+def _common_events(rows: Rows, lo: int) -> Int64s:
+    """LSNs from ``lo`` on that no row of changes crosses: commits that hand invalidations on."""
     giving = np.isin(rows.ends.xid, toplevel_of(rows)(rows.invals.owner))
-    ends = rows.ends.lsn[(rows.ends.invals > 0) | giving]
-    tables = (rows.truncates, rows.commands, rows.messages, rows.invals)
-    found = np.unique(np.concatenate([ends, *(table.lsn for table in tables)]))
+    found = rows.ends.lsn[(rows.ends.invals > 0) | giving]
     return found[np.searchsorted(found, lo) :]
+
+
+def _last_own_event(rows: Rows, top: Int64s, first: Int64s) -> Int64s:
+    """The last event before rows of changes that no row of the same toplevel transaction crosses, 0 for none.
+
+    Args:
+        rows: all that is known of these transactions.
+        top: int64[n] toplevel xids; first: int64[n] LSNs.
+    """
+    tables = (rows.commands, rows.invals, rows.truncates)
+    lsn = np.concatenate([table.lsn for table in tables])
+    tops, number = np.unique(toplevel_of(rows)(np.concatenate([t.owner for t in tables])), return_inverse=True)
+    lsns, rank = np.unique(lsn, return_inverse=True)
+    width = len(lsns) + 1
+    events = np.unique(number * width + rank)
+    mine = lookup(tops, np.arange(len(tops)), top)
+    at = np.searchsorted(events, np.maximum(mine, 0) * width + np.searchsorted(lsns, first)) - 1
+    found = np.append(events, -width)[at]
+    return np.where((mine >= 0) & (found // width == mine), np.append(lsns, 0)[found % width], 0)
 
 
 def _fused_changes(changes: ChangeTable, event: Int64s, grid: int) -> tuple[ChangeTable, Int64s]:
@@ -172,6 +192,8 @@ def settle(
     ended = np.isin(toplevel(touched), rows.ends.xid) | np.isin(touched, _aborted(rows.ends))
     ended |= full_xids(touched, control.next_xid) < control.oldest_running_xid
     store.abort(touched[ended & ~committed].tolist())
+    if control.oldest_running_xid:
+        store.settle_before(control.oldest_running_xid & 0xFFFFFFFF)
     touching = full_xids(touched[~ended & ~committed], control.next_xid)
     return replace(control, touching=tuple(sorted(touching.tolist())))
 
