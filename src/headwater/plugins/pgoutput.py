@@ -44,7 +44,7 @@ from headwater.plugins.publication import (
     published,
     require_publications,
 )
-from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.reorder.schema_memory import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -91,6 +91,22 @@ _CACHES_OF = {
     PG_PUBLICATION_NAMESPACE: [(SCHEMAS, 0)],
 }
 """What is looked up anew when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
+
+
+def _heeded(major: int) -> frozenset[int]:
+    """Ids of the messages at which anything is forgotten."""
+    of_caches = {
+        PUBLICATIONOID[major],
+        PUBLICATIONNAME[major],
+        PUBLICATIONRELMAP[major],
+        PUBLICATIONNAMESPACEMAP[major],
+    }
+    return (
+        CATCACHES[major]
+        | of_caches
+        | {WHOLE_CATALOG, RELCACHE}
+        | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+    )
 
 
 @dataclass(frozen=True)
@@ -245,6 +261,7 @@ class PgOutput(KernelPlugin):
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.publication_names = self.options.publication_names
+        self.heeded = _heeded(self.major)
         self._numbers = {
             hash_any(encode_name(name, self.encoding)): [
                 (ROWS, number) for number, other in enumerate(self.publication_names, 1) if other == name
@@ -260,7 +277,16 @@ class PgOutput(KernelPlugin):
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
+        return self._announcement(schema, self._published(schema, catalog))
+
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
+        """Both, of one look at the publications."""
+        if not self.tracks(schema):
+            return 0, ()
         entry = self._published(schema, catalog)
+        return entry.emits, tuple(self._announcement(schema, entry)) if entry.emits else ()
+
+    def _announcement(self, schema: RelationSchema, entry: Published) -> list[bytes]:
         relations = [schema] if entry.publish_as.oid == schema.oid else [entry.publish_as, schema]
         messages = []
         for relation in relations:
@@ -277,9 +303,13 @@ class PgOutput(KernelPlugin):
         """T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
 
+    def wants_message(self, transactional: bool) -> bool:
+        """With the option ``messages``."""
+        return self.options.messages
+
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """M, with the option ``messages``."""
-        return [write_message(lsn, transactional, prefix, content)] if self.options.messages else []
+        """M."""
+        return [write_message(lsn, transactional, prefix, content)]
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """O."""
