@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.cli.stream_comparison import first_difference
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import first_difference
 from oracle.calls import cut, get_piecewise, peek_between, record_ends
 from oracle.streams import call_slot, format_lsn, parse_lsn
 
@@ -83,7 +84,7 @@ def test_calls_together_say_what_one_says(server: EmbeddedPostgres, connection: 
     calls = get_piecewise(connection, "other", (), pieces)
     assert first_difference(whole, pa.concat_tables(call.messages for call in calls)) is None
     assert [call.end for call in calls] == list(pieces)
-    assert all(one.confirmed == two.start for one, two in zip(calls, calls[1:], strict=False))
+    assert all(one.confirmed == two.start for one, two in itertools.pairwise(calls))
     for call in calls:
         middle = peek_between(connection, "one", (), call.start, call.end)
         assert middle.start == call.start
