@@ -29,13 +29,15 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
+from headwater.reorder.crossings import crossed_events
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import concerns, crossed_commits, find_forgets
-from headwater.reorder.resolve import Resolved, Resolver, spans_by_unit
+from headwater.reorder.resolve import Resolved, Resolver
 from headwater.reorder.schema_memory import NOTHING_IN_MIND
+from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.units import make_units
@@ -96,7 +98,8 @@ def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window:
 
 
 def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
-    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
+    commits = crossed_commits(index.rows, txns).tolist() if plugin.sends_schema else []
+    return frozenset(crossed_events(index.rows).tolist()) | frozenset(commits)
 
 
 class _Assembler:

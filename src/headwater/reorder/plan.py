@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.reorder.keys import distinct
+from headwater.reorder.spans import SpanIndex
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID
 from headwater.rmgr.index_codes import UNSETTLED
@@ -125,6 +126,9 @@ class RelationUse:
     is_decided: bool = True
 
 
+Ranges = tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True)
 class Slice:
     """The work of one decode task.
@@ -150,7 +154,7 @@ class Slice:
     """
 
     number: int
-    ranges: tuple[tuple[int, int], ...]
+    ranges: Ranges
     size: int
     unit_xid: Int64s
     unit_first: Int64s
@@ -283,13 +287,14 @@ class Plan:
         rows, events = self._rows(piece), self._events(piece)
         made, messages = self._made(events)
         files = distinct(rows.locator).values
-        spans, used = self._spans(piece, rows, files)
+        ranges = _ranges(rows, self.events.place[events][made < 0])
+        spans, used = self._spans(piece, rows, files, ranges)
         member_xid, member_unit = self._members(piece, rows)
         unit_origin, origin_messages = self._origins(piece)
         announced = rows.take(np.flatnonzero(rows.announce))
         return Slice(
             number=number,
-            ranges=_ranges(rows, self.events.place[events][made < 0]),
+            ranges=ranges,
             size=int(rows.size.sum()),
             unit_xid=units.xid[span],
             unit_first=units.first_lsn[span],
@@ -370,17 +375,23 @@ class Plan:
         pairs = distinct((rows.unit[of_toast] - piece.start) * max(1, len(files)) + file).values
         return np.stack(np.divmod(pairs, max(1, len(files))))
 
-    def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> tuple[Int64s, Int64s]:
-        """The spans that concern a piece, by its own numbers of units, files and relations; and those relations."""
-        common, low, high = np.searchsorted(self.spans[0], [0, piece.start, piece.stop])
-        shared = self.spans[:, _in_groups(self.spans[1, :common], files)]
-        own = self.spans[:, low:high]
-        spans = np.concatenate([_in_force(shared, rows), own[:, np.isin(own[1], files)]], axis=1)
+    def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s, ranges: Ranges) -> tuple[Int64s, Int64s]:
+        """The spans that concern a piece, by its own numbers of units, files and relations; and those relations.
+
+        All that is read must find its span, also what lies between the rows and is not planned.
+        """
+        owner = np.where(self.units.own[rows.unit], rows.unit, -1)
+        first, last = (ranges[0][0], ranges[-1][1] - 1) if ranges else (0, 0)
+        spans = self.spans[:, self._span_index.in_force(owner, rows.locator.astype(np.int64), first, last)]
         used = np.unique(spans[3][spans[3] >= 0])
         spans[0, spans[0] >= 0] -= piece.start
         spans[1] = np.searchsorted(files, spans[1])
         spans[3] = np.where(spans[3] >= 0, np.searchsorted(used, spans[3]), -1)
         return np.ascontiguousarray(spans), used
+
+    @cached_property
+    def _span_index(self) -> SpanIndex:
+        return SpanIndex(self.spans, len(self.files))
 
 
 def _is_settled(cell: ChangeRows) -> bool:
@@ -388,23 +399,6 @@ def _is_settled(cell: ChangeRows) -> bool:
     order = np.argsort(-cell.last, kind="stable")
     _, newest = np.unique(cell.locator[order], return_index=True)
     return not (cell.kinds[order[newest]] & UNSETTLED).any()
-
-
-def _in_groups(keys: Int64s, wanted: Int64s) -> Int64s:
-    """Places of all elements of the sorted ``keys`` that are among the sorted ``wanted``."""
-    low = np.searchsorted(keys, wanted)
-    counts = np.searchsorted(keys, wanted, "right") - low
-    return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-
-
-def _in_force(spans: Int64s, rows: ChangeRows) -> Int64s:
-    """Spans of files without those that ended before the first row or begin after the last."""
-    if not len(rows.first):
-        return spans[:, :0]
-    next_lsn = np.full(spans.shape[1], EVERYTHING)
-    same = spans[1, 1:] == spans[1, :-1]
-    next_lsn[:-1][same] = spans[2, 1:][same]
-    return spans[:, (next_lsn > rows.first.min()) & (spans[2] <= rows.last.max())]
 
 
 def _flags(txn: Int64s, piece: _Piece) -> Int64s:
@@ -415,7 +409,7 @@ def _flags(txn: Int64s, piece: _Piece) -> Int64s:
     return flags
 
 
-def _ranges(rows: ChangeRows, places: Int64s) -> tuple[tuple[int, int], ...]:
+def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:
     """The stretches of WAL that hold the rows, and records at some places; near ones joined."""
     row_first, row_last = (np.concatenate([column, places]) for column in (rows.first, rows.last))
     if not len(row_first):

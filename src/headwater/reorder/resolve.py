@@ -23,6 +23,7 @@ from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.reorder.keys import distinct, grouped_places, or_together
 from headwater.reorder.plan import RelationUse
+from headwater.reorder.spans import joined
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
 from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
@@ -81,7 +82,7 @@ def resolve_rows(
     resolution[plain], resolution[owned] = answers, own_answers
     spans = np.stack([txn[owned], locator[owned], first[owned], own_answers])
     order = np.argsort(spans[0] * (int(locator.max()) + 1) + spans[1], kind="stable")
-    return Resolved(resolution, np.concatenate([shared, _joined(spans[:, order])], axis=1))
+    return Resolved(resolution, np.concatenate([shared, joined(spans[:, order])], axis=1))
 
 
 def _resolve_plain(
@@ -97,28 +98,7 @@ def _resolve_plain(
     answers = np.array([answer(-1, int(locator[i]), int(first[i]), bits) for i, bits in asked], np.int64)
     since = np.append(-1, commits)[keys.values % (len(commits) + 1)] + 1
     spans = np.stack([np.full(len(answers), -1, np.int64), locator[keys.first], since, answers])
-    return answers[keys.number], _joined(spans)
-
-
-def spans_by_unit(spans: Int64s, unit_of: Int64s) -> Int64s:
-    """Spans with units instead of transactions, without those of transactions that are not output.
-
-    Args:
-        spans: int64[4, s] of :class:`Resolved`.
-        unit_of: int64[t] the unit of each transaction, -1 if it is not output.
-    """
-    own = spans[0] >= 0
-    unit = np.full(spans.shape[1], -1, np.int64)
-    unit[own] = unit_of[spans[0, own]]
-    kept = np.concatenate([unit[np.newaxis], spans[1:]])
-    return kept[:, ~own | (unit >= 0)]
-
-
-def _joined(spans: Int64s) -> Int64s:
-    """Spans without those that go on as the one before."""
-    keep = np.ones(spans.shape[1], np.bool_)
-    keep[1:] = (spans[[0, 1, 3], 1:] != spans[[0, 1, 3], :-1]).any(axis=0)
-    return spans[:, keep]
+    return answers[keys.number], joined(spans)
 
 
 @dataclass

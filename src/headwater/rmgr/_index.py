@@ -1,8 +1,9 @@
 """Kernel: framed records in, index rows out (PostgreSQL: LogicalDecodingProcessRecord and the callbacks of decode.c).
 
 Row data is not looked at: a change becomes "xid X touched relation R here: n changes, b bytes". An index row never
-crosses a catalog event (a command id, an invalidation, a commit with invalidations, a truncate) nor a line of the
-LSN grid, so that one row is decoded with one version of its relation, and a transaction can be cut at the grid.
+crosses a commit with invalidations, a command id, an invalidation or a truncate of its own transaction (as far as that
+is known here: :mod:`headwater.rmgr._row_epochs`), nor a line of the LSN grid, so that one row is decoded with one
+version of its relation, and a transaction can be cut at the grid.
 Rows of one (xid, relation) may still be split at will: the aggregating cache is small and direct-mapped.
 """
 
@@ -14,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32, u64
+from headwater.rmgr._row_epochs import CLOCK, end_all_rows, end_own_rows, join_family, may_grow
 from headwater.rmgr.header_slots import (
     BLOCKS,
-    DATA_AT,
-    DATA_LENGTH,
     DB,
     FORK,
     MAIN_AT,
@@ -51,25 +52,13 @@ FIRST_CUSTOM = 128
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
 
-# Indexes into Tables.counts: the next record, rows in use of each table, the current epoch, grid line and next cut;
-# from CUSTOM on the number of records of each custom resource manager.
+# Indexes into Tables.counts: the next record, rows in use of each table, the current grid line and the next cut; from
+# CUSTOM on the number of records of each custom resource manager.
 RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_COMMANDS, N_TRUNCATES, N_MESSAGES = range(10)
-N_FILES, N_KEPT, EPOCH, LINE, CUT, CUSTOM = range(10, 16)
+N_FILES, N_KEPT, LINE, CUT, CUSTOM = range(10, 15)
 COUNTS = CUSTOM + 256 - FIRST_CUSTOM
 
 INVALID_COMMAND_ID = 0xFFFFFFFF
-
-CHANGE_SIZE = 80
-"""sizeof(ReorderBufferChange)."""
-
-TUPLE_SIZE = 24 + 23
-"""sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
-
-HEAP_HEADER, UPDATE_SIZE, DELETE_SIZE, MULTI_TUPLE_HEADER = 5, 14, 8, 7
-"""SizeOfHeapHeader, SizeOfHeapUpdate, SizeOfHeapDelete, SizeOfMultiInsertTuple."""
-
-MALFORMED_MEMORY = -1
-"""Returned by :func:`change_memory` when the lengths disagree."""
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -115,7 +104,8 @@ class Tables(NamedTuple):
         files: int64[3, n] xid, LSN, locator.
         kept: int64[n] numbers of the records to be kept whole.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
-        open: int64[3, CACHE] key, row and epoch of change rows that may still grow, direct-mapped.
+        open: int64[3, CACHE] key and row of change rows that may still grow, and when they were begun, direct-mapped.
+        families: int64[3, FAMILIES]; clocks: int64[CLOCKS] of :mod:`headwater.rmgr._row_epochs`.
         counts: int64[COUNTS] see above.
         headers: int64[HEADERS_LENGTH] scratch of :func:`parse_headers`; parsed: int64[10] of :func:`parse_xact`.
     """
@@ -134,6 +124,8 @@ class Tables(NamedTuple):
     kept: Int64s
     seen: Int64s
     open: Int64s
+    families: Int64s
+    clocks: Int64s
     counts: Int64s
     headers: Int64s
     parsed: Int64s
@@ -164,50 +156,6 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int
     if op == 0x50:
         return CONFIRMS
     return 0
-
-
-@borrowing_kernel
-def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
-    """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
-    count = u16(data, headers[MAIN_AT] + 2)
-    base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
-    total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
-    for _ in range(count):
-        p = (p + 1) & ~1
-        if p + MULTI_TUPLE_HEADER > length:
-            return MALFORMED_MEMORY
-        size = u16(data, base + p)
-        total += size
-        p += MULTI_TUPLE_HEADER + size
-    return total if p <= length else MALFORMED_MEMORY
-
-
-@borrowing_kernel
-def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int64s) -> Int:
-    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 15 to 18.
-
-    Args:
-        data: uint8[]; rmid: HEAP or HEAP2.
-        change: the ``kinds`` bits of its change, not 0.
-        headers: int64[HEADERS_LENGTH] the record's, which has a block.
-
-    Returns:
-        bytes, or MALFORMED_MEMORY.
-    """
-    if rmid == 9:
-        return _multi_insert_memory(data, headers)
-    length, of_block = headers[MAIN_LENGTH], headers[BLOCKS + DATA_LENGTH]
-    if change & (INSERTS | SPECULATIVE):
-        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER
-    if change & UPDATES:
-        if length < UPDATE_SIZE:
-            return MALFORMED_MEMORY
-        flags = data[headers[MAIN_AT] + 7]
-        new = TUPLE_SIZE + of_block - HEAP_HEADER if flags & 0x10 else 0
-        return CHANGE_SIZE + new + (TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER if flags & 0x0C else 0)
-    if change & DELETES_OLD:
-        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER
-    return np.int64(CHANGE_SIZE)
 
 
 @borrowing_kernel
@@ -320,13 +268,16 @@ def _add_change(
     lsn: Int,
     changes: Int64s,
     open_rows: Int64s,
+    families: Int64s,
+    clocks: Int64s,
     counts: Int64s,
 ) -> None:
     """Let the open row of (xid, locator) grow, or begin one."""
     slot = _slot(xid, locator)
     key = xid << 24 | (locator & 0xFFFFFF)
     row = open_rows[1, slot]
-    if open_rows[0, slot] == key and open_rows[2, slot] == counts[EPOCH] and changes[3, row] == origin:
+    grows = open_rows[0, slot] == key and changes[3, row] == origin
+    if grows and may_grow(open_rows[2, slot], xid, families, clocks):
         changes[2, row] = (changes[2, row] & ~UNSETTLED) | change
         changes[4, row] += count
         changes[5, row] += size
@@ -337,7 +288,7 @@ def _add_change(
     counts[N_CHANGES] = row + 1
     open_rows[0, slot] = key
     open_rows[1, slot] = row
-    open_rows[2, slot] = counts[EPOCH]
+    open_rows[2, slot] = clocks[CLOCK]
     changes[0, row] = xid
     changes[1, row] = locator
     changes[2, row] = change
@@ -367,7 +318,6 @@ def _index_truncate(
     truncates[4, row] = u32(data, main + 4)
     truncates[5, row] = main + 12
     counts[N_TRUNCATES] = row + 1
-    counts[EPOCH] += 1
     return OK
 
 
@@ -383,7 +333,6 @@ def _index_command(data: Bytes, at: Int, main: Int, lsn: Int, commands: Int64s, 
     commands[1, row] = lsn
     commands[2, row] = last + 1
     counts[N_COMMANDS] = row + 1
-    counts[EPOCH] += 1
     return OK
 
 
@@ -401,6 +350,8 @@ def _index_heap(
     open_rows: Int64s,
     truncates: Int64s,
     kept: Int64s,
+    families: Int64s,
+    clocks: Int64s,
     counts: Int64s,
 ) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
@@ -417,7 +368,10 @@ def _index_heap(
         if data[main] & 0x08:
             change = INSERTS if data[main] & 0x02 else INSERTS | UNSETTLED
     elif op == 0x30:
-        return bits if _index_truncate(data, xid, headers, lsn, wanted.database, truncates, counts) == OK else -1
+        if _index_truncate(data, xid, headers, lsn, wanted.database, truncates, counts) != OK:
+            return -1
+        end_own_rows(xid, families, clocks)
+        return bits
     else:
         change = heap_change(data, data[at + 16], main, length)
         if change & (SPECULATIVE | SUPER_DELETES):
@@ -435,9 +389,12 @@ def _index_heap(
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
         size, memory = u32(data, at), change_memory(data, data[at + 17], change, headers)
-        if memory < 0:
+        if memory == MALFORMED_MEMORY:
             return -1
-        _add_change(xid, locator, change, count, size, memory, headers[ORIGIN], lsn, changes, open_rows, counts)
+        origin = headers[ORIGIN]
+        _add_change(
+            xid, locator, change, count, size, memory, origin, lsn, changes, open_rows, families, clocks, counts
+        )
     return bits
 
 
@@ -454,6 +411,8 @@ def _index_heap2(
     slots: Slots,
     commands: Int64s,
     kept: Int64s,
+    families: Int64s,
+    clocks: Int64s,
     counts: Int64s,
 ) -> Int:
     """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
@@ -466,6 +425,10 @@ def _index_heap2(
         if target == database or target == 0:
             if _index_command(data, at, main, lsn, commands, counts) != OK:
                 return -1
+            xid, toplevel = u32(data, at + 4), u32(data, main)
+            if toplevel != xid:
+                join_family(xid, toplevel, families, clocks)
+            end_own_rows(xid, families, clocks)
             file = find_locator(u32(data, main + 16), target, u32(data, main + 24), locators, slots)
             if 0 <= file < catalogs:
                 _keep(kept, counts)
@@ -477,7 +440,15 @@ def _index_heap2(
 
 @borrowing_kernel
 def _index_end(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, stats_size: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
+    data: Bytes,
+    at: Int,
+    headers: Int64s,
+    lsn: Int,
+    stats_size: Int,
+    parsed: Int64s,
+    xacts: Int64s,
+    clocks: Int64s,
+    counts: Int64s,
 ) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
     info = data[at + 16]
@@ -494,7 +465,7 @@ def _index_end(
     xacts[14, row] = headers[ORIGIN] if parsed[9] & (1 << 5) else 0
     counts[N_XACTS] = row + 1
     if parsed[4] > 0:
-        counts[EPOCH] += 1
+        end_all_rows(clocks)
     return 0
 
 
@@ -510,7 +481,6 @@ def _index_invalidations(data: Bytes, at: Int, headers: Int64s, lsn: Int, invals
     invals[2, row] = u32(data, main)
     invals[3, row] = main + 4
     counts[N_INVALS] = row + 1
-    counts[EPOCH] += 1
     return CATALOG_CHANGE
 
 
@@ -637,7 +607,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     """
     locators, slots, xids, changes, xacts, assigns, invals = tables[:7]
     commands, truncates, messages, files = tables[7:11]
-    kept, seen, open_rows, counts, headers, parsed = tables[11:]
+    kept, seen, open_rows, families, clocks, counts, headers, parsed = tables[11:]
     known, catalogs, cuts = wanted.known, wanted.catalogs, wanted.cuts
     while counts[RECORD] < len(positions):
         at = positions[counts[RECORD]]
@@ -654,20 +624,49 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             return MALFORMED
         if lsn // wanted.grid != counts[LINE]:
             counts[LINE] = lsn // wanted.grid
-            counts[EPOCH] += 1
+            end_all_rows(clocks)
         while counts[CUT] < len(cuts) and cuts[counts[CUT]] <= lsn:
             counts[CUT] += 1
-            counts[EPOCH] += 1
+            end_all_rows(clocks)
         if headers[TOPLEVEL_XID] != 0 and xid != 0:
             _assign(xid, headers[TOPLEVEL_XID], lsn, assigns, counts)
+            join_family(xid, headers[TOPLEVEL_XID], families, clocks)
         registers = xid != 0
         if rmid == 10 or (rmid == 9 and op == 0x50):
             bits = _index_heap(
-                data, at, blocks, headers, lsn, wanted, locators, slots, changes, open_rows, truncates, kept, counts
+                data,
+                at,
+                blocks,
+                headers,
+                lsn,
+                wanted,
+                locators,
+                slots,
+                changes,
+                open_rows,
+                truncates,
+                kept,
+                families,
+                clocks,
+                counts,
             )
         elif rmid == 9:
+            database = wanted.database
             bits = _index_heap2(
-                data, at, blocks, headers, lsn, wanted.database, catalogs, locators, slots, commands, kept, counts
+                data,
+                at,
+                blocks,
+                headers,
+                lsn,
+                database,
+                catalogs,
+                locators,
+                slots,
+                commands,
+                kept,
+                families,
+                clocks,
+                counts,
             )
         elif rmid >= FIRST_CUSTOM:
             counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
@@ -676,13 +675,15 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             bits = _index_other(data, at, blocks, headers, lsn, wanted, locators, slots, messages, files, kept, counts)
         elif op == 0x60:
             bits = _index_invalidations(data, at, headers, lsn, invals, counts)
+            if xid != 0:
+                end_own_rows(xid, families, clocks)
         elif op == 0x10:
             _keep(kept, counts)
             bits = 0
         else:
             registers = False
             stats = wanted.dropped_stats_size
-            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, counts)
+            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, clocks, counts)
         if bits < 0:
             return MALFORMED
         if registers:

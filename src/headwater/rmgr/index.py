@@ -18,6 +18,7 @@ from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
+from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
 from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index_rows import (
     AssignTable,
@@ -55,7 +56,7 @@ class Request:
         catalogs: files of the catalogs, whose records are kept whole.
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
-        cuts: sorted LSNs of commits that no change row crosses either (:class:`Refinement`).
+        cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
     """
 
     database: int
@@ -71,7 +72,7 @@ class Refinement:
 
     Attributes:
         locators: files that become catalogs inside the window.
-        cuts: LSNs of commits that change rows must not cross, though the commit records do not say so.
+        cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
     """
 
     locators: frozenset[Locator] = frozenset()
@@ -146,6 +147,8 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         kept=np.empty(n, np.int64),
         seen=np.zeros((2, k.CACHE), np.int64),
         open=np.zeros((3, k.CACHE), np.int64),
+        families=np.zeros((3, FAMILIES), np.int64),
+        clocks=np.zeros(CLOCKS, np.int64),
         counts=counts,
         headers=np.zeros(HEADERS_LENGTH, np.int64),
         parsed=np.zeros(10, np.int64),

@@ -13,12 +13,14 @@ from plain_reorder import MESSAGE, Output, Resolve, Unit
 from headwater.catalog.relation import RelationSchema
 from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
+from headwater.reorder.crossings import crossed_events
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
+from headwater.reorder.resolve import Resolved, resolve_rows
 from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
@@ -44,6 +46,13 @@ def part(made: Frames, low: int, high: int) -> Frames:
 
 
 def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
+    """The index of all records, made in so many runs, and again with cuts where its rows cross their own events."""
+    index = first_index(made, parts, request)
+    cuts = crossed_events(index.rows).tolist()
+    return first_index(made, parts, replace(request, cuts=tuple(cuts))) if cuts else index
+
+
+def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
     """The index of all records, made in so many runs."""
     lows = made.lsns[np.linspace(0, len(made.lsns), parts, endpoint=False).astype(np.int64)]
     bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
