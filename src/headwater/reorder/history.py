@@ -20,8 +20,10 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
+from headwater.rmgr import xlog
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
+from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change
@@ -107,26 +109,25 @@ def _records(index: WalIndex, major: int) -> Iterator[Record]:
 
 
 def _dispatch(record: Record, history: History, touched: set[int]) -> None:
-    if record.rmid == 0 and record.info & 0xF0 not in (0xA0, 0xB0):
+    if record.rmid == XLOG and record.kind not in (xlog.FPI_FOR_HINT, xlog.FPI):
         _xlog(record, history)
-    elif record.rmid == 8:
+    elif record.rmid == STANDBY:
         running = parse_running_xacts(record.main_data, record.lsn)
         if history.wal_level >= WAL_LEVEL_LOGICAL:
             history.builder.running_xacts(record.lsn, running.next_xid, running.oldest_running_xid)
-    elif record.rmid == 1:
+    elif record.rmid == XACT:
         prepare = parse_prepare(record.main_data, record.lsn, history.store.major)
         if prepare.database == history.store.database_oid:
             _prepared(PreparedTransaction.of_record(prepare), history)
-    elif record.rmid in (0, 2, 7, 9, 10):
+    elif record.rmid in (XLOG, SMGR, RELMAP, HEAP2, HEAP):
         touched.add(record.xid)
         history.store.apply(record)
 
 
 def _xlog(record: Record, history: History) -> None:
-    kind = record.info & 0xF0
-    if kind == 0x60:
+    if record.kind == xlog.PARAMETER_CHANGE:
         _wal_level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level, history)
-    elif kind == 0x00:
+    elif record.kind == xlog.CHECKPOINT_SHUTDOWN:
         parse_checkpoint(record.main_data, record.lsn)
         if history.wal_level >= WAL_LEVEL_LOGICAL and record.lsn >= history.store.start_lsn:
             history.shut_down(record.lsn)
