@@ -20,6 +20,7 @@ from headwater.pipeline.request import DecodeRequest, open_request
 from headwater.pipeline.window import Window
 from headwater.plugins.api import PluginContext
 from headwater.plugins.test_decoding import TestDecoding
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.merge import merge_indexes
 from headwater.rmgr.registry import BTREE
 from headwater.wal.checksum import crc32c
@@ -158,7 +159,7 @@ def _decode(request: DecodeRequest, plugin_class: type[TestDecoding]) -> list[st
     assembly = assemble(index, opened.store, opened.plugin, Window(opened.directory.segment_size))
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     lines: list[str] = []
-    for one in assembly.plan.slices(1 << 20):
+    for one in cut_slices(assembly.plan, 1 << 20):
         made = decoder.messages(one)
         data, ends = made.data.tobytes(), made.offsets.tolist()
         lines += [data[a:b].decode() for a, b in pairwise(ends)]

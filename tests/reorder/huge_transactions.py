@@ -16,6 +16,7 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_tasks
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.window import Window
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Request
@@ -208,7 +209,7 @@ def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int
         Window(opened.directory.segment_size, start),
     )
     for target in targets:
-        yield assembly.plan.slices(target)
+        yield cut_slices(assembly.plan, target)
 
 
 def decoded(run: ServerRun, plugin: str, grid: int, targets: Sequence[int]) -> Iterator[tuple[list[Slice], list[Row]]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.heaps import CatalogHeap, Locator
-from headwater.catalog.history import HistoricCatalog, Memo
+from headwater.catalog.historic_catalog import HistoricCatalog, Memo
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import MAIN_FORK, HeapRedo
 from headwater.catalog.rows import CatalogRows

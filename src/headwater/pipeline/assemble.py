@@ -32,7 +32,7 @@ from headwater.reorder.changes import (
 from headwater.reorder.crossings import crossed_events
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.history import History, began_before, read_history
+from headwater.reorder.kept_records import History, began_before, read_history
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import concerns, crossed_commits, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver

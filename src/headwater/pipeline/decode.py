@@ -25,6 +25,7 @@ from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.scratch import Stored, store
 from headwater.pipeline.spark import Progress, run_tasks
 from headwater.pipeline.window import Window
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
@@ -135,7 +136,7 @@ class _Run:
         while isinstance(assembly, Refinement):
             opened, index, assembly = self._assemble(request, opened.refinement | assembly)
         with _timed(self.seconds, "plan"):
-            slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
+            slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
             stored = [store(one, self._path("slice", one.number)) for one in slices]
         with _timed(self.seconds, "decode"):
             files = self._decode(opened, stored, form)

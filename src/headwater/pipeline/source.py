@@ -36,6 +36,7 @@ from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import plan_source
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 
 _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -106,7 +107,7 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
         planned = plan_source(self.options, self.where)
-        slices = planned.assembly.plan.slices(self.options.partition_bytes)
+        slices = cut_slices(planned.assembly.plan, self.options.partition_bytes)
         decoder = SliceDecoder(planned.opened.directory, planned.opened.plugin, planned.opened.session)
         return [SlicePartition(one, decoder, planned.form) for one in slices]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headwater.errors import CatalogError, WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.reorder.history import WAL_LEVELS, History, check_wal_level
+from headwater.reorder.kept_records import WAL_LEVELS, History, check_wal_level
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
 from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
