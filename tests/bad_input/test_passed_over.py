@@ -20,6 +20,7 @@ from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import PluginContext
 from headwater.plugins.test_decoding import TestDecoding
+from headwater.reorder.cutting import cut_slices
 from headwater.rmgr.registry import BTREE
 from headwater.wal.checksum import crc32c
 from headwater.wal.control import read_control_file
@@ -156,7 +157,7 @@ def _decode(request: DecodeRequest, plugin_class: type[TestDecoding]) -> list[st
     (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 1)
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     lines: list[str] = []
-    for one in window.assembly.plan.slices(1 << 20):
+    for one in cut_slices(window.assembly.plan, 1 << 20):
         made = decoder.messages(one)
         data, ends = made.data.tobytes(), made.offsets.tolist()
         lines += [data[a:b].decode() for a, b in pairwise(ends)]

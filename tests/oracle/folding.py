@@ -15,6 +15,7 @@ from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState
 
@@ -45,7 +46,7 @@ def one_window(request: DecodeRequest, state: State | None, goes_on: bool = Fals
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
     windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, goes_on=goes_on)
     (window,) = windows
-    slices = window.assembly.plan.slices(SLICE_BYTES)
+    slices = cut_slices(window.assembly.plan, SLICE_BYTES)
     return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
 
 

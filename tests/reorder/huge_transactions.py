@@ -16,6 +16,7 @@ from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 
 Row = tuple[int, int, bytes]
@@ -199,7 +200,7 @@ def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int
     scope = Scope(opened.directory.segment_size, start)
     (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 3, grid=grid)
     for target in targets:
-        yield window.assembly.plan.slices(target)
+        yield cut_slices(window.assembly.plan, target)
 
 
 def decoded(run: ServerRun, plugin: str, grid: int, targets: Sequence[int]) -> Iterator[tuple[list[Slice], list[Row]]]:

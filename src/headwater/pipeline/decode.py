@@ -29,6 +29,7 @@ from headwater.pipeline.scratch import store_value
 from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import WalIndex
 
@@ -200,7 +201,7 @@ class _Run:
     def _handed(self, window: PlannedWindow) -> _HandedWindow:
         """Its slices handed over; the plan they were cut from is large and goes."""
         assembly = window.assembly
-        slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
+        slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
         return _HandedWindow(
             slices=[self.exchange.hand(one) for one in slices],
             transactions=assembly.transactions,

@@ -23,6 +23,7 @@ from headwater.rmgr.xlog import BACKUP_END, parse_backup_end
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.stretches import read_stretches
 
 
@@ -73,7 +74,7 @@ def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> Catalog
 def _has_backup_end(index: WalIndex, store: CatalogStore) -> bool:
     """Whether the window has the end of the backup that the catalog is of."""
     for kept in index.kept:
-        if kept.data[17] == XLOG and kept.data[16] & 0xF0 == BACKUP_END:
+        if kept.data[RMID_AT] == XLOG and kept.data[INFO_AT] & XLR_RMGR_INFO_MASK == BACKUP_END:
             record = parse_record(kept.data, kept.lsn, kept.end_lsn, store.major)
             if parse_backup_end(record.main_data, record.lsn) == store.origin.backup_start:
                 return True
@@ -98,5 +99,6 @@ def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | No
 
 def _backup_ends(frames: Frames) -> Iterator[int]:
     at = frames.positions
-    found = (frames.data[at + 17] == XLOG) & (frames.data[at + 16] & 0xF0 == BACKUP_END)
+    kinds = frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK
+    found = (frames.data[at + RMID_AT] == XLOG) & (kinds == BACKUP_END)
     return iter(np.flatnonzero(found).tolist())

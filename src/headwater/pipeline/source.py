@@ -28,6 +28,8 @@ from pyspark.sql.types import StructType
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
+from headwater.pipeline.record_rows import SPARK_COLUMNS
+from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
 from headwater.pipeline.request import open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
@@ -42,7 +44,7 @@ _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 class HeadwaterDataSource(DataSource):
     """Decoded changes of a directory of WAL.
 
-    Options: ``path`` (WAL) and ``catalog`` are needed; see ``docs/spark.md`` for the rest.
+    Options: ``path`` (WAL) and, for changes, ``catalog`` are needed; see ``docs/spark.md`` for the rest.
     """
 
     _planned: SourcePlan | None = None
@@ -55,7 +57,9 @@ class HeadwaterDataSource(DataSource):
 
     @plain_errors()
     def schema(self) -> str:
-        """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
+        """Columns: of records; of messages with ``plugin``; else of changes, with a single table that table's own."""
+        if shows_records(self.options):
+            return SPARK_COLUMNS
         options = SourceOptions.parse(self.options)
         if options.request.plugin:
             kind = "STRING" if open_request(options.request).is_text else "BINARY"
@@ -66,8 +70,10 @@ class HeadwaterDataSource(DataSource):
         return self._planned.form.spark_columns
 
     @plain_errors()
-    def reader(self, schema: StructType) -> HeadwaterReader:
+    def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
         """A reader of these options."""
+        if shows_records(self.options):
+            return RecordReader(RecordOptions.parse(self.options))
         options = SourceOptions.parse(self.options)
         filters = options.push_filters and _filters_are_handed_over()
         return FilteringReader(options, self._planned) if filters else HeadwaterReader(options, self._planned)

@@ -16,6 +16,7 @@ from headwater.rows.typed import ON_UNREPRESENTABLE
 
 OPTIONS = (
     "path",
+    "view",
     "catalog",
     "database",
     "startingLsn",
@@ -33,6 +34,8 @@ OPTIONS = (
 """Options; ``plugin.NAME`` and ``set.NAME`` come on top."""
 
 PARTITION_BYTES = 32 << 20
+
+VIEW_CHANGES, VIEW_RECORDS = "changes", "records"
 
 ERROR, SKIP, BY_NAME = "error", "skip", "byName"
 ON_TABLE_REPLACED = (ERROR, SKIP, BY_NAME)
@@ -100,11 +103,10 @@ class SourceOptions:
             unknown_types=given.get("unknowntypes", "error"),
             tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
         )
-        size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
         return cls(
             request,
             tuple(publications),
-            size,
+            parse_partition_bytes(given),
             _choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
             _choice(given, "onTableReplaced", ON_TABLE_REPLACED),
             _switch(given, "images"),
@@ -115,6 +117,16 @@ class SourceOptions:
     def single_table(self) -> str | None:
         """The table, if just one is named, whose own columns rows have."""
         return None if self.images else self.request.tables.single_name
+
+
+def view_of(options: Mapping[str, str]) -> str:
+    """What rows are of: changes, or the records of the WAL (:mod:`headwater.pipeline.record_view`).
+
+    Raises:
+        UsageError: neither.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    return _choice(given, "view", (VIEW_CHANGES, VIEW_RECORDS))
 
 
 def _list(text: str) -> list[str]:
@@ -138,7 +150,13 @@ def _switch(given: Mapping[str, str], option: str) -> bool:
     return _choice(given, option, ("false", "true")) == "true"
 
 
-def _partition_bytes(text: str) -> int:
+def parse_partition_bytes(given: Mapping[str, str]) -> int:
+    """The option ``partitionBytes``, of options by their names in lower case.
+
+    Raises:
+        UsageError: it is no number of bytes.
+    """
+    text = given.get("partitionbytes", str(PARTITION_BYTES))
     size = int(text) if text.isascii() and text.isdigit() else 0
     if size < 1:
         raise UsageError(f'invalid partitionBytes "{text}", expected a number of bytes')

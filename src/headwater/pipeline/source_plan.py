@@ -28,6 +28,7 @@ from headwater.pipeline.source_options import ERROR, SKIP, SourceOptions
 from headwater.pipeline.window import NO_COMMIT, Scope
 from headwater.pipeline.windows import PlanWindows, Rolled
 from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Plan, Slice
 from headwater.rows.typed import TypedTable
 
@@ -76,7 +77,7 @@ class _SourcePlanner:
         for window in self._windows(opened, self._scope(opened), self._rolled):
             plan = window.assembly.plan
             self._check(plan)
-            slices += plan.slices(self.options.partition_bytes)
+            slices += cut_slices(plan, self.options.partition_bytes)
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         return SourcePlan(decoder, tuple(slices), self._form())
 

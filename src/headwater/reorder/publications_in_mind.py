@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import HistoricCatalog, PublicationMember
+from headwater.catalog.historic_catalog import HistoricCatalog, PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.reorder.forgetting import Forgetting, Places
 from headwater.reorder.resolve import Resolver

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import HistoricCatalog
+from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands

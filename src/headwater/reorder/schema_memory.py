@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import PublicationMember
+from headwater.catalog.historic_catalog import PublicationMember
 from headwater.catalog.relation import Publication
 from headwater.reorder.keys import distinct_rows
 

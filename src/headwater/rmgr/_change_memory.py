@@ -10,18 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel
+from headwater.rmgr import heap
 from headwater.rmgr._record import Int, u16
 from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, MAIN_AT, MAIN_LENGTH
+from headwater.rmgr.heap_layout import (
+    DELETE_SIZE,
+    HEAP_HEADER_SIZE,
+    MULTI_INSERT_COUNT_AT,
+    MULTI_TUPLE_SIZE,
+    UPDATE_FLAGS_AT,
+    UPDATE_SIZE,
+)
 from headwater.rmgr.index_codes import DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.rmgr.registry import HEAP2
 
 CHANGE_SIZE = 80
 """sizeof(ReorderBufferChange)."""
 
 TUPLE_SIZE = 24 + 23
 """sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
-
-HEAP_HEADER, UPDATE_SIZE, DELETE_SIZE, MULTI_TUPLE_HEADER = 5, 14, 8, 7
-"""SizeOfHeapHeader, SizeOfHeapUpdate, SizeOfHeapDelete, SizeOfMultiInsertTuple."""
 
 MALFORMED_MEMORY = -1
 """Returned by :func:`change_memory` when the lengths disagree."""
@@ -32,16 +39,16 @@ Int64s = NDArray[np.int64]
 @borrowing_kernel
 def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
     """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
-    count = u16(data, headers[MAIN_AT] + 2)
+    count = u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT)
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
     total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
     for _ in range(count):
         p = (p + 1) & ~1
-        if p + MULTI_TUPLE_HEADER > length:
+        if p + MULTI_TUPLE_SIZE > length:
             return MALFORMED_MEMORY
         size = u16(data, base + p)
         total += size
-        p += MULTI_TUPLE_HEADER + size
+        p += MULTI_TUPLE_SIZE + size
     return total if p <= length else MALFORMED_MEMORY
 
 
@@ -57,17 +64,18 @@ def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int6
     Returns:
         bytes, or MALFORMED_MEMORY.
     """
-    if rmid == 9:
+    if rmid == HEAP2:
         return _multi_insert_memory(data, headers)
     length, of_block = headers[MAIN_LENGTH], headers[BLOCKS + DATA_LENGTH]
     if change & (INSERTS | SPECULATIVE):
-        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER
+        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER_SIZE
     if change & UPDATES:
         if length < UPDATE_SIZE:
             return MALFORMED_MEMORY
-        flags = data[headers[MAIN_AT] + 7]
-        new = TUPLE_SIZE + of_block - HEAP_HEADER if flags & 0x10 else 0
-        return CHANGE_SIZE + new + (TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER if flags & 0x0C else 0)
+        flags = data[headers[MAIN_AT] + UPDATE_FLAGS_AT]
+        new = TUPLE_SIZE + of_block - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_NEW_TUPLE else 0
+        old = TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_OLD else 0
+        return CHANGE_SIZE + new + old
     if change & DELETES_OLD:
-        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER
+        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER_SIZE
     return np.int64(CHANGE_SIZE)

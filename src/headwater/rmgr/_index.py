@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rmgr import heap, heap2, logicalmsg, smgr, standby, xact, xlog
 from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32, u64
@@ -30,6 +31,23 @@ from headwater.rmgr.header_slots import (
     SPC,
     TOPLEVEL_XID,
 )
+from headwater.rmgr.heap_layout import (
+    DELETE_FLAGS_AT,
+    DELETE_SIZE,
+    INSERT_FLAGS_AT,
+    INSERT_SIZE,
+    MULTI_INSERT_COUNT_AT,
+    MULTI_INSERT_SIZE,
+    NEW_CID_CMAX_AT,
+    NEW_CID_CMIN_AT,
+    NEW_CID_DB_AT,
+    NEW_CID_REL_AT,
+    NEW_CID_SIZE,
+    NEW_CID_SPC_AT,
+    TRUNCATE_COUNT_AT,
+    TRUNCATE_FLAGS_AT,
+    TRUNCATE_SIZE,
+)
 from headwater.rmgr.index_codes import (
     CATALOG_CHANGE,
     CONFIRMS,
@@ -42,12 +60,22 @@ from headwater.rmgr.index_codes import (
     UNSETTLED,
     UPDATES,
 )
+from headwater.rmgr.invalidation import MESSAGE_SIZE
+from headwater.rmgr.registry import DBASE, FIRST_CUSTOM, HEAP, HEAP2, LOGICALMSG, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT, XLR_RMGR_INFO_MASK
 
 OK, NEED_LOCATORS, MALFORMED, UNKNOWN = 0, -1, 1, 2
 """Status codes: done; the table of files is full; a record's lengths disagree; a kind that is not in the registry."""
 
-FIRST_CUSTOM = 128
-"""From this one on, resource managers are extensions' own."""
+KEPT_OF_XLOG = (
+    xlog.CHECKPOINT_SHUTDOWN,
+    xlog.CHECKPOINT_ONLINE,
+    xlog.BACKUP_END,
+    xlog.PARAMETER_CHANGE,
+    xlog.END_OF_RECOVERY,
+    xlog.OVERWRITE_CONTRECORD,
+)
+"""Kinds of records of XLOG that are kept whole, beside page images of catalogs."""
 
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
@@ -139,21 +167,21 @@ def _slot(xid: Int, locator: Int) -> Int:
 @borrowing_kernel
 def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int:
     """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
-    op = info & 0x70
-    if op == 0x00:
-        if length < 3 or not data[at + 2] & 0x08:
+    op = info & heap.OPMASK
+    if op == heap.INSERT:
+        if length < INSERT_SIZE or not data[at + INSERT_FLAGS_AT] & heap.INSERT_CONTAINS_NEW_TUPLE:
             return 0
-        return SPECULATIVE | UNSETTLED if data[at + 2] & 0x04 else INSERTS
-    if op == 0x10:
-        if length < 8:
+        return SPECULATIVE | UNSETTLED if data[at + INSERT_FLAGS_AT] & heap.INSERT_IS_SPECULATIVE else INSERTS
+    if op == heap.DELETE:
+        if length < DELETE_SIZE:
             return 0
-        flags = data[at + 7]
-        if flags & 0x08:
+        flags = data[at + DELETE_FLAGS_AT]
+        if flags & heap.DELETE_IS_SUPER:
             return SUPER_DELETES
-        return DELETES_OLD if flags & 0x06 else DELETES_BARE
-    if op in (0x20, 0x40):
+        return DELETES_OLD if flags & heap.DELETE_CONTAINS_OLD else DELETES_BARE
+    if op in (heap.UPDATE, heap.HOT_UPDATE):
         return UPDATES
-    if op == 0x50:
+    if op == heap.CONFIRM:
         return CONFIRMS
     return 0
 
@@ -178,19 +206,25 @@ def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, stats_s
     row[0] = u64(data, at)
     p = at + 8
     xinfo: Int = np.int64(0)
-    if info & 0x80:
+    if info & xact.HAS_INFO:
         if p + 4 > end:
             return MALFORMED
         xinfo = u32(data, p)
         p += 4
     row[9] = xinfo
-    if xinfo & 1:
+    if xinfo & xact.HAS_DBINFO:
         if p + 8 > end:
             return MALFORMED
         row[1] = u32(data, p)
         p += 8
-    for bit, size in ((1, 4), (2, 12), (8, stats_size), (3, 16)):
-        if not xinfo & (1 << bit):
+    lists = (
+        (xact.HAS_SUBXACTS, 4),
+        (xact.HAS_RELFILELOCATORS, 12),
+        (xact.HAS_DROPPED_STATS, stats_size),
+        (xact.HAS_INVALS, MESSAGE_SIZE),
+    )
+    for flag, size in lists:
+        if not xinfo & flag:
             continue
         if p + 4 > end:
             return MALFORMED
@@ -198,23 +232,23 @@ def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, stats_s
         p += 4
         if count * size > end - p:
             return MALFORMED
-        if bit == 1:
+        if flag == xact.HAS_SUBXACTS:
             row[2] = count
             row[3] = p
-        elif bit == 3:
+        elif flag == xact.HAS_INVALS:
             row[4] = count
             row[5] = p
         p += count * size
-    if xinfo & (1 << 4):
+    if xinfo & xact.HAS_TWOPHASE:
         if p + 4 > end:
             return MALFORMED
         row[6] = u32(data, p)
         p += 4
-        if xinfo & (1 << 7):
+        if xinfo & xact.HAS_GID:
             while p < end and data[p] != 0:
                 p += 1
             p += 1
-    if xinfo & (1 << 5):
+    if xinfo & xact.HAS_ORIGIN:
         if p + 16 > end:
             return MALFORMED
         row[7] = u64(data, p)
@@ -306,7 +340,7 @@ def _index_truncate(
 ) -> Int:
     """A TRUNCATE record: OK, or MALFORMED."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < 12 or length != 12 + 4 * u32(data, main + 4):
+    if length < TRUNCATE_SIZE or length != TRUNCATE_SIZE + 4 * u32(data, main + TRUNCATE_COUNT_AT):
         return MALFORMED
     if u32(data, main) != database:
         return OK
@@ -314,9 +348,9 @@ def _index_truncate(
     truncates[0, row] = xid
     truncates[1, row] = lsn
     truncates[2, row] = headers[ORIGIN]
-    truncates[3, row] = data[main + 8]
-    truncates[4, row] = u32(data, main + 4)
-    truncates[5, row] = main + 12
+    truncates[3, row] = data[main + TRUNCATE_FLAGS_AT]
+    truncates[4, row] = u32(data, main + TRUNCATE_COUNT_AT)
+    truncates[5, row] = main + TRUNCATE_SIZE
     counts[N_TRUNCATES] = row + 1
     return OK
 
@@ -324,12 +358,12 @@ def _index_truncate(
 @borrowing_kernel
 def _index_command(data: Bytes, at: Int, main: Int, lsn: Int, commands: Int64s, counts: Int64s) -> Int:
     """A NEW_CID record of our database (SnapBuildProcessNewCid): OK, or MALFORMED if it names no command."""
-    cmin, cmax = u32(data, main + 4), u32(data, main + 8)
+    cmin, cmax = u32(data, main + NEW_CID_CMIN_AT), u32(data, main + NEW_CID_CMAX_AT)
     if cmin == INVALID_COMMAND_ID and cmax == INVALID_COMMAND_ID:
         return MALFORMED
     last = cmin if cmax == INVALID_COMMAND_ID else cmax if cmin == INVALID_COMMAND_ID else max(cmin, cmax)
     row = counts[N_COMMANDS]
-    commands[0, row] = u32(data, at + 4)
+    commands[0, row] = u32(data, at + XID_AT)
     commands[1, row] = lsn
     commands[2, row] = last + 1
     counts[N_COMMANDS] = row + 1
@@ -355,30 +389,30 @@ def _index_heap(
     counts: Int64s,
 ) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
-    op = data[at + 16] & 0x70
-    xid = u32(data, at + 4)
+    op = data[at + INFO_AT] & heap.OPMASK
+    xid = u32(data, at + XID_AT)
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
     bits = HAS_BASE
     count = 1
     change = 0
-    if data[at + 17] == 9:
-        if length < 4:
+    if data[at + RMID_AT] == HEAP2:
+        if length < MULTI_INSERT_SIZE:
             return -1
-        count = u16(data, main + 2)
-        if data[main] & 0x08:
-            change = INSERTS if data[main] & 0x02 else INSERTS | UNSETTLED
-    elif op == 0x30:
+        count = u16(data, main + MULTI_INSERT_COUNT_AT)
+        if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
+            change = INSERTS if data[main] & heap.INSERT_LAST_IN_MULTI else INSERTS | UNSETTLED
+    elif op == heap.TRUNCATE:
         if _index_truncate(data, xid, headers, lsn, wanted.database, truncates, counts) != OK:
             return -1
         end_own_rows(xid, families, clocks)
         return bits
     else:
-        change = heap_change(data, data[at + 16], main, length)
+        change = heap_change(data, data[at + INFO_AT], main, length)
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
-        if op == 0x70:
+        if op == heap.INPLACE:
             bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
-        elif op == 0x60:
+        elif op == heap.LOCK:
             bits = 0
     catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
     if blocks == 0 or (database != wanted.database and database != 0):
@@ -388,7 +422,7 @@ def _index_heap(
         _keep(kept, counts)
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
-        size, memory = u32(data, at), change_memory(data, data[at + 17], change, headers)
+        size, memory = u32(data, at), change_memory(data, data[at + RMID_AT], change, headers)
         if memory == MALFORMED_MEMORY:
             return -1
         origin = headers[ORIGIN]
@@ -416,24 +450,26 @@ def _index_heap2(
     counts: Int64s,
 ) -> Int:
     """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
-    op = data[at + 16] & 0x70
-    if op == 0x70:
-        if headers[MAIN_LENGTH] < 34:
+    op = data[at + INFO_AT] & heap.OPMASK
+    if op == heap2.NEW_CID:
+        if headers[MAIN_LENGTH] < NEW_CID_SIZE:
             return -1
         main = headers[MAIN_AT]
-        target = u32(data, main + 20)
+        target = u32(data, main + NEW_CID_DB_AT)
         if target == database or target == 0:
             if _index_command(data, at, main, lsn, commands, counts) != OK:
                 return -1
-            xid, toplevel = u32(data, at + 4), u32(data, main)
+            xid, toplevel = u32(data, at + XID_AT), u32(data, main)
             if toplevel != xid:
                 join_family(xid, toplevel, families, clocks)
             end_own_rows(xid, families, clocks)
-            file = find_locator(u32(data, main + 16), target, u32(data, main + 24), locators, slots)
+            file = find_locator(
+                u32(data, main + NEW_CID_SPC_AT), target, u32(data, main + NEW_CID_REL_AT), locators, slots
+            )
             if 0 <= file < catalogs:
                 _keep(kept, counts)
         return CATALOG_CHANGE
-    if op != 0x40 and (op == 0x00 or _names_catalog(headers, blocks, catalogs, locators, slots)):
+    if op != heap2.VISIBLE and (op == heap2.REWRITE or _names_catalog(headers, blocks, catalogs, locators, slots)):
         _keep(kept, counts)
     return 0
 
@@ -451,18 +487,18 @@ def _index_end(
     counts: Int64s,
 ) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
-    info = data[at + 16]
-    op = np.int64(info & 0x70)
+    info = data[at + INFO_AT]
+    op = np.int64(info & xact.OPMASK)
     row = counts[N_XACTS]
     if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], stats_size, parsed) != OK:
         return -1
     xacts[0, row] = op >> 4
     xacts[1, row] = lsn
     xacts[2, row] = counts[RECORD]
-    xacts[3, row] = parsed[6] if op >= 0x30 else u32(data, at + 4)
+    xacts[3, row] = parsed[6] if op >= xact.COMMIT_PREPARED else u32(data, at + XID_AT)
     for k in range(10):
         xacts[4 + k, row] = parsed[k]
-    xacts[14, row] = headers[ORIGIN] if parsed[9] & (1 << 5) else 0
+    xacts[14, row] = headers[ORIGIN] if parsed[9] & xact.HAS_ORIGIN else 0
     counts[N_XACTS] = row + 1
     if parsed[4] > 0:
         end_all_rows(clocks)
@@ -473,11 +509,11 @@ def _index_end(
 def _index_invalidations(data: Bytes, at: Int, headers: Int64s, lsn: Int, invals: Int64s, counts: Int64s) -> Int:
     """An XACT INVALIDATIONS record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < 4 or 4 + 16 * u32(data, main) > length:
+    if length < 4 or 4 + MESSAGE_SIZE * u32(data, main) > length:
         return -1
     row = counts[N_INVALS]
     invals[0, row] = lsn
-    invals[1, row] = u32(data, at + 4)
+    invals[1, row] = u32(data, at + XID_AT)
     invals[2, row] = u32(data, main)
     invals[3, row] = main + 4
     counts[N_INVALS] = row + 1
@@ -498,16 +534,16 @@ def _index_file(
     counts: Int64s,
 ) -> Int:
     """An SMGR record: 0, or -1 if it is malformed."""
-    main, creates = headers[MAIN_AT], data[at + 16] & 0xF0 == 0x10
-    if headers[MAIN_LENGTH] != (16 if creates else 20):
+    main, creates = headers[MAIN_AT], data[at + INFO_AT] & XLR_RMGR_INFO_MASK == smgr.CREATE
+    if headers[MAIN_LENGTH] != (smgr.CREATE_SIZE if creates else smgr.TRUNCATE_SIZE):
         return -1
-    place = main if creates else main + 4
+    place = main if creates else main + smgr.TRUNCATE_LOCATOR_AT
     spc, db, rel = u32(data, place), u32(data, place + 4), u32(data, place + 8)
     if 0 <= find_locator(spc, db, rel, locators, slots) < wanted.catalogs:
         _keep(kept, counts)
-    if creates and db == wanted.database and u32(data, main + 12) == 0:
+    if creates and db == wanted.database and u32(data, main + smgr.CREATE_FORK_AT) == 0:
         row = counts[N_FILES]
-        files[0, row] = u32(data, at + 4)
+        files[0, row] = u32(data, at + XID_AT)
         files[1, row] = lsn
         files[2, row] = _locator(spc, db, rel, locators, slots, counts)
         counts[N_FILES] = row + 1
@@ -520,12 +556,12 @@ def _index_message(
 ) -> Int:
     """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < 24:
+    if length < logicalmsg.PREFIX_AT:
         return -1
-    transactional = data[main + 4] != 0
+    transactional = data[main + logicalmsg.TRANSACTIONAL_AT] != 0
     if u32(data, main) == database:
         row = counts[N_MESSAGES]
-        messages[0, row] = u32(data, at + 4)
+        messages[0, row] = u32(data, at + XID_AT)
         messages[1, row] = lsn
         messages[2, row] = counts[RECORD]
         messages[3, row] = headers[ORIGIN]
@@ -550,17 +586,17 @@ def _index_other(
     counts: Int64s,
 ) -> Int:
     """A record of any other resource manager: kept whole if it matters; returns the xid's bits, or -1."""
-    info = data[at + 16] & 0xF0
-    rmid = data[at + 17]
-    if rmid == 0:
-        keep = info in (0x00, 0x10, 0x50, 0x60, 0x90, 0xD0)
-        if keep or (info in (0xA0, 0xB0) and _names_catalog(headers, blocks, wanted.catalogs, locators, slots)):
+    info = data[at + INFO_AT] & XLR_RMGR_INFO_MASK
+    rmid = data[at + RMID_AT]
+    if rmid == XLOG:
+        is_image = info in (xlog.FPI_FOR_HINT, xlog.FPI)
+        if info in KEPT_OF_XLOG or (is_image and _names_catalog(headers, blocks, wanted.catalogs, locators, slots)):
             _keep(kept, counts)
-    elif rmid == 2:
+    elif rmid == SMGR:
         return _index_file(data, at, headers, lsn, wanted, locators, slots, files, kept, counts)
-    elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
+    elif rmid in (DBASE, RELMAP) or (rmid == STANDBY and info == standby.RUNNING_XACTS):
         _keep(kept, counts)
-    elif rmid == 21:
+    elif rmid == LOGICALMSG:
         return _index_message(data, at, headers, lsn, wanted.database, messages, counts)
     return 0
 
@@ -612,10 +648,11 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     while counts[RECORD] < len(positions):
         at = positions[counts[RECORD]]
         lsn = lsns[counts[RECORD]]
-        xid = u32(data, at + 4)
-        rmid = np.int64(data[at + 17])
-        op = data[at + 16] & 0x70
-        if known[rmid * 16 + (data[at + 16] >> 4)] == 0:
+        xid = u32(data, at + XID_AT)
+        rmid = np.int64(data[at + RMID_AT])
+        # Also xact.OPMASK: what this is compared with depends on the resource manager.
+        op = data[at + INFO_AT] & heap.OPMASK
+        if known[rmid * 16 + (data[at + INFO_AT] >> 4)] == 0:
             return UNKNOWN
         if counts[N_LOCATORS] == locators.shape[1]:
             return NEED_LOCATORS
@@ -632,7 +669,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             _assign(xid, headers[TOPLEVEL_XID], lsn, assigns, counts)
             join_family(xid, headers[TOPLEVEL_XID], families, clocks)
         registers = xid != 0
-        if rmid == 10 or (rmid == 9 and op == 0x50):
+        if rmid == HEAP or (rmid == HEAP2 and op == heap2.MULTI_INSERT):
             bits = _index_heap(
                 data,
                 at,
@@ -650,7 +687,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
                 clocks,
                 counts,
             )
-        elif rmid == 9:
+        elif rmid == HEAP2:
             database = wanted.database
             bits = _index_heap2(
                 data,
@@ -671,19 +708,20 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         elif rmid >= FIRST_CUSTOM:
             counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
             bits = 0
-        elif rmid != 1:
+        elif rmid != XACT:
             bits = _index_other(data, at, blocks, headers, lsn, wanted, locators, slots, messages, files, kept, counts)
-        elif op == 0x60:
+        elif op == xact.INVALIDATIONS:
             bits = _index_invalidations(data, at, headers, lsn, invals, counts)
             if xid != 0:
                 end_own_rows(xid, families, clocks)
-        elif op == 0x10:
+        elif op == xact.PREPARE:
             _keep(kept, counts)
             bits = 0
         else:
             registers = False
             stats = wanted.dropped_stats_size
-            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, clocks, counts)
+            is_end = op != xact.ASSIGNMENT
+            bits = _index_end(data, at, headers, lsn, stats, parsed, xacts, clocks, counts) if is_end else 0
         if bits < 0:
             return MALFORMED
         if registers:

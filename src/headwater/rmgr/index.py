@@ -38,6 +38,7 @@ from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
+from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT
 
 Locator = tuple[int, int, int]
 """A relation's file: tablespace OID, database OID, file number (``RelFileLocator``)."""
@@ -211,7 +212,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
 
 def _record_error(frames: Frames, number: int, status: int) -> RecordError:
     at = int(frames.positions[number])
-    rmid, info = int(frames.data[at + 17]), int(frames.data[at + 16])
+    rmid, info = int(frames.data[at + RMID_AT]), int(frames.data[at + INFO_AT])
     lsn = int(frames.lsns[number])
     if status == k.UNKNOWN:
         return RecordError(f"unknown record: resource manager {rmid}, info {info:#04x}", lsn=lsn)
@@ -238,7 +239,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
 
 def _prev(frames: Frames, number: int) -> int:
     at = int(frames.positions[number])
-    return int.from_bytes(frames.data[at + 8 : at + 16].tobytes(), "little")
+    return int.from_bytes(frames.data[at + PREV_AT : at + INFO_AT].tobytes(), "little")
 
 
 def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:

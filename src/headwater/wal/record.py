@@ -14,28 +14,29 @@ import pyarrow
 
 from headwater.errors import RecordError
 from headwater.wal.compression import decompressed
+from headwater.wal.record_layout import (
+    BKPBLOCK_FORK_MASK,
+    BKPBLOCK_HAS_DATA,
+    BKPBLOCK_HAS_IMAGE,
+    BKPBLOCK_SAME_REL,
+    BKPBLOCK_WILL_INIT,
+    BKPIMAGE_APPLY,
+    BKPIMAGE_COMPRESS_LZ4,
+    BKPIMAGE_COMPRESS_PGLZ,
+    BKPIMAGE_COMPRESS_ZSTD,
+    BKPIMAGE_COMPRESSED,
+    BKPIMAGE_HAS_HOLE,
+    XLR_BLOCK_ID_DATA_LONG,
+    XLR_BLOCK_ID_DATA_SHORT,
+    XLR_BLOCK_ID_ORIGIN,
+    XLR_BLOCK_ID_TOPLEVEL_XID,
+    XLR_MAX_BLOCK_ID,
+    XLR_RMGR_INFO_MASK,
+)
 
 BLCKSZ: Final = 8192
 
-BKPBLOCK_FORK_MASK: Final = 0x0F
-BKPBLOCK_HAS_IMAGE: Final = 0x10
-BKPBLOCK_HAS_DATA: Final = 0x20
-BKPBLOCK_WILL_INIT: Final = 0x40
-BKPBLOCK_SAME_REL: Final = 0x80
-
-BKPIMAGE_HAS_HOLE: Final = 0x01
-BKPIMAGE_APPLY: Final = 0x02
-BKPIMAGE_COMPRESS_PGLZ: Final = 0x04
-BKPIMAGE_COMPRESS_LZ4: Final = 0x08
-BKPIMAGE_COMPRESS_ZSTD: Final = 0x10
-_COMPRESSED: Final = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
 _METHODS: Final = {BKPIMAGE_COMPRESS_PGLZ: "pglz", BKPIMAGE_COMPRESS_LZ4: "lz4", BKPIMAGE_COMPRESS_ZSTD: "zstd"}
-
-XLR_MAX_BLOCK_ID: Final = 32
-XLR_BLOCK_ID_TOPLEVEL_XID: Final = 252
-XLR_BLOCK_ID_ORIGIN: Final = 253
-XLR_BLOCK_ID_DATA_LONG: Final = 254
-XLR_BLOCK_ID_DATA_SHORT: Final = 255
 
 RECORD_HEADER: Final = struct.Struct("<IIQBBHI")
 """xl_tot_len, xl_xid, xl_prev, xl_info, xl_rmid, padding, xl_crc."""
@@ -164,6 +165,11 @@ class Record:
     main_data: bytes = b""
     blocks: tuple[Block, ...] = ()
 
+    @property
+    def kind(self) -> int:
+        """The bits of ``xl_info`` that are the resource manager's."""
+        return self.info & XLR_RMGR_INFO_MASK
+
     def block(self, block_id: int) -> Block | None:
         """The block reference with this id, None if there is none."""
         return next((block for block in self.blocks if block.id == block_id), None)
@@ -276,7 +282,7 @@ class _Parser:
     def _parse_image(self) -> tuple[int, int, int, int]:
         """Length, hole offset, hole length, info."""
         length, offset, info = self._number("<H"), self._number("<H"), self._number("<B")
-        if info & _COMPRESSED:
+        if info & BKPIMAGE_COMPRESSED:
             hole = self._number("<H") if info & BKPIMAGE_HAS_HOLE else 0
         else:
             hole = BLCKSZ - length
@@ -286,7 +292,7 @@ class _Parser:
             if has_hole
             else (offset == 0 and hole == 0)
         )
-        if not good or (info & _COMPRESSED and length >= BLCKSZ):
+        if not good or (info & BKPIMAGE_COMPRESSED and length >= BLCKSZ):
             raise self._error(f"page image of {length} bytes contradicts its hole of {hole} bytes at {offset}")
         return length, offset, hole, info
 

@@ -14,6 +14,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
 from headwater.reorder.crossings import crossed_events
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
@@ -259,7 +260,7 @@ class Sliced:
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
         found: list[Unit] = []
-        for one in self.plan().slices(target):
+        for one in cut_slices(self.plan(), target):
             self._check_ranges(one)
             self._collect(one, found)
         return found
