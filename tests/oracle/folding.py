@@ -16,6 +16,7 @@ from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.cutting import cut_slices
+from headwater.reorder.plan import Slice
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState
 
@@ -34,7 +35,7 @@ def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
     """Decode the windows that end at ``upto_lsn`` values, in one session; each begins with what a file would hold."""
     kept: bytes | None = None
     for number, end in enumerate(ends):
-        state = None if kept is None else read_value(State, bytearray(kept))
+        state = None if kept is None else read_value(State, memoryview(bytearray(kept)))
         piece = one_window(replace(request, end=end), state, goes_on=number < len(ends) - 1)
         kept = piece.state
         yield piece
@@ -50,7 +51,7 @@ def one_window(request: DecodeRequest, state: State | None, goes_on: bool = Fals
     return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
 
 
-def _tables(opened: OpenRequest, slices: Sequence[object]) -> Iterator[pa.Table]:
+def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     yield message_schema(opened.is_text).empty_table()
     for one in slices:
@@ -60,7 +61,11 @@ def _tables(opened: OpenRequest, slices: Sequence[object]) -> Iterator[pa.Table]
 
 def differing(one: bytes, other: bytes) -> list[str]:
     """Names of what differs between two states, for people."""
-    return list(_differing("state", read_value(State, bytearray(one)), read_value(State, bytearray(other))))
+    return list(
+        _differing(
+            "state", read_value(State, memoryview(bytearray(one))), read_value(State, memoryview(bytearray(other)))
+        )
+    )
 
 
 def _differing(name: str, one: object, other: object) -> Iterator[str]:

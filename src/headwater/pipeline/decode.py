@@ -31,7 +31,9 @@ from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
+from headwater.reorder.state import State
 from headwater.rmgr.index import WalIndex
+from headwater.slots.kept_state import KeptState
 
 SLICES_PER_CORE = 3
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
@@ -56,6 +58,8 @@ class DecodeResult:
         wal_bytes: bytes of WAL read.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
+        state: makes the state behind it, for a session that goes on there.
+        server_settings: settings of the server's configuration that values were printed under.
         seconds: wall-clock time of each step.
         exchange: what holds the files.
     """
@@ -68,8 +72,15 @@ class DecodeResult:
     wal_bytes: int
     consistent_at: int
     end_lsn: int
+    state: Callable[[], State]
+    server_settings: tuple[tuple[str, str], ...]
     seconds: dict[str, float]
     exchange: Exchange
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the messages' data."""
+        return sum(file.summary.size for file in self.files)
 
     def tables(self) -> Iterator[pa.Table]:
         """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
@@ -98,6 +109,8 @@ def decode(
     deliver: Deliver | None = None,
     place: str | None = None,
     bounds: WindowBounds = DEFAULT_BOUNDS,
+    kept: KeptState | None = None,
+    keep: Callable[[KeptState], None] | None = None,
 ) -> DecodeResult:
     """Decode a window of WAL.
 
@@ -110,6 +123,8 @@ def decode(
         deliver: takes the files in output order while later ones are made, and each is removed then; an error that
             comes later takes nothing back that it did.
         bounds: of a window: WAL is planned window by window.
+        kept: a state to go on from, in the catalog's place.
+        keep: called with the state behind each window.
         place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
 
     Returns:
@@ -120,7 +135,7 @@ def decode(
     """
     exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
-        return _Run(spark, progress, exchange, deliver, bounds).decode(request, form)
+        return _Run(spark, progress, exchange, deliver, bounds, keep).decode(request, form, kept)
     except BaseException:
         exchange.close()
         raise
@@ -136,6 +151,7 @@ class _HandedWindow:
         consistent_at: LSN where decoding could begin, None if it could not yet.
         hi: LSN where its WAL ends.
         is_last: no window follows.
+        state: makes the state behind it.
     """
 
     slices: list[Handed[Slice]]
@@ -144,6 +160,7 @@ class _HandedWindow:
     consistent_at: int | None
     hi: int
     is_last: bool
+    state: Callable[[], State]
 
 
 @dataclass
@@ -155,12 +172,13 @@ class _Run:
     exchange: Exchange
     deliver: Deliver | None = None
     bounds: WindowBounds = DEFAULT_BOUNDS
+    keep: Callable[[KeptState], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
+    def decode(self, request: DecodeRequest, form: MessageForm, kept: KeptState | None) -> DecodeResult:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
         with _timed(self.seconds, "open"):
-            opened = open_request(request)
+            opened = open_request(request, kept=kept)
         windows = self._windows(opened)
         done: list[_HandedWindow] = []
         files: list[Arrived[MessageCounts]] = []
@@ -178,9 +196,11 @@ class _Run:
             transactions=sum(window.transactions for window in done),
             changes=sum(window.changes for window in done),
             messages=sum(file.summary.messages for file in files),
-            wal_bytes=done[-1].hi - opened.store.start_lsn,
+            wal_bytes=done[-1].hi - (opened.store.start_lsn if opened.state is None else opened.state.lsn),
             consistent_at=done[-1].consistent_at or 0,
             end_lsn=done[-1].hi,
+            state=done[-1].state,
+            server_settings=opened.server_settings,
             seconds=self.seconds,
             exchange=self.exchange,
         )
@@ -192,23 +212,27 @@ class _Run:
     def _windows(self, opened: OpenRequest) -> Iterator[_HandedWindow]:
         request = opened.request
         scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        windows = iter(PlanWindows(opened, scope, self._index, self._parallel, bounds=self.bounds))
+        plans = PlanWindows(opened, scope, self._index, self._parallel, bounds=self.bounds)
+        windows = iter(plans)
         while True:
             with _timed(self.seconds, "plan"):
-                handed = self._handed(next(windows))
+                handed = self._handed(plans, next(windows))
+            if self.keep is not None:
+                self.keep(KeptState(handed.state(), opened.server_settings))
             yield handed
 
-    def _handed(self, window: PlannedWindow) -> _HandedWindow:
+    def _handed(self, plans: PlanWindows, window: PlannedWindow) -> _HandedWindow:
         """Its slices handed over; the plan they were cut from is large and goes."""
-        assembly = window.assembly
+        assembly, behind = window.assembly, window.behind
         slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
         return _HandedWindow(
             slices=[self.exchange.hand(one) for one in slices],
             transactions=assembly.transactions,
             changes=assembly.changes,
-            consistent_at=window.behind.control.builder.consistent_at,
+            consistent_at=behind.control.builder.consistent_at,
             hi=window.hi,
             is_last=window.is_last,
+            state=lambda: plans.state_behind(behind),
         )
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:

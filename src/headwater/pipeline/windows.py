@@ -77,6 +77,7 @@ class PlanWindows:
     goes_on: bool = False
     grid: int = GRID
     rolled: Rolled = _nobody_asks
+    _state: State | None = None
 
     def __iter__(self) -> Iterator[PlannedWindow]:
         indexer = RunIndexer(self.opened.directory, self._lo, self._hi, self.index, self.parallel, self.bounds)
@@ -102,7 +103,9 @@ class PlanWindows:
 
     def state_behind(self, behind: Behind) -> State:
         """The state behind a window."""
-        return behind.state(self.opened.directory.timeline_at(behind.lsn))
+        if self._state is None or self._state.lsn != behind.lsn:
+            self._state = behind.state(self.opened.directory.timeline_at(behind.lsn))
+        return self._state
 
     def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
         state, before, session = self.opened.state, None, _Session(self.opened, self.scope)
