@@ -60,7 +60,8 @@ class WindowEnd(NamedTuple):
 
     Attributes:
         lsn: what committed before it is visible there.
-        oldest_base: LSN where the oldest base snapshot of a transaction that has not ended was taken, NEVER for none.
+        oldest_base: where transactions that have not ended took their first base snapshot, NEVER if none has one
+            (:func:`headwater.reorder.transactions.oldest_base`).
     """
 
     lsn: int
