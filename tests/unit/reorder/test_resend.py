@@ -46,6 +46,7 @@ def test_what_messages_are_about(messages) -> None:
     actual = zip(found.xid.tolist(), found.lsn.tolist(), found.memory.tolist(), found.subject.tolist(), strict=True)
     assert sorted(expected) == sorted(actual)
     assert found.lsn.tolist() == sorted(found.lsn.tolist())
+    assert found.message_xid.tolist() == [one[0] for one in messages]
     assert sorted(asked) == sorted({Message(kind, value) for _, _, kind, _, value in ours})
 
 
@@ -53,7 +54,10 @@ handed_on = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers
 
 
 def make(rows) -> Given:
-    return Given.of(np.array(rows, np.int64).reshape(-1, 3).T)
+    """Each commit hands on as many messages as its LSN says, and one more."""
+    commits = sorted({row[0] for row in rows})
+    counts = np.array([commits, [commit + 1 for commit in commits]], np.int64).reshape(2, -1)
+    return Given.of(np.array(rows, np.int64).reshape(-1, 3).T, counts)
 
 
 @given(handed_on, handed_on, st.integers(0, 9))
