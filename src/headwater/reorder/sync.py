@@ -60,7 +60,8 @@ class WindowEnd(NamedTuple):
 
     Attributes:
         lsn: what committed before it is visible there.
-        oldest_base: LSN where the oldest base snapshot of a transaction that has not ended was taken, NEVER for none.
+        oldest_base: where transactions that have not ended took their first base snapshot, NEVER if none has one
+            (:func:`headwater.reorder.transactions.oldest_base`).
     """
 
     lsn: int
@@ -132,7 +133,8 @@ def sync_rows(
     session = _Session(touches, resolver, forgetting, sender, memory)
     taken = session.resolutions()
     wants = np.array([use.wants for use in resolver.resolutions] + [0], np.int64)
-    wanted = wants[taken] & WANT_TRUNCATE != 0
+    wanted = np.empty(len(taken), np.bool_)
+    wanted[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
     wanted[rows_at] = candidates.kinds[touched] & wanted_kinds(wants)[taken[rows_at]] != 0
     sends, announced = session.announce(wanted)
     announce = np.zeros(len(resolution), np.bool_)
@@ -210,7 +212,7 @@ class _Session:
     def __init__(
         self, touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender, memory: SchemaMemory
     ) -> None:
-        self._resolver, self._before = resolver, memory.entries
+        self._touches, self._resolver, self._before = touches, resolver, memory.entries
         oids = np.array([use.schema.oid for use in resolver.resolutions] or [0], np.int64)
         heads, self._head_of = _heads(touches, forgetting.phases(touches.txn, touches.lsn, np.unique(oids)), len(oids))
         self._resolution = touches.resolution[heads]
@@ -241,6 +243,8 @@ class _Session:
         """int64[n] what each touch is decoded and announced as."""
         resolution, said = self._resolution.copy(), self._said[self._entry_of]
         differs = np.flatnonzero(self._own[resolution] != said)
+        if not len(differs):
+            return self._touches.resolution
         pairs, number = distinct_rows(np.stack([resolution[differs], said[differs]]))
         answers = list(self._answers)
         taken = [self._as(use, answers[answer]) for use, answer in pairs.T.tolist()]
