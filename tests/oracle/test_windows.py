@@ -52,7 +52,7 @@ def test_a_state_is_the_same_value_whichever_way_one_got_there(threaded_run: Dec
 def test_each_call_says_what_the_servers_call_says(threaded_run: DecodedRun, name: str) -> None:
     """Each is a session of its own, from where the one before it stood; an error moves nothing."""
     calls = threaded_run.run.calls[name]
-    request = _request(threaded_run, Stream(name, plugin_of(name), options_of(name), None, None, (), None, None))
+    request = replace(_request(threaded_run, threaded_run.run.streams[name]), end=None)
     state = state_at(request, None, calls[0].start)
     for number, call in enumerate(calls):
         asked = replace(request, start=call.start, end=call.end)

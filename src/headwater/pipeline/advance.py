@@ -21,7 +21,6 @@ from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, 
 from headwater.reorder.resend import crossed_commits
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.state import State
-from headwater.reorder.sync import WindowEnd
 from headwater.reorder.transactions import CommittedTransactions, committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
@@ -145,9 +144,8 @@ def advance(
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
-    left = still_open(start.left, whole, control)
-    end = WindowEnd(lsn, left.oldest_base)
-    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, end)
+    left = still_open(start.left, whole, txns, control)
+    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left.handed_on, lsn)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 

@@ -29,13 +29,14 @@ from headwater.reorder.changes import (
 )
 from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
+from headwater.reorder.handed_on import HandedOn
 from headwater.reorder.open_transactions import began_before
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver
-from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
-from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import WalIndex
@@ -70,7 +71,8 @@ def assemble(
     plugin: OutputPlugin,
     scope: Scope,
     memory: SchemaMemory,
-    end: WindowEnd,
+    handed_on: HandedOn,
+    end: int,
 ) -> Assembly:
     """Plan the output of the transactions that committed in a window.
 
@@ -82,12 +84,13 @@ def assemble(
         plugin: what the output is for.
         scope: which transactions are wanted.
         memory: what the plugin has in mind at its start.
-        end: where it ends.
+        handed_on: what commits before it have handed on.
+        end: LSN behind its last record.
 
     Raises:
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    return _Assembler(index, txns, store, control, plugin, scope, memory, end).run()
+    return _Assembler(index, txns, store, control, plugin, scope, memory, handed_on, end).run()
 
 
 class _Assembler:
@@ -102,7 +105,8 @@ class _Assembler:
         plugin: OutputPlugin,
         scope: Scope,
         memory: SchemaMemory,
-        end: WindowEnd,
+        handed_on: HandedOn,
+        end: int,
     ) -> None:
         self.rows = index.rows
         self.grid = index.grid
@@ -112,6 +116,7 @@ class _Assembler:
         self.plugin = plugin
         self.scope = scope
         self.memory = memory
+        self.handed_on = handed_on
         self.end = end
         builder = control.builder
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
@@ -204,11 +209,17 @@ class _Assembler:
             resolved,
             others,
             self.resolver,
-            Forgetting(forgets, self.memory.given | given, self.txns, self.output),
+            Forgetting(forgets, self._handed_on() | given, self.txns, self.output),
             PluginSender(self.plugin, self._describe, self._end_before),
             self.memory,
             self.end,
         )
+
+    def _handed_on(self) -> Given:
+        """What commits before the window have handed on to transactions that were open then."""
+        handed, forgets = self.handed_on, self.plugin.forgets
+        found = concerns(handed.messages(), self.store.database_oid, self.plugin.heeded, forgets)
+        return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 
     def _end_before(self, txn: int) -> int:
         return self.scope.end_before(int(self.txns.commit_lsn[txn]))

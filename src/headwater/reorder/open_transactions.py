@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from headwater.catalog.snapshot import full_xids
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
+from headwater.reorder.handed_on import NOTHING_HANDED_ON, HandedOn
 from headwater.reorder.keys import distinct_rows, lookup, lower
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
@@ -41,11 +42,13 @@ class OpenTransactions:
         rows: their index rows; no transaction ends in them.
         events: int64[n] the last event before each of their rows of changes, an LSN.
         last_event: the last one of all, an LSN.
+        handed_on: what transactions that committed while one of these ran have handed on.
     """
 
     rows: Rows
     events: Int64s
     last_event: int = 0
+    handed_on: HandedOn = NOTHING_HANDED_ON
 
     @property
     def first_lsn(self) -> int | None:
@@ -66,12 +69,15 @@ class OpenTransactions:
 NOTHING_OPEN = OpenTransactions(NO_ROWS, np.empty(0, np.int64))
 
 
-def still_open(before: OpenTransactions, index: WalIndex, control: Control) -> OpenTransactions:
+def still_open(
+    before: OpenTransactions, index: WalIndex, txns: CommittedTransactions, control: Control
+) -> OpenTransactions:
     """What a window leaves behind.
 
     Args:
         before: what those before it left behind.
         index: of the window, joined with that.
+        txns: that committed in it.
         control: what is known at its end.
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
@@ -89,7 +95,8 @@ def still_open(before: OpenTransactions, index: WalIndex, control: Control) -> O
     event = np.append(carried, np.maximum(of_all, _last_own_event(left, toplevel(new.owner), new.first)))
     changes, event = _fused_changes(left.changes, event, index.grid)
     left = replace(left, xids=_fused_xids(left.xids), changes=changes)
-    return OpenTransactions(left, event, int(common[-1]))
+    found = OpenTransactions(left, event, int(common[-1]))
+    return replace(found, handed_on=before.handed_on.followed_by(rows, txns, found.oldest_base))
 
 
 def _common_events(rows: Rows, lo: int) -> Int64s:

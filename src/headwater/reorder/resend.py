@@ -111,7 +111,7 @@ def find_forgets(
         decoded: bool[t] those that the server decodes, even if nothing is output of them.
     """
     what, at_once = np.stack([found.memory, found.subject]), found.xid == 0
-    giver = _committed(found.xid, toplevel, txns)
+    giver = committed_with(found.xid, toplevel, txns)
     member = np.where(at_once, -1, txns.txn_of(found.xid))
     now = np.flatnonzero(at_once)
     inside = np.flatnonzero(np.append(decoded, False)[member])
@@ -123,7 +123,7 @@ def find_forgets(
     places = np.concatenate([member[inside], after_now, txn])
     start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
     lsns = np.concatenate([found.lsn[inside], start, end])
-    counts = np.bincount(_committed(found.message_xid, toplevel, txns) + 1, minlength=len(txns.xid) + 1)[1:]
+    counts = np.bincount(committed_with(found.message_xid, toplevel, txns) + 1, minlength=len(txns.xid) + 1)[1:]
     givers = np.flatnonzero(counts)
     given = Given.of(
         np.stack([txns.commit_lsn[txn], *what_received]), np.stack([txns.commit_lsn[givers], counts[givers]])
@@ -131,7 +131,7 @@ def find_forgets(
     return Forgets(memory, subject, places, lsns), given
 
 
-def _committed(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:
+def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:
     """int64[n] the committed transactions that the toplevel xids of some xids are, -1 for none."""
     order = stable_order(txns.xid)
     return np.where(xid == 0, -1, lookup(txns.xid[order], order, toplevel(xid)))

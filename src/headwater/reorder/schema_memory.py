@@ -1,8 +1,8 @@
 """What a plugin that sends schemas keeps in mind within a session, as a value that goes from window to window.
 
 PostgreSQL: RelationSyncCache and the publications of pgoutput.c, and what the catalog caches hold that it asks. The
-invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are kept
-by the server with these transactions; here they are kept once, as long as one that is open may have received them.
+invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are not
+here: they go with open transactions, from session to session.
 
 Invariants: values, no views of the catalog; everything is sorted, so that memories of which nothing differs are equal
 (:func:`headwater.flat_values.same`). What is in mind at the end of a window was so at its end, or an invalidation
@@ -11,7 +11,7 @@ would have named it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -123,7 +123,6 @@ class SchemaMemory:
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
             loaded anew.
         rows, relations, schemas: what the caches hold, by their numbers and OIDs.
-        given: what transactions that are still open may have received.
         warned: names of publications whose absence has been warned of.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
@@ -134,7 +133,6 @@ class SchemaMemory:
     rows: tuple[RowInMind, ...] = ()
     relations: tuple[RelationInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()
-    given: Given = field(default=NOTHING_GIVEN)
     warned: tuple[str, ...] = ()
     latest: int = 0
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,19 +52,6 @@ class Touches:
     resolution: Int64s
     txn: Int64s
     lsn: Int64s
-
-
-class WindowEnd(NamedTuple):
-    """Where a window ends.
-
-    Attributes:
-        lsn: what committed before it is visible there.
-        oldest_base: where transactions that have not ended took their first base snapshot, NEVER if none has one
-            (:func:`headwater.reorder.transactions.oldest_base`).
-    """
-
-    lsn: int
-    oldest_base: int
 
 
 @dataclass(frozen=True)
@@ -105,7 +91,7 @@ def sync_rows(
     forgetting: Forgetting,
     sender: SchemaSender,
     memory: SchemaMemory,
-    end: WindowEnd,
+    end: int,
 ) -> tuple[SyncedRows, SchemaMemory]:
     """Let each entry's first touch decide for all, candidates and others.
 
@@ -116,7 +102,7 @@ def sync_rows(
         forgetting: where the plugin forgets.
         sender: the plugin.
         memory: what it had in mind before the window.
-        end: of the window.
+        end: LSN where the window ends: what committed before it is visible there.
 
     Returns:
         the rows, and what it has in mind at the end.
@@ -140,7 +126,7 @@ def sync_rows(
     announce = np.zeros(len(resolution), np.bool_)
     announce[touched] = sends[rows_at]
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
-    left = session.asked.remembered(end.lsn, session.entries(announced), forgetting.given.since(end.oldest_base))
+    left = session.asked.remembered(end, session.entries(announced))
     return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
 
 
