@@ -151,7 +151,9 @@ class PlanWindows:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
         request, files = self.opened.request, [file for file, _ in refinement.files]
         if state is None:
-            return open_catalog(request.catalog, request.database, files) if files else self.opened.store
+            # A store is rolled forward once: who goes through a window again begins with another.
+            is_first = refinement == UNREFINED
+            return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
         store = CatalogStore.of_image(state.catalog, before)
         for file in files:
             store.add_extra(file)
