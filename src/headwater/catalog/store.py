@@ -285,9 +285,9 @@ class CatalogStore:
     def complete(self) -> None:
         """The WAL that was applied has shown all that the copy may lack.
 
-        To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut down,
-        after the first checkpoint whose redo LSN is later than the origin's. Until then nothing is left out of images,
-        and a view may lack rows that the copy lacks.
+        To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut
+        down, after the first checkpoint whose redo LSN is later than the origin's. Until then nothing is left out of
+        images, and a view may lack rows that the copy lacks.
         """
         self.is_complete = True
 
