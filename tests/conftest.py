@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headwater")
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
+    group.addoption("--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, each on every major")
 
 
 def rungs() -> set[str]:

@@ -61,12 +61,7 @@ SELECT t.oid::int8, t.typname::text, n.nspname::text, format_type(t.oid, NULL), 
   FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 12000
 """
 PUBLICATIONS = """
-SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot,
-       ARRAY(SELECT prrelid::int8 FROM pg_publication_rel WHERE prpubid = p.oid ORDER BY 1),
-       ARRAY(SELECT prrelid::int8 FROM pg_publication_rel WHERE prpubid = p.oid AND prqual IS NOT NULL ORDER BY 1),
-       ARRAY(SELECT prrelid::text || ':' || prattrs::text FROM pg_publication_rel
-              WHERE prpubid = p.oid AND prattrs IS NOT NULL ORDER BY prrelid),
-       ARRAY(SELECT pnnspid::int8 FROM pg_publication_namespace WHERE pnpubid = p.oid ORDER BY 1)
+SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot
   FROM pg_publication p
 """
 MEMBERS = """
@@ -341,11 +336,7 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
     for name in {**others["publications"], **asked["publications"]}:
         p = view.publication(name)
         if p is not None:
-            lists = [f"{oid}:{' '.join(map(str, numbers))}" for oid, numbers in p.column_lists]
-            publications[name] = (
-                p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root, sorted(p.tables),
-                sorted(p.filtered), lists, sorted(p.schemas),
-            )  # fmt: skip
+            publications[name] = (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
     members = {oid: list(view.relation_publications(oid)) for oid in {**others["members"], **asked["members"]}}
     schemas = {oid: view.schema_publications(oid) for oid in {**others["schemas"], **asked["schemas"]}}
     names = {oid: view.origin_name(oid) for oid in {**others["origins"], **asked["origins"]}}

@@ -9,67 +9,44 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow as pa
-from psycopg.types.string import ByteaBinaryLoader
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.demo.stream_comparison import messages_table
 from oracle import threads
+from oracle.calls import Call, cut, get_piecewise, record_ends
+from oracle.contents import Content, read_contents, snapshot_contents
+from oracle.initial_schema import setup_statements
 from oracle.scenarios import SCENARIOS
 from oracle.script import ScriptRun
 from oracle.session import Session
+from oracle.streams import (
+    PGOUTPUT,
+    RANDOM_PGOUTPUT,
+    Options,
+    Stream,
+    options_of,
+    parse_lsn,
+    peek_all,
+    plugin_of,
+    slot_name,
+)
 from oracle.threads import ThreadedWorkload
-from oracle.workload import Workload, setup_statements
+from oracle.workload import Workload
 
 SCENARIO_PREFIX = "oracle scenario"
+TAKEN_FROM = ("test_decoding", "pgoutput, columns")
+"""Streams for which slots are asked piece by piece, too."""
+
 PUBLICATIONS = (
     "CREATE PUBLICATION pub_all FOR ALL TABLES",
     "CREATE PUBLICATION pub_list",
     "CREATE PUBLICATION pub_some WITH (publish = 'insert, delete')",
 )
-SETTINGS = (("timezone", "America/St_Johns"), ("bytea_output", "escape"))
-
-Options = tuple[tuple[str, str], ...]
-
-TEST_DECODING: dict[str, Options] = {
-    "test_decoding": (),
-    "test_decoding, no empty transactions": (("include-xids", "0"), ("skip-empty-xacts", "1")),
-    "test_decoding, more": (("include-timestamp", "1"), ("include-rewrites", "1"), ("only-local", "1")),
-}
-PGOUTPUT: dict[str, Options] = {
-    "pgoutput, all": (("proto_version", "1"), ("publication_names", "pub_all"), ("messages", "true")),
-    "pgoutput, lists": (("proto_version", "1"), ("publication_names", "pub_list,pub_some"), ("messages", "on")),
-    "pgoutput, some": (("proto_version", "1"), ("publication_names", "pub_some")),
-}
-
-
-@dataclass(frozen=True)
-class Stream:
-    """What one plugin said with some options.
-
-    Attributes:
-        name: for people.
-        plugin: the plugin's name.
-        options: as given to the server's function.
-        start: the slot's ``confirmed_flush_lsn``.
-        end: ``upto_lsn``, or None.
-        settings: of the session that asked, where they are not the defaults.
-        messages: lsn, xid and data in order; data as bytes, as a text plugin may print a message's raw bytes.
-    """
-
-    name: str
-    plugin: str
-    options: Options
-    start: int
-    end: int | None
-    settings: Options
-    messages: pa.Table
 
 
 @dataclass(frozen=True)
@@ -84,6 +61,9 @@ class OracleRun:
         streams: what was said, by stream name.
         errors: how many statements failed, by SQLSTATE.
         log: what the sessions did, of a run that its seed does not give again.
+        statements: those of it that succeeded.
+        calls: answers of slots that were asked piece by piece, by stream name.
+        tables: what they held, of a run whose rows are followed.
     """
 
     major: int
@@ -93,6 +73,26 @@ class OracleRun:
     streams: dict[str, Stream]
     errors: dict[str, int] = field(default_factory=dict)
     log: Path | None = None
+    statements: tuple[str, ...] = ()
+    calls: dict[str, tuple[Call, ...]] = field(default_factory=dict)
+    tables: HeldTables | None = None
+
+
+@dataclass(frozen=True)
+class HeldTables:
+    """What tables held at two positions of the log, by OID.
+
+    Attributes:
+        lo: commits before it made ``before``.
+        before: contents, taken while others wrote.
+        hi: commits before it made ``after``.
+        after: contents, with nobody writing.
+    """
+
+    lo: int
+    before: dict[int, Content]
+    hi: int
+    after: dict[int, Content]
 
 
 @dataclass(frozen=True)
@@ -118,32 +118,45 @@ class ClusterShape:
         return cls(rng.choice((1, 1, 16)), rng.random() < 0.3, rng.random() < 0.3, settings)
 
 
-def parse_lsn(text: str) -> int:
-    """``X/Y`` in bytes."""
-    high, low = text.split("/")
-    return int(high, 16) << 32 | int(low, 16)
-
-
-def format_lsn(lsn: int) -> str:
-    """Bytes as ``X/Y``."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-
-
 @dataclass
 class _Work:
-    """What a workload leaves to look at: sessions that hold transactions open, and a position in its middle."""
+    """What a workload leaves to look at.
+
+    Attributes:
+        sessions: they hold transactions open.
+        middle: a position in its middle.
+        errors: failed statements by SQLSTATE.
+        log: of the statements.
+        before: a position and what tables held there.
+        pieces: how many pieces the slots are asked for that are taken from.
+    """
 
     sessions: Sequence[Session] = ()
     middle: int | None = None
     errors: dict[str, int] = field(default_factory=dict)
     log: Path | None = None
+    before: tuple[int, dict[int, Content]] | None = None
+    pieces: Pieces | None = None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How a window is cut for the slots that are taken from.
+
+    Attributes:
+        count: of pieces.
+        seed: of the places where it is cut.
+    """
+
+    count: int
+    seed: int
 
 
 def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
-    """A random workload of a seed."""
+    """A random workload of a seed, all sessions driven by one thread."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
-        workload = Workload(seed, server.connect, major)
+        workload = Workload(seed, server.connect)
         workload.run(steps // 2)
         with server.connect() as connection:
             middle = parse_lsn(_one(connection, "SELECT pg_current_wal_insert_lsn()::text"))
@@ -151,25 +164,36 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
         workload.settle()
         return _Work(workload.sessions, middle, dict(workload.errors()))
 
-    setup = setup_statements(random.Random(f"setup {seed}"))
-    return _run(major, ClusterShape.of_seed(seed), setup, work, directory)
+    setup = setup_statements(random.Random(f"setup {seed}"), major)
+    return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
 
 
-def run_threads(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
-    """Random sessions, each in a thread of its own."""
+def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int = 3) -> OracleRun:
+    """A random workload, each session in a thread of its own.
+
+    Args:
+        major: PostgreSQL's major version.
+        seed: of the sessions' choices.
+        steps: statements of each writer.
+        directory: where files are left, ``statements.log`` too.
+        pieces: how many calls take from the slots that are asked piece by piece.
+    """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
-        workload = ThreadedWorkload(seed, server.connect, major, steps)
+        workload = ThreadedWorkload(seed, server.connect, steps)
+        taken: list[tuple[int, dict[int, Content]]] = []
+        log = directory / "statements.log"
         try:
-            workload.run()
+            workload.run(lambda: taken.append(snapshot_contents(server)))
         finally:
-            workload.write_log(directory / "statements.log")
-        return _Work(workload.sessions, None, dict(workload.errors()), directory / "statements.log")
+            workload.write_log(log)
+        errors = dict(workload.errors())
+        return _Work(workload.sessions, None, errors, log, taken[0], Pieces(pieces, seed))
 
     shape = ClusterShape.of_seed(seed)
     shape = replace(shape, autovacuum=True, settings=(*shape.settings, *threads.SETTINGS))
-    setup = [*setup_statements(random.Random(f"setup {seed}")), *threads.SETUP]
-    return _run(major, shape, setup, work, directory)
+    setup = setup_statements(random.Random(f"setup {seed}"), major)
+    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, taken_from=TAKEN_FROM)
 
 
 def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
@@ -225,17 +249,30 @@ def _setup(name: str) -> list[str]:
 
 @dataclass
 class _Slots:
-    """The slots of a run, one per plugin, and their positions."""
+    """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began."""
 
     server: EmbeddedPostgres
+    taken_from: Sequence[str] = ()
     starts: dict[str, int] = field(default_factory=dict)
 
     def make(self) -> None:
-        for plugin in ("test_decoding", "pgoutput"):
-            with self.server.connect() as connection:
-                connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [f"oracle_{plugin}", plugin])
+        with self.server.connect() as connection:
+            for plugin in ("test_decoding", "pgoutput"):
+                self._make(connection, slot_name(plugin), plugin)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-                self.starts[plugin] = parse_lsn(_one(connection, query, [f"oracle_{plugin}"]))
+                self.starts[plugin] = parse_lsn(_one(connection, query, [slot_name(plugin)]))
+            for place, name in enumerate(self.taken_from):
+                self._make(connection, f"taken_{place}", plugin_of(name))
+
+    def take(self, connection: psycopg.Connection[Any], ends: Sequence[int]) -> dict[str, tuple[Call, ...]]:
+        """What the slots that are taken from give, call by call."""
+        return {
+            name: get_piecewise(connection, f"taken_{place}", options_of(name), ends)
+            for place, name in enumerate(self.taken_from)
+        }
+
+    def _make(self, connection: psycopg.Connection[Any], slot: str, plugin: str) -> None:
+        connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [slot, plugin])
 
 
 def _run(
@@ -246,6 +283,8 @@ def _run(
     directory: Path,
     *,
     slots_come_later: bool = False,
+    pgoutput: Mapping[str, Options] = PGOUTPUT,
+    taken_from: Sequence[str] = (),
 ) -> OracleRun:
     with EmbeddedPostgres(
         find_programs(major, plugin="test_decoding"),
@@ -260,62 +299,42 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server)
+        slots = _Slots(server, taken_from)
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()
-        with server.connect() as connection:
-            # A commit of something written is flushed, and with it all WAL before it.
-            connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
-            end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
-            # Autovacuum goes on while the plugins are asked one after the other.
-            streams = _peek_all(connection, slots.starts, done.middle, end if shape.autovacuum else None)
-        if done.sessions and not shape.crashes:
-            # Sessions that end in good order still commit something: they drop their temporary tables.
-            streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
+        run = _ask(OracleRun(major, backup, directory / "pg_wal", "postgres", {}), shape, slots, done, pgoutput)
         server.crash() if shape.crashes else server.stop()
         for session in done.sessions:
             session.connection.close()
-        wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
-    return OracleRun(major, backup, wal, "postgres", streams, done.errors, done.log)
+        shutil.copytree(server.wal_directory, run.wal)
+    return run
 
 
-def _peek_all(
-    connection: psycopg.Connection[Any], starts: dict[str, int], middle: int | None, end: int | None
-) -> dict[str, Stream]:
-    connection.adapters.register_loader("text", ByteaBinaryLoader)
-    asked = [(name, "test_decoding", options) for name, options in TEST_DECODING.items()]
-    asked += [(name, "pgoutput", options) for name, options in PGOUTPUT.items()]
-    streams = [_peek(connection, starts, *one, end=end) for one in asked]
-    for setting, value in SETTINGS:
-        connection.execute(f"SET {setting} = '{value}'".encode())
-    name, options = "test_decoding, other settings", (("include-timestamp", "1"),)
-    streams.append(_peek(connection, starts, name, "test_decoding", options, end=end, settings=SETTINGS))
-    if middle is not None:
-        connection.execute("RESET ALL")
-        streams.append(_peek(connection, starts, "test_decoding, up to", "test_decoding", (), end=middle))
-    return {stream.name: stream for stream in streams}
-
-
-def _peek(
-    connection: psycopg.Connection[Any],
-    starts: dict[str, int],
-    name: str,
-    plugin: str,
-    options: Options,
-    *,
-    end: int | None = None,
-    settings: Options = (),
-) -> Stream:
-    function = "pg_logical_slot_peek_changes" if plugin == "test_decoding" else "pg_logical_slot_peek_binary_changes"
-    flat = [part for option in options for part in option]
-    rows = connection.execute(
-        f"SELECT lsn::text, xid::text, data FROM {function}(%s, %s::pg_lsn, NULL, VARIADIC %s::text[])",
-        [f"oracle_{plugin}", None if end is None else format_lsn(end), flat],
-        binary=True,
-    ).fetchall()
-    messages = messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
-    return Stream(name, plugin, options, starts[plugin], end, settings, messages)
+def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]) -> OracleRun:
+    """What the server says of its work, while it still runs."""
+    with slots.server.connect() as connection:
+        # A commit of something written is flushed, and with it all WAL before it.
+        connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
+        end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
+        tables = HeldTables(*done.before, end, read_contents(connection)) if done.before else None
+        middle = done.middle
+        ends: tuple[int, ...] = (end,)
+        if done.pieces is not None:
+            lo = slots.starts["pgoutput"]
+            records = record_ends(slots.server.wal_directory, hi=end)
+            ends = cut(records, lo, end, done.pieces.count, done.pieces.seed)
+            middle = cut(records, lo, end, 2, done.pieces.seed)[0]
+        # Autovacuum goes on while the plugins are asked one after the other.
+        streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
+        calls = slots.take(connection, ends)
+    if done.sessions and not shape.crashes:
+        # Sessions that end in good order still commit something: they drop their temporary tables.
+        streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
+    statements = tuple(line[2] for session in done.sessions for line in session.log if not line[3])
+    return replace(
+        run, streams=streams, errors=done.errors, log=done.log, statements=statements, calls=calls, tables=tables
+    )
 
 
 def _one(connection: psycopg.Connection[Any], query: str, arguments: Sequence[Any] = ()) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from oracle import values
+from oracle.initial_schema import ASIDE
 
 CATALOG_QUERY = """
 SELECT n.nspname || '.' || quote_ident(c.relname), c.relkind::text, c.relpersistence::text, c.relreplident::text,
@@ -28,7 +29,7 @@ SELECT n.nspname || '.' || quote_ident(c.relname), c.relkind::text, c.relpersist
        a.attname::text, format_type(a.atttypid, a.atttypmod), a.attgenerated::text <> '', a.attidentity::text <> ''
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
- WHERE n.nspname = ANY (%s) AND c.relkind IN ('r', 'p')
+ WHERE (n.nspname = ANY (%s) OR starts_with(n.nspname, %s)) AND c.relkind IN ('r', 'p')
  ORDER BY 1, a.attnum
 """
 ENUM_QUERY = """
@@ -72,7 +73,7 @@ class Table:
     @property
     def has_identity(self) -> bool:
         """Whether updates and deletes may be published."""
-        return self.replica_identity == "f" or (self.replica_identity == "d" and bool(self.key))
+        return self.replica_identity in "fi" or (self.replica_identity == "d" and bool(self.key))
 
     def settable(self) -> list[TableColumn]:
         """Columns that an INSERT may name, the key apart."""
@@ -117,6 +118,16 @@ class Session:
     def schema(self) -> str:
         """The schema whose tables this session alone uses."""
         return f"s{self.number}"
+
+    @property
+    def major(self) -> int:
+        """The server's major version."""
+        return self.connection.info.server_version // 10000
+
+    @property
+    def aside(self) -> str:
+        """How the name of the other schema begins that this session alone uses, and renames."""
+        return f"{ASIDE}{self.number}_"
 
     def next_number(self) -> int:
         """A number no other session and no earlier call gives: for keys and names."""
@@ -206,7 +217,7 @@ class Session:
         self.enums = dict(run(ENUM_QUERY).fetchall())
         self.domains = dict(run(DOMAIN_QUERY).fetchall())
         parts: dict[str, tuple[tuple[Any, ...], list[TableColumn]]] = {}
-        for row in run(CATALOG_QUERY, [["public", self.schema]]).fetchall():
+        for row in run(CATALOG_QUERY, [["public", self.schema], self.aside]).fetchall():
             parts.setdefault(row[0], (row[:6], []))[1].append(TableColumn(*row[6:]))
         return {name: _table(head, columns) for name, (head, columns) in parts.items()}
 

@@ -13,7 +13,7 @@ from psycopg.types.string import ByteaBinaryLoader
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.pipeline import DecodeRequest, decode
-from oracle.oracle import parse_lsn
+from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -23,8 +23,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterWarning, PluginError
 from headwater.pipeline import DecodeRequest, decode
-from oracle.oracle import format_lsn, parse_lsn
 from oracle.script import ScriptRun
+from oracle.streams import format_lsn, parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

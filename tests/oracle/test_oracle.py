@@ -8,39 +8,17 @@ import pyarrow.compute as pc
 import pytest
 
 from headwater.demo.stream_comparison import first_difference
-from oracle.oracle import PGOUTPUT, SCENARIO_PREFIX, TEST_DECODING
+from oracle.oracle import SCENARIO_PREFIX
 from oracle.scenarios import KNOWN_GAPS
+from oracle.streams import OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oracle.conftest import DecodedRun
+    from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-STREAMS = [*TEST_DECODING, *PGOUTPUT, "test_decoding, other settings"]
-THREADED_STREAMS = ["test_decoding", "pgoutput, all", "pgoutput, lists"]
 MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists"]
-
-
-@pytest.mark.parametrize("name", [*STREAMS, "test_decoding, up to"])
-def test_random_workload(random_run: DecodedRun, name: str) -> None:
-    stream = random_run.run.streams[name]
-    random_run.check(stream, stream.messages, random_run.decoded(stream))
-
-
-def test_random_workload_is_rich(random_run: DecodedRun) -> None:
-    messages = random_run.run.streams["test_decoding"].messages
-    assert len(messages) > 2000
-    assert sum(random_run.run.errors.values()) < len(messages) / 10
-    for word in (b"TRUNCATE", b"DELETE", b"unchanged-toast-datum", b"message: transactional: 0"):
-        assert pc.any(pc.match_substring(messages.column("data"), word)).as_py(), word
-
-
-@pytest.mark.parametrize("name", THREADED_STREAMS)
-def test_sessions_in_threads(threaded_run: DecodedRun, name: str) -> None:
-    stream = threaded_run.run.streams[name]
-    threaded_run.check(stream, stream.messages, threaded_run.decoded(stream))
-    assert len(stream.messages) > (500 if name == "test_decoding" else 0)
 
 
 @pytest.mark.parametrize("name", MARKED_STREAMS)
@@ -50,13 +28,12 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str) -> None:
     if scenario in KNOWN_GAPS and name != "pgoutput, lists":
         assert first_difference(expected, actual) is not None, "the gap is closed: take it off the list"
         pytest.xfail(KNOWN_GAPS[scenario])
-    scenario_run.check(stream, expected, actual)
+    scenario_run.compare(stream, expected, actual)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, OTHER_SETTINGS])
 def test_scenario_alone(alone_run: DecodedRun, name: str) -> None:
-    stream = alone_run.run.streams[name]
-    alone_run.check(stream, stream.messages, alone_run.decoded(stream))
+    alone_run.check(alone_run.run.streams[name])
 
 
 def _part(messages: pa.Table, scenario: str) -> pa.Table:

@@ -14,7 +14,7 @@ from headwater.demo.stream_comparison import first_difference, joined, messages_
 from headwater.errors import CatalogError
 from headwater.pipeline import DecodeRequest, decode
 from headwater.plugins.table_patterns import TablePatterns
-from oracle.oracle import parse_lsn
+from oracle.streams import parse_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -1,27 +1,29 @@
 """The random workload with real concurrency: every session in a thread of its own, autovacuum on.
 
-The writers do what a :class:`~oracle.workload.Workload` does, each for itself; beside them some sessions only alter
-publications, those that a stream asks for and one that none asks for. Nobody waits for anybody but in the server, so a
+The writers do what a :class:`~oracle.workload.Workload` does, each for itself, so that records interleave inside their
+statements. Beside them some sessions only alter publications, and one only maintains and rebuilds; these keep pace with
+the writers, a statement or transaction for every few of theirs. Nobody else waits for anybody but in the server, so a
 seed gives the same statements only as long as no session sees what another did: a run that fails has to be read from
-the log of its sessions, in ``statements.log`` beside its files.
+the log of its sessions, ``statements.log`` beside its files.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Event, Semaphore, Thread
 from typing import Any
 
 import psycopg
 
+from oracle.caretaking import take_care
+from oracle.initial_schema import SESSIONS
+from oracle.publishing import publish
 from oracle.session import Session
-from oracle.workload import SESSIONS, Workload
+from oracle.workload import Workload
 
-PUBLISHERS = (5, 6)
-SETUP = ("CREATE PUBLICATION unasked FOR TABLE account, document, event, s0.base",)
 SETTINGS = (
     ("autovacuum_naptime", "1s"),
     ("autovacuum_vacuum_threshold", "5"),
@@ -30,19 +32,22 @@ SETTINGS = (
     ("autovacuum_analyze_scale_factor", "0"),
     ("deadlock_timeout", "20ms"),
 )
-LOCK_TIMEOUT = "200ms"
+LOCK_TIMEOUT = "150ms"
 
-ACTIONS = (
-    "insert",
-    "insert, delete",
-    "update",
-    "delete, truncate",
-    "insert, update",
-    "insert, update, delete, truncate",
-)
-COLUMNS = ("id", "id, parent")
-LEAVES = ("event", "event_0", "event_1", "event_rest")
-MEMBERS = ("account", "document", "tag", "parent", *(f"s{number}.base" for number in range(SESSIONS)))
+
+@dataclass
+class _Follower:
+    """A session that does something for every few statements of the writers.
+
+    Attributes:
+        act: what it does.
+        share: how often, per statement of any writer.
+    """
+
+    workload: Workload
+    act: Callable[[Session], None]
+    share: float
+    turns: Semaphore = field(default_factory=lambda: Semaphore(0))
 
 
 @dataclass
@@ -52,44 +57,53 @@ class ThreadedWorkload:
     Args:
         seed: of the sessions' choices.
         connect: opens a session's connection.
-        major: PostgreSQL's major version.
         steps: how many statements each writer issues.
     """
 
     seed: int
     connect: Callable[[], psycopg.Connection[Any]]
-    major: int
     steps: int
     writers: list[Workload] = field(init=False)
-    publishers: list[Workload] = field(init=False)
+    followers: list[_Follower] = field(init=False)
     failures: list[BaseException] = field(default_factory=list)
+    _over: Event = field(default_factory=Event)
+    _beside_done: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
         self.writers = [self._workload(number) for number in range(SESSIONS)]
-        self.publishers = [self._workload(number) for number in PUBLISHERS]
+        kinds = ((publish, 0.1), (publish, 0.1), (take_care, 0.06))
+        self.followers = [_Follower(self._workload(SESSIONS + i), *kind) for i, kind in enumerate(kinds)]
 
     @property
     def sessions(self) -> list[Session]:
-        """Those of the writers, and those of the publishers."""
-        return [workload.sessions[0] for workload in (*self.writers, *self.publishers)]
+        """Those of the writers, then the others'."""
+        return [workload.sessions[0] for workload in (*self.writers, *(f.workload for f in self.followers))]
 
-    def run(self) -> None:
+    def run(self, beside: Callable[[], None]) -> None:
         """All sessions at once, until the writers have issued their statements.
+
+        Args:
+            beside: what a thread does meanwhile, once; until it is done, nobody prepares a transaction, and none is
+                left open.
 
         Raises:
             BaseException: what a thread raised first.
         """
         writing = [Thread(target=self._guarded, args=(self._write, workload)) for workload in self.writers]
-        publishing = [
-            Thread(target=self._guarded, args=(self._publish, workload, writing)) for workload in self.publishers
-        ]
-        for thread in (*writing, *publishing):
+        others = [Thread(target=self._guarded, args=(self._follow, follower)) for follower in self.followers]
+        others.append(Thread(target=self._guarded, args=(self._do_beside, beside)))
+        for thread in (*writing, *others):
             thread.start()
-        for thread in (*writing, *publishing):
+        for thread in writing:
+            thread.join()
+        self._over.set()
+        for follower in self.followers:
+            follower.turns.release()
+        for thread in others:
             thread.join()
         if self.failures:
             raise self.failures[0]
-        for workload in (*self.writers, *self.publishers):
+        for workload in self.writers:
             workload.settle()
 
     def errors(self) -> Counter[str]:
@@ -104,75 +118,41 @@ class ThreadedWorkload:
                 file.write(f"{began} {ended - began:>11} s{number} {state or 'ok':>5} {statement!r}\n")
 
     def _workload(self, number: int) -> Workload:
-        return Workload(self.seed, self.connect, self.major, (number,), LOCK_TIMEOUT)
+        return Workload(self.seed, self.connect, (number,), LOCK_TIMEOUT)
 
     def _guarded(self, work: Callable[..., None], *arguments: object) -> None:
         try:
             work(*arguments)
         except BaseException as error:
             self.failures.append(error)
+            for argument in arguments:
+                # Nobody may wait for a transaction whose thread is gone.
+                if isinstance(argument, Workload):
+                    argument.sessions[0].connection.close()
 
     def _write(self, workload: Workload) -> None:
         (session,) = workload.sessions
         for _ in range(self.steps):
+            workload.may_prepare = self._beside_done.is_set()
             if not session.in_transaction:
                 session.forget_catalog()
             session.guard(lambda: workload.step(session), "a step")
+            for follower in self.followers:
+                if workload.rng.random() < follower.share:
+                    follower.turns.release()
+        if session.in_transaction and not self._beside_done.is_set():
+            session.finish("COMMIT")
 
-    def _publish(self, workload: Workload, writing: Sequence[Thread]) -> None:
-        (session,) = workload.sessions
-        while any(thread.is_alive() for thread in writing):
-            _alter_publications(session)
+    def _follow(self, follower: _Follower) -> None:
+        (session,) = follower.workload.sessions
+        while follower.turns.acquire() and not self._over.is_set():
+            session.forget_catalog()
+            session.guard(lambda: follower.act(session), "a turn")
+            if session.in_transaction:
+                session.finish("COMMIT")
 
-
-def _alter_publications(session: Session) -> None:
-    """One alteration, or a transaction of some, of which parts may be rolled back."""
-    rng = session.rng
-    if rng.random() < 0.05:
-        catalog = rng.choice(("pg_publication", "pg_publication_rel", "pg_publication_namespace"))
-        session.run(f"VACUUM FULL {catalog}", "vacuum publications")
-    if rng.random() < 0.6:
-        _alter_publication(session)
-        return
-    session.begin()
-    for _ in range(rng.randrange(1, 4)):
-        if session.in_transaction:
-            session.savepoint()
-            _alter_publication(session)
-        if session.in_transaction and session.savepoints and rng.random() < 0.3:
-            session.rollback_to()
-    if session.in_transaction:
-        session.finish(rng.choice(("COMMIT", "COMMIT", "ROLLBACK")))
-
-
-def _alter_publication(session: Session) -> None:
-    """What a publication says, what is in it, or how one that nobody asks for is called."""
-    rng = session.rng
-    names = [name for (name,) in session.rows("SELECT pubname FROM pg_publication ORDER BY 1")]
-    unasked = [name for name in names if not name.startswith("pub_")]
-    if not unasked or (len(unasked) < 3 and rng.random() < 0.1):
-        name = f"unasked_{session.next_number()}"
-        session.run(f"CREATE PUBLICATION {name} FOR TABLE {rng.choice(MEMBERS)}, {rng.choice(LEAVES)}", "publication")
-        return
-    name = rng.choice((rng.choice(unasked), "pub_some", "pub_list"))
-    actions = f"SET (publish = '{rng.choice(ACTIONS)}')"
-    if rng.random() < 0.1:
-        session.run(f"ALTER PUBLICATION pub_all {actions}", "publication")
-        return
-    choices = [
-        actions,
-        actions,
-        f"SET (publish_via_partition_root = {rng.choice(('true', 'false'))})",
-        f"ADD TABLE {rng.choice(MEMBERS)}",
-        f"DROP TABLE {rng.choice(MEMBERS)}",
-        f"SET TABLE {rng.choice(MEMBERS)}, {rng.choice(LEAVES)}",
-        f"ADD TABLES IN SCHEMA s{rng.randrange(SESSIONS)}",
-        f"DROP TABLES IN SCHEMA s{rng.randrange(SESSIONS)}",
-    ]
-    if name != "pub_some":
-        # Two publications of one stream must not differ in a table's columns.
-        choices += [f"ADD TABLE child ({rng.choice(COLUMNS)})", "DROP TABLE child", f"SET TABLE child ({COLUMNS[0]})"]
-    if name in unasked:
-        choices += [f"RENAME TO unasked_{session.next_number()}", "DROP"]
-    choice = rng.choice(choices)
-    session.run(f"DROP PUBLICATION {name}" if choice == "DROP" else f"ALTER PUBLICATION {name} {choice}", "publication")
+    def _do_beside(self, beside: Callable[[], None]) -> None:
+        try:
+            beside()
+        finally:
+            self._beside_done.set()

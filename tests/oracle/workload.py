@@ -1,10 +1,11 @@
 """A seeded random workload over concurrent sessions, for the server's decoding and ours to agree on.
 
-One thread drives all sessions, statement by statement, so that the same seed gives the same interleaving; a session
-that meets another's lock gives up at once (``lock_timeout``) and rolls back, which is how aborts and savepoint
-rollbacks come about besides those that are asked for. Shared tables live in ``public``, where a session touches only
-rows whose key leaves its own remainder; each session's own tables live in its schema ``s0``, ``s1``, ... and take most
-of the DDL. Some transactions are left open, and some prepared, when the workload ends.
+Where one thread drives all sessions, statement by statement, the same seed gives the same interleaving; in
+:mod:`oracle.threads` each session has a thread and a ``Workload`` of its own. A session that meets another's lock gives
+up soon (``lock_timeout``) and rolls back, which is how aborts and savepoint rollbacks come about besides those that are
+asked for. Shared tables lie in ``public``, where a session touches only rows whose key leaves its own remainder; each
+session's own tables lie in schemas of its own and take most of the DDL. Some transactions are left open, and some
+prepared, when the workload ends.
 """
 
 from __future__ import annotations
@@ -17,59 +18,9 @@ from typing import Any
 
 import psycopg
 
-from oracle import changes, definitions
+from oracle import caretaking, changes, definitions
+from oracle.initial_schema import SESSIONS
 from oracle.session import Session
-
-SESSIONS = 5
-
-SETUP = """
-CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy', 'it''s "complicated"');
-CREATE DOMAIN positive AS integer CHECK (VALUE > 0);
-CREATE DOMAIN short AS character varying(20);
-CREATE DOMAIN shorter AS short;
-CREATE DOMAIN moods AS mood[];
-CREATE TABLE account (id integer PRIMARY KEY, name text NOT NULL, balance numeric(12,3), feeling mood, score positive,
-    tags text[], added timestamp with time zone);
-CREATE INDEX ON account (balance);
-CREATE TABLE document (id bigint PRIMARY KEY, title character varying(20), body text, extra text, data jsonb,
-    raw bytea);
-ALTER TABLE document ALTER extra SET STORAGE EXTERNAL;
-CREATE TABLE audit (id integer, body text, note text, at timestamp without time zone);
-ALTER TABLE audit REPLICA IDENTITY FULL;
-CREATE TABLE tag (id integer NOT NULL, label name, UNIQUE (id));
-ALTER TABLE tag REPLICA IDENTITY USING INDEX tag_id_key;
-CREATE TABLE parent (id integer PRIMARY KEY, label text);
-CREATE TABLE child (id integer PRIMARY KEY, parent integer REFERENCES parent ON DELETE CASCADE, label text);
-CREATE TABLE event (id integer, region integer, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
-CREATE TABLE event_0 PARTITION OF event FOR VALUES IN (0);
-CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1) PARTITION BY HASH (id);
-CREATE TABLE event_1_0 PARTITION OF event_1 FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE event_1_1 (note text, id integer NOT NULL, dropped integer, region integer NOT NULL);
-ALTER TABLE event_1_1 DROP COLUMN dropped;
-ALTER TABLE event_1 ATTACH PARTITION event_1_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-CREATE TABLE event_rest PARTITION OF event DEFAULT;
-CREATE UNLOGGED TABLE scratch (id integer PRIMARY KEY, note text);
-CREATE PUBLICATION pub_all FOR ALL TABLES {all_options};
-CREATE PUBLICATION pub_list FOR TABLE account, document, child, event;
-CREATE PUBLICATION pub_some FOR TABLE audit, account, parent WITH (publish = 'insert, delete');
-"""
-
-
-def setup_statements(rng: random.Random) -> list[str]:
-    """The schema that exists before the base copy is taken, some of it with rows."""
-    everything = rng.random() < 0.5
-    # Where updates are not published for all tables, a table without replica identity may be updated.
-    options = "" if everything else "WITH (publish = 'insert, truncate')"
-    statements = [s.strip() for s in SETUP.format(all_options=options).split(";") if s.strip()]
-    for number in range(SESSIONS):
-        base, row = f"s{number}.base", "-g, 'a' || g, g"
-        statements.append(f"CREATE SCHEMA s{number}")
-        statements.append(f"CREATE TABLE {base} (id integer PRIMARY KEY, a text, b integer, c text)")
-        statements.append(f"INSERT INTO {base} SELECT {row} FROM generate_series(1, 40) g")
-    old = "g, 'old', repeat('old body ' || g, 900)"
-    statements.append("INSERT INTO account SELECT g, 'name ' || g, g / 7.0 FROM generate_series(-100, -1) g")
-    statements.append(f"INSERT INTO document SELECT {old} FROM generate_series(-9, -1) g")
-    return statements
 
 
 @dataclass
@@ -79,19 +30,18 @@ class Workload:
     Args:
         seed: decides everything.
         connect: opens a session's connection.
-        major: PostgreSQL's major version, for statements that came later.
         numbers: of the sessions that this one drives; the others are another's.
         lock_timeout: how long a session waits for another's lock.
     """
 
     seed: int
     connect: Callable[[], psycopg.Connection[Any]]
-    major: int
     numbers: Sequence[int] = range(SESSIONS)
     lock_timeout: str = "15ms"
     rng: random.Random = field(init=False)
     sessions: list[Session] = field(init=False)
     prepared: list[str] = field(default_factory=list)
+    may_prepare: bool = True
     everything_published: bool = field(default=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +93,7 @@ class Workload:
         elif draw < 0.965:
             definitions.define(self, session)
         else:
-            definitions.maintain(self, session)
+            caretaking.maintain(session)
 
     def _inside(self, session: Session) -> None:
         draw = session.rng.random()
@@ -151,7 +101,7 @@ class Workload:
             self._commit(session)
         elif draw < 0.11:
             session.finish("ROLLBACK")
-        elif draw < 0.12:
+        elif draw < 0.12 and self.may_prepare:
             self._prepare(session)
         elif draw < 0.17:
             session.savepoint()

@@ -25,7 +25,7 @@ from headwater.plugins.api import (
     PluginContext,
     load_plugin,
 )
-from headwater.reorder.resend import ENTRIES
+from headwater.reorder.schema_memory import ENTRIES
 
 pytestmark = pytest.mark.server
 

@@ -75,3 +75,16 @@ def _is_foreign_kernel(module: str, room: str) -> bool:
     head, *rest = module.split(".")
     is_kernel = head == "headwater" and len(rest) == 2 and rest[1].startswith("_")
     return is_kernel and rest[0] != room and (PACKAGE / rest[0] / f"{rest[1]}.py").exists()
+
+
+def test_only_the_versions_compare_majors() -> None:
+    """What depends on the major version is a named trait of ``headwater.pg.version.Version``."""
+    strays = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and path != PACKAGE / "pg" / "version.py":
+                sides = [node.left, *node.comparators]
+                numbers = {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, int)}
+                if numbers & {14, 15, 16, 17, 18, 19} and any("major" in ast.dump(side) for side in sides):
+                    strays.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert strays == []

@@ -108,8 +108,12 @@ class RowChanges(OutputPlugin):
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
 
+    def wants_message(self, transactional: bool) -> bool:
+        """No: a logical message is no change of a row."""
+        return False
+
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """None: a logical message is no change of a row."""
+        """None."""
         return []
 
     def origin(self, name: str, lsn: int) -> list[bytes]:

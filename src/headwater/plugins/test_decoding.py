@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
@@ -120,7 +121,7 @@ class TestDecoding(KernelPlugin):
             raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
         self.is_text = not self.options.force_binary
         self.skips_empty = self.options.skip_empty_xacts
-        self.messages_count = context.major >= 17
+        self.messages_count = VERSIONS[context.major].messages_begin_transactions
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""

@@ -16,10 +16,10 @@ from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr.index import KeptRecord, WalIndex
+from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import Rows
-from headwater.rmgr.registry import LOGICALMSG, STANDBY, XLOG
+from headwater.rmgr.registry import STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
 from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint
 from headwater.wal.frames import Frames
@@ -63,7 +63,7 @@ def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, fro
     if index.lo >= store.start_lsn:
         return index, frozenset()
     whole = frozenset(one.xid for one in store.prepared if _is_whole(one, index, store))
-    kept = tuple(_kept(index, store, whole))
+    kept = tuple(record for record in index.kept if record.lsn >= store.start_lsn)
     return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=kept), whole
 
 
@@ -79,18 +79,6 @@ def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) ->
     commits &= (ends.database == 0) | (ends.database == store.database_oid)
     levels = [r for r in earlier if r.lsn > since and r.data[17] == XLOG and r.data[16] & 0xF0 == PARAMETER_CHANGE]
     return not commits.any() and not levels
-
-
-def _kept(index: WalIndex, store: CatalogStore, whole: Collection[int]) -> Iterator[KeptRecord]:
-    """Records from the catalog's LSN on, and logical messages of these transactions."""
-    toplevel = toplevel_of(index.rows)
-    for record in index.kept:
-        if record.lsn >= store.start_lsn:
-            yield record
-        elif record.data[17] == LOGICALMSG:
-            xid = int.from_bytes(record.data[4:8], "little")
-            if int(toplevel(np.array([xid], np.int64))[0]) in whole:
-                yield record
 
 
 def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:

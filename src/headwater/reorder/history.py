@@ -1,9 +1,9 @@
-"""The sequential reading of an index's kept records: catalog, consistency, messages.
+"""The sequential reading of an index's kept records: catalog and consistency.
 
 In: a merged index and a catalog store at the index's start. Out: :class:`History`: the store rolled forward over the
-window, where decoding begins, and the few events that are not row changes. This is the only step that goes record by
-record in Python; it sees catalog changes and control records only, never a row of a user's table.
-Mirrors decode.c (xlog_decode, standby_decode, logicalmsg_decode) and snapbuild.c.
+window, and where decoding begins. This is the only step that goes record by record in Python; it sees catalog changes
+and control records only, never a row of a user's table.
+Mirrors decode.c (xlog_decode, standby_decode) and snapbuild.c.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
-from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change
@@ -32,19 +31,6 @@ WAL_LEVEL_LOGICAL = 2
 WAL_LEVELS = ("minimal", "replica", "logical")
 
 
-@dataclass(frozen=True)
-class LogicalMessage:
-    """A message of ``pg_logical_emit_message`` (xl_logical_message)."""
-
-    lsn: int
-    end_lsn: int
-    xid: int
-    origin: int
-    transactional: bool
-    prefix: bytes
-    content: bytes
-
-
 @dataclass
 class History:
     """What the kept records tell.
@@ -52,7 +38,6 @@ class History:
     Attributes:
         store: the catalog, rolled forward.
         builder: where decoding begins.
-        messages: in LSN order, of this database.
         wal_level: at the end of what was read.
         too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
         levels: (LSN, wal_level from there on), the first as the catalog has it.
@@ -63,7 +48,6 @@ class History:
 
     store: CatalogStore
     builder: SnapBuilder
-    messages: list[LogicalMessage] = field(default_factory=list)
     wal_level: int = 0
     too_low: int | None = None
     levels: list[tuple[int, int]] = field(default_factory=list)
@@ -84,7 +68,7 @@ def read_history(
     builder: SnapBuilder,
     whole: frozenset[int] = frozenset(),
 ) -> History:
-    """Roll the catalog forward and collect the events of a window.
+    """Roll the catalog forward over a window, and find where decoding begins.
 
     Args:
         index: the merged index; it starts at ``store.start_lsn``.
@@ -133,8 +117,6 @@ def _dispatch(record: Record, history: History, touched: set[int]) -> None:
         prepare = parse_prepare(record.main_data, record.lsn, history.store.major)
         if prepare.database == history.store.database_oid:
             _prepared(PreparedTransaction.of_record(prepare), history)
-    elif record.rmid == 21:
-        _message(record, history)
     elif record.rmid in (0, 2, 7, 9, 10):
         touched.add(record.xid)
         history.store.apply(record)
@@ -165,22 +147,6 @@ def _wal_level(lsn: int, level: int, history: History) -> None:
     history.levels.append((lsn, level))
     if level < WAL_LEVEL_LOGICAL and history.builder.consistent_at is not None and history.too_low is None:
         history.too_low = lsn
-
-
-def _message(record: Record, history: History) -> None:
-    message = parse_message(record.main_data, record.lsn)
-    if message.database == history.store.database_oid:
-        history.messages.append(
-            LogicalMessage(
-                record.lsn,
-                record.end_lsn,
-                record.xid,
-                record.origin,
-                message.transactional,
-                message.prefix,
-                message.content,
-            )
-        )
 
 
 def began_before(txns: CommittedTransactions, next_xid: int) -> NDArray[np.bool_]:

@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32, u64
-from headwater.rmgr.header_slots import BLOCKS, DB, FORK, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC, TOPLEVEL_XID
+from headwater.rmgr.header_slots import (
+    BLOCKS,
+    DATA_AT,
+    DATA_LENGTH,
+    DB,
+    FORK,
+    MAIN_AT,
+    MAIN_LENGTH,
+    ORIGIN,
+    REL,
+    SPC,
+    TOPLEVEL_XID,
+)
 from headwater.rmgr.index_codes import (
     CATALOG_CHANGE,
     CONFIRMS,
@@ -47,6 +59,18 @@ COUNTS = CUSTOM + 256 - FIRST_CUSTOM
 
 INVALID_COMMAND_ID = 0xFFFFFFFF
 
+CHANGE_SIZE = 80
+"""sizeof(ReorderBufferChange)."""
+
+TUPLE_SIZE = 24 + 23
+"""sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
+
+HEAP_HEADER, UPDATE_SIZE, DELETE_SIZE, MULTI_TUPLE_HEADER = 5, 14, 8, 7
+"""SizeOfHeapHeader, SizeOfHeapUpdate, SizeOfHeapDelete, SizeOfMultiInsertTuple."""
+
+MALFORMED_MEMORY = -1
+"""Returned by :func:`change_memory` when the lengths disagree."""
+
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Slots = NDArray[np.int32]
@@ -59,7 +83,8 @@ class Wanted(NamedTuple):
         known: uint8[4096] the registry, by rmid * 16 + info >> 4.
         database: OID of the database to decode.
         catalogs: the first so many locators are catalogs, whose records are kept whole.
-        major: PostgreSQL's.
+        inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
+        dropped_stats_size: bytes of a dropped statistics entry.
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events.
     """
@@ -67,7 +92,8 @@ class Wanted(NamedTuple):
     known: Bytes
     database: int
     catalogs: int
-    major: int
+    inplace_is_transactional: bool
+    dropped_stats_size: int
     grid: int
     cuts: Int64s
 
@@ -78,14 +104,14 @@ class Tables(NamedTuple):
     Attributes:
         locators: int64[3, m] (tablespace, database, file); slots: int32[] its hash (:func:`find_locator`).
         xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
-        changes: int64[8, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN; a speculative insert counts
-            when it is confirmed.
+        changes: int64[9, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN, memory; a speculative
+            insert counts when it is confirmed.
         xacts: int64[15, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`; origin.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
         commands: int64[3, n] xid, LSN, the command that sees what the NEW_CID's one did.
         truncates: int64[6, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data.
-        messages: int64[5, n] xid (0 if not transactional), LSN, record number, origin, whether transactional.
+        messages: int64[5, n] xid, LSN, record number, origin, whether transactional.
         files: int64[3, n] xid, LSN, locator.
         kept: int64[n] numbers of the records to be kept whole.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
@@ -141,11 +167,56 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int
 
 
 @borrowing_kernel
-def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: Int, row: NDArray[np.int64]) -> Int:
+def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
+    """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
+    count = u16(data, headers[MAIN_AT] + 2)
+    base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
+    total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
+    for _ in range(count):
+        p = (p + 1) & ~1
+        if p + MULTI_TUPLE_HEADER > length:
+            return MALFORMED_MEMORY
+        size = u16(data, base + p)
+        total += size
+        p += MULTI_TUPLE_HEADER + size
+    return total if p <= length else MALFORMED_MEMORY
+
+
+@borrowing_kernel
+def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int64s) -> Int:
+    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 15 to 18.
+
+    Args:
+        data: uint8[]; rmid: HEAP or HEAP2.
+        change: the ``kinds`` bits of its change, not 0.
+        headers: int64[HEADERS_LENGTH] the record's, which has a block.
+
+    Returns:
+        bytes, or MALFORMED_MEMORY.
+    """
+    if rmid == 9:
+        return _multi_insert_memory(data, headers)
+    length, of_block = headers[MAIN_LENGTH], headers[BLOCKS + DATA_LENGTH]
+    if change & (INSERTS | SPECULATIVE):
+        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER
+    if change & UPDATES:
+        if length < UPDATE_SIZE:
+            return MALFORMED_MEMORY
+        flags = data[headers[MAIN_AT] + 7]
+        new = TUPLE_SIZE + of_block - HEAP_HEADER if flags & 0x10 else 0
+        return CHANGE_SIZE + new + (TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER if flags & 0x0C else 0)
+    if change & DELETES_OLD:
+        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER
+    return np.int64(CHANGE_SIZE)
+
+
+@borrowing_kernel
+def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, stats_size: Int, row: Int64s) -> Int:
     """Read a commit or abort record's main data (ParseCommitRecord, ParseAbortRecord, xactdesc.c).
 
     Args:
-        data: uint8[]; info: the record's info byte; at, length: its main data; major: PostgreSQL's.
+        data: uint8[]; info: the record's info byte; at, length: its main data.
+        stats_size: bytes of a dropped statistics entry.
         row: int64[10] receives time, database, subxact count and offset, invalidation count and offset, two-phase
             xid, origin LSN, origin time, xinfo.
 
@@ -170,7 +241,7 @@ def parse_xact(data: NDArray[np.uint8], info: Int, at: Int, length: Int, major: 
             return MALFORMED
         row[1] = u32(data, p)
         p += 8
-    for bit, size in ((1, 4), (2, 12), (8, 16 if major >= 18 else 12), (3, 16)):
+    for bit, size in ((1, 4), (2, 12), (8, stats_size), (3, 16)):
         if not xinfo & (1 << bit):
             continue
         if p + 4 > end:
@@ -244,6 +315,7 @@ def _add_change(
     change: Int,
     count: Int,
     size: Int,
+    memory: Int,
     origin: Int,
     lsn: Int,
     changes: Int64s,
@@ -259,6 +331,7 @@ def _add_change(
         changes[4, row] += count
         changes[5, row] += size
         changes[7, row] = lsn
+        changes[8, row] += memory
         return
     row = counts[N_CHANGES]
     counts[N_CHANGES] = row + 1
@@ -273,6 +346,7 @@ def _add_change(
     changes[5, row] = size
     changes[6, row] = lsn
     changes[7, row] = lsn
+    changes[8, row] = memory
 
 
 @borrowing_kernel
@@ -349,7 +423,7 @@ def _index_heap(
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
         if op == 0x70:
-            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.major < 18 else 0
+            bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
         elif op == 0x60:
             bits = 0
     catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
@@ -360,7 +434,10 @@ def _index_heap(
         _keep(kept, counts)
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
-        _add_change(xid, locator, change, count, u32(data, at), headers[ORIGIN], lsn, changes, open_rows, counts)
+        size, memory = u32(data, at), change_memory(data, data[at + 17], change, headers)
+        if memory < 0:
+            return -1
+        _add_change(xid, locator, change, count, size, memory, headers[ORIGIN], lsn, changes, open_rows, counts)
     return bits
 
 
@@ -400,13 +477,13 @@ def _index_heap2(
 
 @borrowing_kernel
 def _index_end(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, major: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, stats_size: Int, parsed: Int64s, xacts: Int64s, counts: Int64s
 ) -> Int:
     """A commit or abort record; 0, or -1 if it is malformed."""
     info = data[at + 16]
     op = np.int64(info & 0x70)
     row = counts[N_XACTS]
-    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], major, parsed) != OK:
+    if parse_xact(data, info, headers[MAIN_AT], headers[MAIN_LENGTH], stats_size, parsed) != OK:
         return -1
     xacts[0, row] = op >> 4
     xacts[1, row] = lsn
@@ -469,7 +546,7 @@ def _index_file(
 
 @borrowing_kernel
 def _index_message(
-    data: Bytes, at: Int, headers: Int64s, lsn: Int, database: Int, messages: Int64s, kept: Int64s, counts: Int64s
+    data: Bytes, at: Int, headers: Int64s, lsn: Int, database: Int, messages: Int64s, counts: Int64s
 ) -> Int:
     """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
@@ -477,9 +554,8 @@ def _index_message(
         return -1
     transactional = data[main + 4] != 0
     if u32(data, main) == database:
-        _keep(kept, counts)
         row = counts[N_MESSAGES]
-        messages[0, row] = u32(data, at + 4) if transactional else 0
+        messages[0, row] = u32(data, at + 4)
         messages[1, row] = lsn
         messages[2, row] = counts[RECORD]
         messages[3, row] = headers[ORIGIN]
@@ -515,7 +591,7 @@ def _index_other(
     elif rmid in (4, 7) or (rmid == 8 and info == 0x10):
         _keep(kept, counts)
     elif rmid == 21:
-        return _index_message(data, at, headers, lsn, wanted.database, messages, kept, counts)
+        return _index_message(data, at, headers, lsn, wanted.database, messages, counts)
     return 0
 
 
@@ -605,7 +681,8 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             bits = 0
         else:
             registers = False
-            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, wanted.major, parsed, xacts, counts)
+            stats = wanted.dropped_stats_size
+            bits = 0 if op == 0x50 else _index_end(data, at, headers, lsn, stats, parsed, xacts, counts)
         if bits < 0:
             return MALFORMED
         if registers:

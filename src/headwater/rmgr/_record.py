@@ -22,6 +22,7 @@ from headwater.rmgr.header_slots import (
     MAIN_AT,
     MAIN_LENGTH,
     ORIGIN,
+    PAYLOAD_AT,
     REL,
     SPC,
     TOPLEVEL_XID,
@@ -157,5 +158,6 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
         return MALFORMED
     for block in range(blocks):
         headers[BLOCKS + block * 8 + DATA_AT] += p
+    headers[PAYLOAD_AT] = p
     headers[MAIN_AT] = end - headers[MAIN_LENGTH]
     return blocks

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
 from headwater.rmgr.header_slots import HEADERS_LENGTH
@@ -134,7 +135,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         locators=locators,
         slots=locator_hash(locators, len(catalogs)),
         xids=np.empty((3, n), np.int64),
-        changes=np.empty((8, n), np.int64),
+        changes=np.empty((9, n), np.int64),
         xacts=np.empty((15, n), np.int64),
         assigns=np.empty((3, n), np.int64),
         invals=np.empty((4, n), np.int64),
@@ -173,11 +174,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
+    version = VERSIONS[request.major]
     wanted = k.Wanted(
         known=known_table(request.major),
         database=request.database,
         catalogs=len(request.catalogs),
-        major=request.major,
+        inplace_is_transactional=not version.has_inplace_invalidations,
+        dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
     )
@@ -240,6 +243,7 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
             bytes=c[5].astype(np.uint32),
             first=c[6].copy(),
             last=c[7].copy(),
+            memory=c[8].astype(np.uint32),
         ),
         ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]),
         assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),

@@ -4,8 +4,8 @@ What decoding has to know of a record stands in one row of one table, or in a ro
 (changes). Every table can be cut, chosen from and joined without knowing its columns, so that the rows of open
 transactions go from one window to the next.
 
-Invariants: the columns of a table are of one length; ``xid`` is the transaction or subtransaction that the row goes
-with, 0 for none, and rows of a table ascend by ``lsn``. A column named ``locator`` holds indexes into
+Invariants: the columns of a table are of one length; ``xid`` is what the record's header says, of an end what it ends,
+and rows of a table ascend by ``lsn``. A column named ``locator`` holds indexes into
 :attr:`Rows.locators`.
 """
 
@@ -60,6 +60,13 @@ class Table:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
+    @property
+    def owner(self) -> Int64s:
+        """int64[n] the transaction or subtransaction that each row goes with, 0 for none."""
+        columns: Any = self
+        xid: Int64s = columns.xid.astype(np.int64)
+        return xid
+
     def take(self: _T, which: Which) -> _T:
         """The rows ``which`` names."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
@@ -93,6 +100,11 @@ class ChangeTable(Table):
         kinds: uint8[n] bits of :mod:`headwater.rmgr._index`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; last: int64[n] of the last.
+        memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it
+            spills or streams (logical_decoding_work_mem): speculative inserts as soon as they are logged, TOAST chunks
+            as rows of their own, old and new tuples. Not in it: what a transaction weighs beside row changes
+            (messages, truncates, invalidations, command ids, snapshots that others distribute), and that values put
+            together from chunks weigh more while they are output.
     """
 
     xid: NDArray[np.uint32]
@@ -103,6 +115,7 @@ class ChangeTable(Table):
     bytes: NDArray[np.uint32]
     first: Int64s
     last: Int64s
+    memory: NDArray[np.uint32]
 
     @property
     def lsn(self) -> Int64s:
@@ -202,7 +215,7 @@ class MessageTable(Table):
     """Places of logical messages of the database; prefix and content stay in the WAL.
 
     Attributes:
-        xid: int64[n] the transaction it belongs to, 0 if it is not transactional.
+        xid: int64[n] who emitted it; of one that is not transactional it may be 0.
         lsn: int64[n] where the record starts; end: int64[n] where it ends.
         origin: int64[n] replication origin; transactional: bool[n].
     """
@@ -212,6 +225,11 @@ class MessageTable(Table):
     end: Int64s
     origin: Int64s
     transactional: Bools
+
+    @property
+    def owner(self) -> Int64s:
+        """int64[n] the transaction that each message goes with, 0 if it stands alone."""
+        return np.where(self.transactional, self.xid, 0)
 
 
 @dataclass(frozen=True)
@@ -258,7 +276,7 @@ class Rows:
         """
 
         def chosen(table: Any) -> Table:
-            take = wanted(table.xid.astype(np.int64))
+            take = wanted(table.owner)
             if since is not None:
                 take = take | (table.lsn >= since)
             kept: Table = table if take.all() else table.take(np.flatnonzero(take))

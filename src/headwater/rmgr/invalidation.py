@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 
 CATALOG, RELCACHE, SMGR, RELMAP, SNAPSHOT, RELSYNC = -1, -2, -3, -4, -5, -6
 """``SHAREDINVAL..._ID``; from 0 on the id is a catalog cache's. RELSYNC came with 18."""
@@ -68,7 +69,7 @@ def message_columns(data: NDArray[np.uint8], lsn: NDArray[np.int64], major: int)
 
 
 def _lowest(major: int) -> int:
-    return RELSYNC if major >= 18 else SNAPSHOT
+    return RELSYNC if VERSIONS[major].has_relsync_invalidations else SNAPSHOT
 
 
 def _unknown(kind: int, lsn: int) -> RecordError:

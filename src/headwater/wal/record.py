@@ -29,6 +29,7 @@ BKPIMAGE_COMPRESS_PGLZ: Final = 0x04
 BKPIMAGE_COMPRESS_LZ4: Final = 0x08
 BKPIMAGE_COMPRESS_ZSTD: Final = 0x10
 _COMPRESSED: Final = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
+_METHODS: Final = {BKPIMAGE_COMPRESS_PGLZ: "pglz", BKPIMAGE_COMPRESS_LZ4: "lz4", BKPIMAGE_COMPRESS_ZSTD: "zstd"}
 
 XLR_MAX_BLOCK_ID: Final = 32
 XLR_BLOCK_ID_TOPLEVEL_XID: Final = 252
@@ -63,6 +64,11 @@ class Image:
         """Redo restores it; False for the extra images of ``wal_consistency_checking``."""
         return bool(self.info & BKPIMAGE_APPLY)
 
+    @property
+    def method(self) -> str | None:
+        """How it is compressed: pglz, lz4, zstd; None if it is not."""
+        return next((name for bit, name in _METHODS.items() if self.info & bit), None)
+
     def page(self) -> bytes:
         """The whole page, 8192 bytes.
 
@@ -78,14 +84,11 @@ class Image:
         return body[: self.hole_offset] + bytes(self.hole_length) + body[self.hole_offset :]
 
     def _decompressed(self) -> bytes:
-        method = self.info & _COMPRESSED
-        if not method:
+        method, size = self.method, BLCKSZ - self.hole_length
+        if method is None:
             return self.data
-        size = BLCKSZ - self.hole_length
-        if method & BKPIMAGE_COMPRESS_PGLZ:
-            return self._decompressed_by("pglz", size)
-        if method & BKPIMAGE_COMPRESS_LZ4:
-            return self._decompressed_by("lz4", size)
+        if method != "zstd":
+            return self._decompressed_by(method, size)
         try:
             # One byte more than wanted, to notice an image that is too long.
             with pyarrow.CompressedInputStream(pyarrow.BufferReader(self.data), "zstd") as stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -269,12 +269,23 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
     return result
 
 
+@dataclass(frozen=True)
+class Published:
+    """A publication and what is in it: tables, some with column lists or row filters, and schemas."""
+
+    publication: Publication
+    tables: frozenset[int] = frozenset()
+    schemas: frozenset[int] = frozenset()
+    filtered: frozenset[int] = frozenset()
+    lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
 class Catalog:
     """A catalog view that knows just what it is given."""
 
-    def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Publication] = ()) -> None:
+    def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Published] = ()) -> None:
         self._relations = {relation.oid: relation for relation in relations}
-        self._publications = {publication.name: publication for publication in publications}
+        self._publications = {found.publication.name: found for found in publications}
 
     def relation(self, oid: int) -> RelationSchema | None:
         """By OID."""
@@ -282,7 +293,20 @@ class Catalog:
 
     def publication(self, name: str) -> Publication | None:
         """By name."""
-        return self._publications.get(name)
+        found = self._publications.get(name)
+        return found.publication if found else None
+
+    def relation_publications(self, oid: int) -> tuple[tuple[int, tuple[int, ...] | None, bool], ...]:
+        """Those that it is in by itself."""
+        return tuple(
+            (found.publication.oid, found.lists.get(oid), oid in found.filtered)
+            for found in self._publications.values()
+            if oid in found.tables
+        )
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """Those that it is in."""
+        return tuple(found.publication.oid for found in self._publications.values() if oid in found.schemas)
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is one."""

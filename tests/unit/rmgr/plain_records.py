@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from headwater.rmgr.heap import parse_truncate
-from headwater.rmgr.heap2 import parse_new_cid
+from headwater.rmgr.heap import TupleBytes, parse_delete, parse_truncate, parse_tuple, parse_update
+from headwater.rmgr.heap2 import parse_multi_insert_tuples, parse_new_cid
 from headwater.rmgr.invalidation import parse_invalidations
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rmgr.smgr import parse_create
@@ -177,6 +177,7 @@ class PlainIndex:
     messages: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
     files: list[tuple[int, int, int]] = field(default_factory=list)
     invals: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    memory: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
 def plain_index(made: Frames) -> PlainIndex:
@@ -197,6 +198,7 @@ def plain_index(made: Frames) -> PlainIndex:
         kind, count = _kind(one.rmid, op, one.main_data)
         if kind:
             found.changes[one.xid, one.blocks[0].rel, kind, lsn] += count
+            found.memory[one.xid, one.blocks[0].rel] += sum(_change_sizes(one))
     return found
 
 
@@ -215,8 +217,7 @@ def _event(found: PlainIndex, one: Record) -> None:
     elif one.rmid == 21:
         said = parse_message(main, one.lsn)
         if said.database == DATABASE:
-            xid = one.xid if said.transactional else 0
-            found.messages.append((xid, one.lsn, one.end_lsn, one.origin, said.transactional))
+            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional))
     elif one.rmid == 2 and op == 0x10:
         made = parse_create(main, one.lsn)
         if made.fork == 0 and made.locator[1] == DATABASE:
@@ -224,6 +225,27 @@ def _event(found: PlainIndex, one: Record) -> None:
     elif one.rmid == 1 and op == 0x60:
         for message in parse_invalidations(main[4:], one.lsn):
             found.invals.append((one.xid, one.lsn, message.id, message.db, message.value))
+
+
+def _change_sizes(one: Record) -> Iterator[int]:
+    """What each change of a record weighs: ReorderBufferChange, and for a tuple HeapTupleData and t_len bytes."""
+
+    def tuples(*found: TupleBytes | None) -> int:
+        return 80 + sum(24 + 23 + len(t.tail) for t in found if t is not None)
+
+    main, block, op = one.main_data, one.blocks[0].data, one.info & 0x70
+    if one.rmid == 9:
+        for row in parse_multi_insert_tuples(block, struct.unpack_from("<H", main, 2)[0], one.lsn):
+            yield tuples(row)
+    elif op == 0x00:
+        yield tuples(parse_tuple(block, one.lsn))
+    elif op == 0x10:
+        yield tuples(parse_delete(main, one.lsn).old)
+    elif op == 0x50:
+        yield tuples()
+    else:
+        new = parse_tuple(block, one.lsn) if main[7] & 0x10 else None
+        yield tuples(new, parse_update(main, one.lsn).old)
 
 
 def _kind(rmid: int, op: int, main: bytes) -> tuple[int, int]:

@@ -33,7 +33,8 @@ command_ids = st.sampled_from([0xFFFFFFFF, 0, 3, 9])
 one_record = st.one_of(
     st.builds(plain.insert, xids, files),
     st.builds(plain.insert, xids, files, flags=st.sampled_from([0, 8, 12])),
-    st.builds(plain.update, xids, files),
+    st.builds(plain.update, xids, files, with_key=st.booleans(), body=st.binary(max_size=9)),
+    st.builds(plain.confirm, xids, files),
     st.builds(plain.delete, xids, files, with_key=st.booleans()),
     st.builds(plain.delete, xids, files, with_key=st.just(False), super_delete=st.just(True)),
     st.builds(plain.multi_insert, xids, files, st.integers(1, 40), last=st.booleans()),
@@ -61,7 +62,8 @@ def test_rows_say_what_the_records_say(records, step) -> None:
     made, found = index(records, step)
     twin = plain.plain_index(made)
     rows = found.rows
-    assert Counter(dict(_counts(rows))) == _by_file(twin.changes)
+    assert _sums(rows, rows.changes.count) == _by_file(twin.changes)
+    assert _sums(rows, rows.changes.memory) == twin.memory
     assert [*zip(rows.ends.kind, rows.ends.xid, rows.ends.lsn, strict=True)] == twin.ends
     assert _first(rows) == twin.first
     assert [*zip(rows.assigns.xid, rows.assigns.top, strict=True)] == twin.assigns
@@ -94,10 +96,10 @@ def test_no_row_crosses_a_catalog_event_or_a_grid_line(records, step) -> None:
         assert not any(first < event < last for event in events)
 
 
-def _counts(rows):
+def _sums(rows, column):
     total: Counter = Counter()
-    for xid, locator, count in zip(rows.changes.xid, rows.changes.locator, rows.changes.count, strict=True):
-        total[int(xid), int(rows.locators[locator][2])] += int(count)
+    for xid, locator, value in zip(rows.changes.xid, rows.changes.locator, column, strict=True):
+        total[int(xid), int(rows.locators[locator][2])] += int(value)
     return total
 
 

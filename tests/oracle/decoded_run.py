@@ -1,0 +1,121 @@
+"""A server's run beside what Headwater makes of its files; how the two are compared, and what is said of a difference.
+
+Directories of runs in which a test failed are moved to ``build/oracle``: the base backup, ``pg_wal`` and, of a run that
+its seed does not give again, ``statements.log``. A failure says how to decode them by hand.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.demo.stream_comparison import first_difference, joined
+from headwater.errors import HeadwaterError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline import DecodeRequest, decode
+from oracle.oracle import OracleRun
+from oracle.streams import Stream
+
+KEPT = Path(__file__).parents[2] / "build" / "oracle"
+
+
+@contextmanager
+def kept_on_failure(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory that is moved to ``build/oracle`` if a test has failed since it was made, and removed if none has."""
+    directory, failed_before = factory.mktemp("oracle"), request.session.testsfailed
+    try:
+        yield directory
+    except BaseException:
+        _keep(directory)
+        raise
+    if request.session.testsfailed != failed_before:
+        _keep(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def kept_place(directory: Path) -> Path:
+    """Where a directory is kept after a failure; no other run's."""
+    return KEPT / f"{directory.parent.name}-{directory.name}"
+
+
+def _keep(directory: Path) -> None:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    shutil.move(directory, kept_place(directory))
+
+
+class DecodedRun:
+    """A server's run, and our decoding of its streams, each made when it is first asked for."""
+
+    def __init__(self, spark: Any, run: OracleRun) -> None:
+        self.spark = spark
+        self.run = run
+        self._decoded: dict[str, pa.Table | HeadwaterError] = {}
+
+    def decoded(self, stream: Stream) -> pa.Table:
+        """Our messages of a stream that the server has shown; decoding fails the test if it fails."""
+        found = self._made(stream)
+        if isinstance(found, HeadwaterError):
+            pytest.fail(f"{found}\n{self.by_hand(stream)}", pytrace=False)
+        return found
+
+    def check(self, stream: Stream) -> None:
+        """Fail unless we say what the server says: the same messages, or the same error."""
+        if stream.error is None:
+            self.compare(stream, stream.messages, self.decoded(stream))
+            return
+        found = self._made(stream)
+        if not isinstance(found, HeadwaterError) or stream.error not in str(found):
+            shown = found if isinstance(found, HeadwaterError) else f"{len(found)} messages"
+            text = f"{stream.name} on {self.run.major}: the server stopped with {stream.error!r}; found {shown}"
+            pytest.fail(f"{text}\n{self.by_hand(stream)}", pytrace=False)
+
+    def compare(self, stream: Stream, expected: pa.Table, actual: pa.Table) -> None:
+        """Fail with the first difference, if there is one."""
+        difference = first_difference(expected, actual)
+        if difference is not None:
+            text = f"{stream.name} on {self.run.major}: {len(expected)} messages expected, {len(actual)} found"
+            pytest.fail(f"{text}\n{difference}\n{self.by_hand(stream)}", pytrace=False)
+
+    def by_hand(self, stream: Stream) -> str:
+        """The command that decodes the stream from what is kept."""
+        kept = kept_place(self.run.wal.parent)
+        words = ["headwater decode", f"--wal {kept / 'pg_wal'}", f"--catalog {kept / 'backup'}"]
+        words += [f"--plugin {stream.plugin}", f"--database {self.run.database}", f"--start {Lsn(stream.start)}"]
+        words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
+        words += [f"-o '{name}={value}'" for name, value in stream.options]
+        words += [f"--set '{name}={value}'" for name, value in stream.settings]
+        words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]
+        return " ".join(words) + (f"\nstatements: {kept / self.run.log.name}" if self.run.log else "")
+
+    def kept(self) -> str:
+        """Where the run's files are after a failure, and what its frames were asked for."""
+        tables = self.run.tables
+        window = f", frames from {Lsn(tables.lo)} to {Lsn(tables.hi)}" if tables else ""
+        return f"files: {kept_place(self.run.wal.parent)}{window}"
+
+    def _made(self, stream: Stream) -> pa.Table | HeadwaterError:
+        if stream.name not in self._decoded:
+            try:
+                with decode(self.spark, self._request(stream)) as result:
+                    self._decoded[stream.name] = joined(result.tables())
+            except HeadwaterError as error:
+                self._decoded[stream.name] = error
+        return self._decoded[stream.name]
+
+    def _request(self, stream: Stream) -> DecodeRequest:
+        return DecodeRequest(
+            wal=str(self.run.wal),
+            catalog=str(self.run.backup),
+            database=self.run.database,
+            plugin=stream.plugin,
+            options=stream.options,
+            start=stream.start,
+            end=stream.end,
+            settings=stream.settings,
+        )

@@ -1,0 +1,73 @@
+"""What the statements of a random workload did to tables that the changes of their rows do not tell.
+
+Rows are followed only where changes tell all: not through a time without WAL or without a replica identity, and not in
+columns whose type was altered. Names that renames connect count as one table's, so that nothing is missed; schemas that
+are renamed are known by the part of their name that stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from oracle.initial_schema import ASIDE
+
+_PART = r'(?:"[^"]*"|[\w]+)'
+_NAME = rf"({_PART}(?:\.{_PART})?)"
+_RENAME = re.compile(rf"ALTER TABLE {_NAME} RENAME TO {_NAME}$")
+_TYPE = re.compile(rf"ALTER TABLE {_NAME} ALTER (?:COLUMN )?({_PART}) TYPE")
+_KINDS = (
+    ("unlogged", re.compile(rf"ALTER TABLE {_NAME} SET (?:UN)?LOGGED")),
+    ("dropped", re.compile(rf"DROP TABLE {_NAME}")),
+    ("identity NOTHING", re.compile(rf"ALTER TABLE {_NAME} REPLICA IDENTITY NOTHING")),
+    ("identity DEFAULT", re.compile(rf"ALTER TABLE {_NAME} REPLICA IDENTITY DEFAULT")),
+    ("identity USING", re.compile(rf"ALTER TABLE {_NAME} REPLICA IDENTITY USING")),
+    ("without its id", re.compile(rf'ALTER TABLE {_NAME} DROP COLUMN "id"')),
+)
+
+
+def lasting_name(name: str) -> str:
+    """A table's qualified name, without the part of its schema's that changes."""
+    qualified = name if "." in name else f"public.{name}"
+    return re.sub(rf"^({ASIDE}\d)_\d+", r"\1", qualified)
+
+
+class Doings:
+    """What was done, by the lasting names of tables.
+
+    Args:
+        statements: those that succeeded, whether their transactions committed or not; of each session in its order.
+    """
+
+    def __init__(self, statements: Iterable[str]) -> None:
+        self._one: dict[str, set[str]] = {}
+        self._done: dict[str, set[str]] = {}
+        self._retyped: dict[str, set[str]] = {}
+        for statement in statements:
+            self._note(statement)
+
+    def done(self, name: str) -> set[str]:
+        """What was done to a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity NOTHING``, ..."""
+        names = self._one.get(lasting_name(name), {lasting_name(name)})
+        found = {kind for one in names for kind in self._done.get(one, ())}
+        return found | ({"renamed"} if len(names) > 1 else set())
+
+    def retyped(self, name: str) -> set[str]:
+        """Columns whose type was altered, of a table that was not renamed."""
+        return self._retyped.get(lasting_name(name), set())
+
+    def _note(self, statement: str) -> None:
+        if found := _RENAME.match(statement):
+            old = lasting_name(found[1])
+            self._join(old, f"{old.partition('.')[0]}.{found[2]}")
+        if found := _TYPE.match(statement):
+            self._retyped.setdefault(lasting_name(found[1]), set()).add(found[2].strip('"'))
+            self._done.setdefault(lasting_name(found[1]), set()).add("retyped")
+        for kind, pattern in _KINDS:
+            if found := pattern.match(statement):
+                self._done.setdefault(lasting_name(found[1]), set()).add(kind)
+
+    def _join(self, one: str, other: str) -> None:
+        both = self._one.get(one, {one}) | self._one.get(other, {other})
+        for name in both:
+            self._one[name] = both

@@ -1,0 +1,173 @@
+"""What the server's own output plugins are asked, and what they answered.
+
+A stream is one plugin with some options over one window. All streams of a run are peeked at over the same slots, one
+for each plugin, so that none moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg.types.string import ByteaBinaryLoader
+
+from headwater.demo.stream_comparison import messages_table
+
+Options = tuple[tuple[str, str], ...]
+
+SETTINGS: Options = (("timezone", "America/St_Johns"), ("bytea_output", "escape"))
+
+
+def _published(names: str, *more: tuple[str, str]) -> Options:
+    return (("proto_version", "1"), ("publication_names", names), *more)
+
+
+TEST_DECODING: dict[str, Options] = {
+    "test_decoding": (),
+    "test_decoding, no empty transactions": (("include-xids", "0"), ("skip-empty-xacts", "1")),
+    "test_decoding, more": (("include-timestamp", "1"), ("include-rewrites", "1"), ("only-local", "1")),
+}
+PGOUTPUT: dict[str, Options] = {
+    "pgoutput, all": _published("pub_all", ("messages", "true")),
+    "pgoutput, lists": _published("pub_list,pub_some", ("messages", "on")),
+    "pgoutput, some": _published("pub_some"),
+}
+RANDOM_PGOUTPUT: dict[str, Options] = {
+    **PGOUTPUT,
+    "pgoutput, columns": _published("pub_columns"),
+    "pgoutput, schemas": _published("pub_schemas,pub_root"),
+    "pgoutput, root": _published("pub_root", ("messages", "true")),
+    "pgoutput, generated": _published("pub_generated"),
+    "pgoutput, swapped": _published("pub_swapped"),
+}
+"""Streams of the publications that only random workloads have."""
+
+OTHER_SETTINGS = "test_decoding, other settings"
+UP_TO = "test_decoding, up to"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What one plugin said with some options.
+
+    Attributes:
+        name: for people.
+        plugin: the plugin's name.
+        options: as given to the server's function.
+        start: the slot's ``confirmed_flush_lsn``.
+        end: ``upto_lsn``, or None.
+        settings: of the session that asked, where they are not the defaults.
+        messages: lsn, xid and data in order; data as bytes, as a text plugin may print a message's raw bytes.
+        error: with which the plugin stopped, None if it did not; then there are no messages.
+    """
+
+    name: str
+    plugin: str
+    options: Options
+    start: int
+    end: int | None
+    settings: Options
+    messages: pa.Table
+    error: str | None = None
+
+
+def slot_name(plugin: str) -> str:
+    """Of the slot that a plugin's streams are peeked at over."""
+    return f"oracle_{plugin}"
+
+
+def plugin_of(name: str) -> str:
+    """The plugin of a stream."""
+    return name.partition(",")[0]
+
+
+def options_of(name: str) -> Options:
+    """The options of a stream that is asked under default settings."""
+    return (TEST_DECODING | RANDOM_PGOUTPUT)[name]
+
+
+def parse_lsn(text: str) -> int:
+    """``X/Y`` in bytes."""
+    high, low = text.split("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def format_lsn(lsn: int) -> str:
+    """Bytes as ``X/Y``."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def peek_all(
+    connection: psycopg.Connection[Any],
+    starts: Mapping[str, int],
+    pgoutput: Mapping[str, Options],
+    *,
+    middle: int | None = None,
+    end: int | None = None,
+) -> dict[str, Stream]:
+    """All streams of a run, by name.
+
+    Args:
+        connection: its session's settings are changed.
+        starts: of each plugin's slot.
+        pgoutput: streams of that plugin.
+        middle: where the stream that is named ``UP_TO`` ends, if there is to be one.
+        end: where the others end.
+    """
+    asked = [(name, "test_decoding", options) for name, options in TEST_DECODING.items()]
+    asked += [(name, "pgoutput", options) for name, options in pgoutput.items()]
+    streams = [_peek(connection, starts, *one, end=end) for one in asked]
+    for setting, value in SETTINGS:
+        connection.execute(f"SET {setting} = '{value}'".encode())
+    options: Options = (("include-timestamp", "1"),)
+    streams.append(_peek(connection, starts, OTHER_SETTINGS, "test_decoding", options, end=end, settings=SETTINGS))
+    if middle is not None:
+        connection.execute("RESET ALL")
+        streams.append(_peek(connection, starts, UP_TO, "test_decoding", (), end=middle))
+    return {stream.name: stream for stream in streams}
+
+
+def call_slot(
+    connection: psycopg.Connection[Any], function: str, slot: str, end: int | None, options: Sequence[tuple[str, str]]
+) -> tuple[pa.Table, str | None]:
+    """Call one of the server's functions.
+
+    Args:
+        connection: its session, outside of a transaction.
+        function: such as ``pg_logical_slot_peek_changes``.
+        slot: the slot's name.
+        end: ``upto_lsn``, or None.
+        options: the plugin's.
+
+    Returns:
+        the messages; and the error with which the plugin stopped, if it did.
+    """
+    connection.adapters.register_loader("text", ByteaBinaryLoader)
+    call = f"SELECT lsn::text, xid::text, data FROM {function}(%s, %s::pg_lsn, NULL, VARIADIC %s::text[])"
+    limit = None if end is None else format_lsn(end)
+    try:
+        rows = connection.execute(
+            call.encode(), [slot, limit, [part for option in options for part in option]], binary=True
+        ).fetchall()
+    except psycopg.Error as error:
+        return messages_table(()), error.diag.message_primary
+    return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows), None
+
+
+def _peek(
+    connection: psycopg.Connection[Any],
+    starts: Mapping[str, int],
+    name: str,
+    plugin: str,
+    options: Options,
+    *,
+    end: int | None = None,
+    settings: Options = (),
+) -> Stream:
+    kind = "" if plugin == "test_decoding" else "_binary"
+    function = f"pg_logical_slot_peek{kind}_changes"
+    messages, error = call_slot(connection, function, slot_name(plugin), end, options)
+    return Stream(name, plugin, options, starts[plugin], end, settings, messages, error)

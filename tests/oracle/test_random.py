@@ -1,0 +1,68 @@
+"""Random workloads: what a server says and holds after many sessions wrote at once, and what Headwater says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pytest
+
+from oracle.oracle import TAKEN_FROM
+from oracle.row_frames import RowFrames
+from oracle.streams import OTHER_SETTINGS, RANDOM_PGOUTPUT, TEST_DECODING, UP_TO, Stream, options_of, plugin_of
+
+if TYPE_CHECKING:
+    from oracle.decoded_run import DecodedRun
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+STREAMS = [*TEST_DECODING, *RANDOM_PGOUTPUT, OTHER_SETTINGS, UP_TO]
+THREADED_STREAMS = ["test_decoding", UP_TO, *(name for name in RANDOM_PGOUTPUT if name != "pgoutput, some")]
+
+
+@pytest.mark.parametrize("name", THREADED_STREAMS)
+def test_sessions_in_threads(threaded_run: DecodedRun, name: str) -> None:
+    threaded_run.check(threaded_run.run.streams[name])
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_sessions_in_one_thread(random_run: DecodedRun, name: str) -> None:
+    random_run.check(random_run.run.streams[name])
+
+
+@pytest.mark.parametrize("name", TAKEN_FROM)
+def test_slot_taken_from_piece_by_piece(threaded_run: DecodedRun, name: str) -> None:
+    """Each call of the server is a session that begins where the slot stands."""
+    calls = threaded_run.run.calls[name]
+    for number, call in enumerate(calls):
+        shown = f"{name}, call {number}"
+        stream = Stream(shown, plugin_of(name), options_of(name), call.start, call.end, (), call.messages, call.error)
+        threaded_run.check(stream)
+    assert sum(len(call.messages) > 0 for call in calls) > 1
+
+
+def test_images_make_what_tables_hold(threaded_run: DecodedRun) -> None:
+    found = RowFrames(threaded_run.spark, threaded_run.run).imaged()
+    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
+    assert len(found) > 12
+
+
+def test_typed_rows_make_what_tables_hold(threaded_run: DecodedRun) -> None:
+    found = RowFrames(threaded_run.spark, threaded_run.run).typed(2)
+    assert not {name: lines[:5] for name, lines in found.items() if lines}, threaded_run.kept()
+    assert len(found) >= 2
+
+
+def test_sessions_in_threads_are_rich(threaded_run: DecodedRun) -> None:
+    _check_rich(threaded_run, 800)
+
+
+def test_sessions_in_one_thread_are_rich(random_run: DecodedRun) -> None:
+    _check_rich(random_run, 2000)
+
+
+def _check_rich(decoded: DecodedRun, count: int) -> None:
+    messages = decoded.run.streams["test_decoding"].messages
+    assert len(messages) > count
+    assert sum(decoded.run.errors.values()) < len(messages) / 5
+    for word in (b"TRUNCATE", b"DELETE", b"unchanged-toast-datum", b"message: transactional: 0"):
+        assert pc.any(pc.match_substring(messages.column("data"), word)).as_py(), word
