@@ -128,11 +128,12 @@ class _Maker:
 
     def strays(self) -> tuple[Stray, ...]:
         """Files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
-        heaps, judge = self._store.heaps, self._judge
+        store, judge = self._store, self._judge
         return tuple(
             Stray(locator, judge.widened(xid))
-            for locator, xid in sorted(self._store.redo.strays.items())
-            if locator in heaps and heaps[locator].catalog is None and judge.verdict(xid) in _UNDECIDED
+            for locator, xid in sorted(store.redo.strays.items())
+            if locator in store.heaps and store.heaps[locator].catalog is None
+            if judge.verdict(xid) in _UNDECIDED and store.owner(locator) is None
         )
 
     def publication_names(self) -> set[bytes]:

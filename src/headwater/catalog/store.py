@@ -544,13 +544,13 @@ class CatalogStore:
             return
         self._is_settled = True
         for locator in self.redo.strays.keys() - self.heaps.keys():
-            if locator[1] == self.database_oid and self._owner(locator) is None:
+            if locator[1] == self.database_oid and self.owner(locator) is None:
                 self._missing.add(locator)
         for heap in list(self.heaps.values()):
             if heap.catalog is None and not heap.is_rewritten:
                 self._recognize(heap)
 
-    def _owner(self, locator: Locator) -> int | None:
+    def owner(self, locator: Locator) -> int | None:
         """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
         spc = 0 if locator[0] == self.database_tablespace else locator[0]
         if self.mapped_oid(locator[2], False) is not None:
