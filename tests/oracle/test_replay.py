@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from oracle.contents import Row
 from oracle.doings import Doings
 from oracle.replay import Replay, ReplayError, RowChange, differences, typed_value
 
-ROWS = [{"id": "1", "a": "x"}, {"id": "2", "a": None}]
+ROWS: list[Row] = [{"id": "1", "a": "x"}, {"id": "2", "a": None}]
 
 
 def test_rows_with_a_key() -> None:
