@@ -57,34 +57,6 @@ try:
 except WalError as error:
     print("done:", error, len(list(marks.glob("1-*"))))
 """
-SPECULATED = """
-import time
-
-def attempts():
-    return len(list(marks.glob("0-*")))
-
-def work(task, sink):
-    (marks / f"{task}-{os.urandom(4).hex()}").touch()
-    if task == 0 and attempts() == 1:
-        while attempts() == 1 or not (marks / "over").exists():
-            time.sleep(0.05)
-    sink.write(bytes([task]) * 3_000_000)
-    return task
-
-with open_exchange(context, scratch) as exchange:
-    with exchange.run("speculate", work, range(8)) as arriving:
-        for number, one in enumerate(arriving):
-            assert one.summary == number and Path(one.path).read_bytes() == bytes([number]) * 3_000_000
-        (marks / "over").touch()
-print("done:", attempts())
-"""
-SPECULATION = """
-spark.speculation true
-spark.speculation.interval 50ms
-spark.speculation.quantile 0.5
-spark.speculation.multiplier 1
-spark.speculation.minTaskRuntime 0ms
-"""
 KERNELS = """
 from headwater.pipeline.task_run import run_tasks
 warm_up(spark_session())
@@ -137,17 +109,6 @@ def test_executors_without_headwater(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no headwater; install it there, or name a Python") as caught:
         run(tmp_path, script, "spark", PYSPARK_PYTHON=str(tmp_path / "bare" / "bin" / "python3"))
     assert "SparkError: the Python of Spark's executors" in str(caught.value)
-
-
-@pytest.mark.parametrize("way", ["spark", "scratch"])
-def test_of_two_attempts_one_is_used(tmp_path: Path, way: str) -> None:
-    """The first attempt of a task goes on only when the result of the second was taken."""
-    place = tmp_path / "scratch"
-    place.mkdir()
-    (tmp_path / "spark-defaults.conf").write_text(SPECULATION)
-    said = run(tmp_path, SPECULATED, "spark" if way == "spark" else str(place), SPARK_CONF_DIR=str(tmp_path))
-    assert said == "2"
-    assert list(place.iterdir()) == []
 
 
 def test_kernels_come_with_the_application(tmp_path: Path) -> None:
