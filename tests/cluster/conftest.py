@@ -222,6 +222,12 @@ def _make_places(directory: Path) -> None:
         "spark.eventLog.dir": (directory / "out" / "events").as_uri(),
         "spark.eventLog.compress": "false",
         "spark.executor.memory": "700m",
+        # Whatever takes longer than most is tried on the other host too.
+        "spark.speculation": "true",
+        "spark.speculation.interval": "20ms",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.multiplier": "1",
+        "spark.speculation.minTaskRuntime": "0ms",
     }
     lines = "".join(f"{name} {value}\n" for name, value in settings.items())
     (directory / "conf" / "spark-defaults.conf").write_text(lines)

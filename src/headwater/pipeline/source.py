@@ -26,6 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import SPARK_COLUMNS
@@ -117,6 +118,7 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
+        receive_kernels()
         with plain_errors():
             yield from self._batches(partition)
 
