@@ -53,7 +53,8 @@ class OpenTransactions:
     @property
     def first_lsn(self) -> int | None:
         """Where the oldest of them first showed, None if there is none."""
-        return int(self.rows.xids.lsn.min()) if len(self.rows.xids) else None
+        lsns = np.append(self.rows.xids.lsn, self.rows.assigns.lsn)
+        return int(lsns.min()) if len(lsns) else None
 
     @property
     def oldest_base(self) -> int:
@@ -63,7 +64,7 @@ class OpenTransactions:
 
     def joined(self, index: WalIndex) -> WalIndex:
         """An index of what follows, with these rows before its own."""
-        return replace(index, rows=join_rows([self.rows, index.rows])) if len(self.rows.xids) else index
+        return replace(index, rows=join_rows([self.rows, index.rows])) if self.first_lsn is not None else index
 
 
 NOTHING_OPEN = OpenTransactions(NO_ROWS, np.empty(0, np.int64))
@@ -81,7 +82,8 @@ def still_open(
         control: what is known at its end.
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
-    tops = np.setdiff1d(toplevel(rows.xids.xid), rows.ends.xid)
+    # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
+    tops = np.setdiff1d(np.append(toplevel(rows.xids.xid), rows.assigns.top), rows.ends.xid)
     tops = tops[full_xids(tops, control.next_xid) >= control.oldest_running_xid]
 
     def is_open(xids: Int64s) -> NDArray[np.bool_]:
