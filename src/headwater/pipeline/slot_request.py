@@ -50,7 +50,9 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
     """
     request = request_of_slot(slot)
     if "startinglsn" in given:
-        raise UsageError("startingLsn cannot be given with slot", hint="a slot has its own place; advance it, or copy it")
+        raise UsageError(
+            "startingLsn cannot be given with slot", hint="a slot has its own place; advance it, or copy it"
+        )
     own = {
         "catalog": request.catalog,
         "database": request.database,

@@ -43,7 +43,9 @@ class StreamOffset:
             return cls(lsn, int(offset["timeline"]), since, int(offset.get("table", 0)))
         except (KeyError, TypeError, ValueError, AttributeError, UsageError):
             hint = "name another checkpointLocation: this one is of another kind of query"
-            raise UsageError(f"the checkpoint holds no offset of a stream of changes: {dict(offset)}", hint=hint) from None
+            raise UsageError(
+                f"the checkpoint holds no offset of a stream of changes: {dict(offset)}", hint=hint
+            ) from None
 
     def as_json(self) -> dict[str, Any]:
         """What Spark keeps; the same text for the same offset."""

@@ -1,9 +1,9 @@
 """The planning of a stream: from an offset to the next one, and what is output between the two.
 
 In: options, the single table if rows are of one, the slot if there is one. Out: :class:`Stretch` values. A stretch is
-planned as a batch is, by :class:`~headwater.pipeline.windows.PlanWindows`, from the state at its start; the state at its
-end is kept until a later offset is committed. All of it is one session, over restarts too: without a kept state, what
-came before is folded again from the catalog, to the same state, and its plans are thrown away.
+planned as a batch is (:mod:`headwater.pipeline.windows`), from the state at its start; the state at its end is kept
+until a later offset is committed. All of it is one session, over restarts too: without a kept state, what came before
+is folded again from the catalog, to the same state, and its plans are thrown away.
 
 WAL that holds no output makes no offset, so Spark runs no batch for it; the fold goes on from there all the same. With
 a slot an offset comes at the latest when the log has reached another segment, so that WAL before it may go.
@@ -289,7 +289,8 @@ class StreamPlanner:
         # An end before the session's beginning is one of transactions that are left out anyway.
         start = since if end is None else min(since, end)
         options = replace(self._options, request=replace(self._options.request, start=start, end=end))
-        opened = open_source(options, named=None if self._table is None else lambda: self._oid, kept=kept, directory=directory)
+        named = None if self._table is None else lambda: self._oid
+        opened = open_source(options, named=named, kept=kept, directory=directory)
         tables = EVERY_TABLE if self._table is not None else options.request.tables
         is_first = kept is None and first_bytes is not None
         bounds = WindowBounds(min(first_bytes or 0, DEFAULT_BOUNDS.wal_bytes)) if is_first else DEFAULT_BOUNDS
