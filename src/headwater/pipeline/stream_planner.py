@@ -21,6 +21,7 @@ from headwater.errors import CatalogError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SourceOptions
@@ -138,7 +139,7 @@ class StreamPlanner:
         if self._at is None:
             return None
         directory = self._growing.look(self._at.lsn)
-        lsn = max(self._at.lsn, end_of_log(directory))
+        lsn = end_of_log(directory, self._at.lsn)
         return replace(self._at, lsn=lsn, timeline=directory.timeline_at(lsn))
 
     def stretch(self, start: StreamOffset, end: StreamOffset) -> Stretch:
@@ -207,7 +208,7 @@ class StreamPlanner:
         return (end is None or lsn < end) and has_record(directory, lsn)
 
     def _end(self, kept: KeptState | None, start: StreamOffset, max_bytes: int | None) -> int | None:
-        """Where a step ends at the latest; the first one from a catalog is as long as the catalog needs."""
+        """Where a step ends at the latest; the first one from a catalog is bounded when that is open."""
         ends = [] if self._target is None else [self._target]
         if max_bytes is not None and kept is not None:
             ends.append(max(kept.state.lsn + max_bytes, start.since))
@@ -284,7 +285,7 @@ class StreamPlanner:
             since: where the session began.
             end: ``upto_lsn``, None for the end of the log.
             directory: the WAL.
-            first_bytes: from a catalog, stop behind the first window, which has as many bytes if that is enough.
+            first_bytes: from a catalog, stop behind as many bytes, or when it is complete.
         """
         # An end before the session's beginning is one of transactions that are left out anyway.
         start = since if end is None else min(since, end)
@@ -292,8 +293,10 @@ class StreamPlanner:
         named = None if self._table is None else lambda: self._oid
         opened = open_source(options, named=named, kept=kept, directory=directory)
         tables = EVERY_TABLE if self._table is not None else options.request.tables
-        is_first = kept is None and first_bytes is not None
-        bounds = WindowBounds(min(first_bytes or 0, DEFAULT_BOUNDS.wal_bytes)) if is_first else DEFAULT_BOUNDS
+        bounds = DEFAULT_BOUNDS
+        if kept is None and first_bytes is not None:
+            opened, bounds = _bounded(opened, first_bytes)
+        end = opened.request.end
         threads = os.cpu_count() or 1
         plans = PlanWindows(
             opened,
@@ -309,7 +312,7 @@ class StreamPlanner:
             self._check(window.assembly.plan)
             slices += cut_slices(window.assembly.plan, options.partition_bytes)
             last = window
-            if is_first:
+            if bounds != DEFAULT_BOUNDS:
                 break
         assert last is not None
         state = plans.state_behind(last.behind)
@@ -333,3 +336,16 @@ class StreamPlanner:
                 hint='set onTableReplaced to "skip" to leave the other\'s changes out, or to "byName" to show them in '
                 "the columns of the same names",
             )
+
+
+def _bounded(opened: OpenRequest, size: int) -> tuple[OpenRequest, WindowBounds]:
+    """A request from a catalog that ends early, and how large its first window may be, the only one then.
+
+    Where a backup ends is known only when the record is met that says so; then the window ends with a segment.
+    """
+    store, request = opened.store, opened.request
+    if store.origin.backup_start is not None:
+        return opened, WindowBounds(min(size, DEFAULT_BOUNDS.wal_bytes - 1))
+    end = max(store.start_lsn + size, store.reach_lsn, request.start or 0)
+    end = end if request.end is None else min(end, request.end)
+    return replace(opened, request=replace(request, end=end)), DEFAULT_BOUNDS

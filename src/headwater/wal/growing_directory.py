@@ -62,12 +62,18 @@ def has_record(directory: WalDirectory, lsn: int) -> bool:
     return len(read_frames(directory, lsn, lsn + LONG_HEADER + 1).lsns) > 0
 
 
-def end_of_log(directory: WalDirectory) -> int:
-    """An LSN behind the start of the last whole record, and not behind its end.
+def end_of_log(directory: WalDirectory, known: int = 0) -> int:
+    """The end of the last whole record; if none begins in the last segment or behind ``known``, the later of both.
+
+    Every whole record that is there starts before it.
+
+    Args:
+        directory: the WAL.
+        known: where a record ended.
 
     Raises:
         WalError: the last segment is damaged.
     """
-    last = directory.segments[-1].start_lsn
-    frames = read_frames(directory, last)
-    return int(frames.end_lsns[-1]) if len(frames.end_lsns) else last
+    lo = max(directory.segments[-1].start_lsn, known)
+    frames = read_frames(directory, lo) if lo < directory.stop_lsn else None
+    return lo if frames is None or not len(frames.end_lsns) else int(frames.end_lsns[-1])
