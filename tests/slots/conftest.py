@@ -40,7 +40,7 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
         make_slot(server, "s")
         for number in range(60):
             first, last = number * 100, number * 100 + 99
-            run(server, f"INSERT INTO t SELECT g, 'row ' || g FROM generate_series({first}, {last}) g")
+            run(server, f"INSERT INTO t SELECT g, rpad('row ' || g, 500, '.') FROM generate_series({first}, {last}) g")
             run(server, f"UPDATE t SET a = a || '!' WHERE id = {first}")
             if number % 20 == 10:
                 run(server, f"ALTER TABLE t ADD COLUMN c{number} int DEFAULT {number}")
