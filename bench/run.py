@@ -32,7 +32,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
 RUNS = 5

@@ -125,6 +125,10 @@ class UntrustedPathError(HeadwaterError):
     """What would be run or loaded lies where another user could have put it."""
 
 
+class FlatValueError(HeadwaterError):
+    """Bytes are not of a value of the expected type, or of another version's."""
+
+
 class HeadwaterWarning(UserWarning):
     """Something is done all the same that the user may not expect; the text is one line."""
 

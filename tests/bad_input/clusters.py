@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 
 MAJOR, OTHER_MAJOR = 16, 15
 SEGMENT = 1 << 20

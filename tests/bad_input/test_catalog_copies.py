@@ -18,7 +18,7 @@ from bad_input.damage import segments
 from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.catalogs import CATALOG_NAMES
 from headwater.wal.checksum import crc32c
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 from headwater.errors import UntrustedPathError
 
 INSTALL = Path(__file__).parents[2] / "tools" / "install_postgres.py"

@@ -18,7 +18,7 @@ from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.history import HistoricCatalog
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rmgr import heap2, xact
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
@@ -61,14 +61,14 @@ SELECT t.oid::int8, t.typname::text, n.nspname::text, format_type(t.oid, NULL), 
   FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 12000
 """
 PUBLICATIONS = """
-SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot,
-       ARRAY(SELECT prrelid::int8 FROM pg_publication_rel WHERE prpubid = p.oid ORDER BY 1),
-       ARRAY(SELECT prrelid::int8 FROM pg_publication_rel WHERE prpubid = p.oid AND prqual IS NOT NULL ORDER BY 1),
-       ARRAY(SELECT prrelid::text || ':' || prattrs::text FROM pg_publication_rel
-              WHERE prpubid = p.oid AND prattrs IS NOT NULL ORDER BY prrelid),
-       ARRAY(SELECT pnnspid::int8 FROM pg_publication_namespace WHERE pnpubid = p.oid ORDER BY 1)
+SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, p.pubviaroot
   FROM pg_publication p
 """
+MEMBERS = """
+SELECT prrelid::int8, prpubid::int8, string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL
+  FROM pg_publication_rel ORDER BY 1, 2
+"""
+SCHEMAS = "SELECT pnnspid::int8, array_agg(pnpubid::int8 ORDER BY pnpubid) FROM pg_publication_namespace GROUP BY 1"
 ORIGINS = "SELECT roident::int8, roname FROM pg_replication_origin"
 
 INT4, TEXT, VARCHAR = 23, 25, 1043
@@ -106,9 +106,14 @@ def ask(connection: psycopg.Connection[Any]) -> Content:
     columns: dict[Any, Any] = {}
     for oid, *column in run(COLUMNS):
         columns.setdefault(oid, []).append(tuple(column))
+    members: dict[Any, Any] = {}
+    for oid, publication, numbers, is_filtered in run(MEMBERS):
+        members.setdefault(oid, []).append((publication, numbers and tuple(numbers), is_filtered))
     return {
         "relations": {row[0]: row for row in run(RELATIONS)},
         "columns": columns,
+        "members": members,
+        "schemas": {oid: tuple(publications) for oid, publications in run(SCHEMAS)},
         "keys": keys,
         "ancestors": {oid: tuple(parents or ()) for oid, parents in run(ANCESTORS)},
         "types": {row[0]: row for row in run(TYPES)},
@@ -305,15 +310,15 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
     for name in {**others["publications"], **asked["publications"]}:
         p = view.publication(name)
         if p is not None:
-            lists = [f"{oid}:{' '.join(map(str, numbers))}" for oid, numbers in p.column_lists]
-            publications[name] = (
-                p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root, sorted(p.tables),
-                sorted(p.filtered), lists, sorted(p.schemas),
-            )  # fmt: skip
+            publications[name] = (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
+    members = {oid: list(view.relation_publications(oid)) for oid in {**others["members"], **asked["members"]}}
+    schemas = {oid: view.schema_publications(oid) for oid in {**others["schemas"], **asked["schemas"]}}
     names = {oid: view.origin_name(oid) for oid in {**others["origins"], **asked["origins"]}}
     return {
         "relations": relations,
         "columns": columns,
+        "members": {oid: found for oid, found in members.items() if found},
+        "schemas": {oid: found for oid, found in schemas.items() if found},
         "keys": keys,
         "ancestors": ancestors,
         "types": types,
@@ -348,7 +353,7 @@ def differences(expected: Content, actual: Content) -> list[str]:
 
 def wrong_marks(marks: list[Mark], rolled: Rolled) -> list[str]:
     """Every difference between what the server said and what views say, at all marks."""
-    others: Content = {kind: {} for kind in ("relations", "publications", "origins")}
+    others: Content = {kind: {} for kind in ("relations", "publications", "origins", "members", "schemas")}
     for mark in marks:
         for kind, known in others.items():
             known.update(mark.content[kind])

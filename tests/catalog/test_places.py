@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.catalog.bootstrap import list_databases, open_catalog
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 from headwater.errors import CatalogError
 
 pytestmark = pytest.mark.server

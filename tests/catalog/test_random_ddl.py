@@ -10,7 +10,7 @@ import pytest
 
 from catalog.random_ddl import RandomDdl
 from catalog.recording import Recorder, roll_forward, wrong_marks
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 
 pytestmark = pytest.mark.server
 

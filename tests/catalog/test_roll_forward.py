@@ -9,7 +9,7 @@ import pytest
 
 from catalog.recording import Recorder, Rolled, roll_forward, wrong_marks
 from catalog.scenarios import SCENARIOS
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
 MAJORS = (15, 16, 17, 18)
 SETTINGS: dict[int, dict[str, str]] = {

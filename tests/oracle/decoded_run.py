@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.cli.stream_comparison import first_difference, joined
+from headwater.demo.stream_comparison import first_difference, joined
 from headwater.errors import HeadwaterError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode

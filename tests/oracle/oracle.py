@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from oracle import threads
 from oracle.calls import Call, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 
 LINE = re.compile(r"^([a-z])(?:@(\w+))?([&.]?)\| ?(.*)$")
 WAITING_SLOTS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%_slot%%'"

@@ -15,7 +15,7 @@ import psycopg
 import pyarrow as pa
 from psycopg.types.string import ByteaBinaryLoader
 
-from headwater.cli.stream_comparison import messages_table
+from headwater.demo.stream_comparison import messages_table
 from headwater.errors import HeadwaterError
 
 Options = tuple[tuple[str, str], ...]

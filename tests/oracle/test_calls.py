@@ -9,8 +9,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.cli.stream_comparison import first_difference
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import first_difference
 from oracle.calls import cut, get_piecewise, peek_between, record_ends
 from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn
 

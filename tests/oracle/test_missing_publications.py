@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from psycopg.types.string import ByteaBinaryLoader
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.cli.stream_comparison import first_difference, joined, messages_table
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterWarning, PluginError
 from headwater.pipeline import DecodeRequest, decode
 from oracle.script import ScriptRun

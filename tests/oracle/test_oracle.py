@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pytest
 
-from headwater.cli.stream_comparison import first_difference
+from headwater.demo.stream_comparison import first_difference
 from oracle.oracle import SCENARIO_PREFIX
 from oracle.scenarios import KNOWN_GAPS
 from oracle.streams import OTHER_SETTINGS, PGOUTPUT, TEST_DECODING

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
 MAJORS = (15, 16, 17, 18)
 

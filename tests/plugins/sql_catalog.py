@@ -94,15 +94,15 @@ class SqlCatalog:
         row = self.connection.execute(_PUBLICATION.format(generated=generated), (name,)).fetchone()
         if row is None:
             return None
-        members = self.connection.execute(
-            "select prrelid, prattrs::int2[], prqual is not null from pg_publication_rel where prpubid = %s", row[:1]
-        ).fetchall()
-        schemas = self.connection.execute("select pnnspid from pg_publication_namespace where pnpubid = %s", row[:1])
-        found = Publication(row[0], name, *row[1:])
-        return replace(
-            found,
-            tables=frozenset(oid for oid, _, _ in members),
-            column_lists=tuple((oid, tuple(columns)) for oid, columns, _ in members if columns is not None),
-            filtered=frozenset(oid for oid, _, is_filtered in members if is_filtered),
-            schemas=frozenset(oid for (oid,) in schemas),
-        )
+        return Publication(row[0], name, *row[1:])
+
+    def relation_publications(self, oid: int) -> tuple[tuple[int, tuple[int, ...] | None, bool], ...]:
+        """The publications that a relation is in by itself."""
+        query = "select prpubid, prattrs::int2[], prqual is not null from pg_publication_rel where prrelid = %s"
+        found = self.connection.execute(query, (oid,)).fetchall()
+        return tuple((publication, columns and tuple(columns), filtered) for publication, columns, filtered in found)
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """The publications that a schema is in."""
+        query = "select pnpubid from pg_publication_namespace where pnnspid = %s"
+        return tuple(publication for (publication,) in self.connection.execute(query, (oid,)))

@@ -12,20 +12,20 @@ import psycopg
 import pytest
 from sql_catalog import SqlCatalog
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
 from headwater.pg.hash_any import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.plugins.api import (
-    EMITS_DELETE,
-    EMITS_INSERT,
-    EMITS_TRUNCATE,
-    EMITS_UPDATE,
+    WANT_DELETE,
+    WANT_INSERT,
+    WANT_TRUNCATE,
+    WANT_UPDATE,
     OutputPlugin,
     PluginContext,
     load_plugin,
 )
-from headwater.reorder.resend import ENTRIES
+from headwater.reorder.schema_memory import ENTRIES
 
 pytestmark = pytest.mark.server
 
@@ -232,17 +232,17 @@ COMBINATIONS = [
 COMBINATIONS_18 = [("with_generated",), ("listed_generated",), ("with_generated", "few"), ("listed_generated", "few")]
 COMBINATIONS_18 += [("listed_generated", "with_generated")]
 
-BITS = {"I": EMITS_INSERT, "U": EMITS_UPDATE, "D": EMITS_DELETE, "T": EMITS_TRUNCATE}
+BITS = {"I": WANT_INSERT, "U": WANT_UPDATE, "D": WANT_DELETE, "T": WANT_TRUNCATE}
 
 
 def write_rows(session: Connection, table: str, values: str) -> int:
     """Every kind of change of a table, each in its own transaction; bits of those that the server let pass."""
     refusals = (psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference)
     statements = {
-        EMITS_INSERT: f"insert into {table} values {values}",
-        EMITS_UPDATE: f"update {table} set a = a + 1",
-        EMITS_DELETE: f"delete from {table}",
-        EMITS_TRUNCATE: f"truncate {table}",
+        WANT_INSERT: f"insert into {table} values {values}",
+        WANT_UPDATE: f"update {table} set a = a + 1",
+        WANT_DELETE: f"delete from {table}",
+        WANT_TRUNCATE: f"truncate {table}",
     }
     done = 0
     for bit, statement in statements.items():
@@ -320,7 +320,7 @@ def test_truncates_of_partitioned_tables_are_those_of_the_server(session: Connec
             continue
         expected = changes(session, slot, under(names), keep=True)[1:-1]
         plugin = make_plugin(session, "pgoutput", under(names))
-        wanted = [schema for schema in schemas if plugin.wants(schema, catalog) & EMITS_TRUNCATE]
+        wanted = [schema for schema in schemas if plugin.wants(schema, catalog) & WANT_TRUNCATE]
         actual = [message for schema in wanted for message in plugin.schema_messages(schema, catalog)]
         assert expected == actual + plugin.truncate(wanted, True, True), names
 

@@ -9,7 +9,7 @@ import pytest
 from records_workload import run_workload
 from server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
-from headwater.cli.embedded_postgres import (
+from headwater.demo.embedded_postgres import (
     EmbeddedPostgres,
     EmbeddedPostgresError,
     ServerPrograms,

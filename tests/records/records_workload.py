@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.lsn import Lsn
 
 TABLES = """

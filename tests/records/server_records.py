@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_client
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.lsn import Lsn
 
 _LINE = re.compile(

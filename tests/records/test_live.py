@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from server_records import run_waldump
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import parse_record

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from huge_transactions import SCHEMA, ServerRun, huge_workload, run_server
 
-from headwater.cli.embedded_postgres import EmbeddedPostgresError, ServerPrograms, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgresError, ServerPrograms, find_programs
 
 MAJOR = 16
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import assemble
 from headwater.pipeline.decode_job import SliceDecoder

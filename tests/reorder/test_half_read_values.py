@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from huge_transactions import decoded, run_server
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
 from headwater.reorder.plan import READ_GAP
 from headwater.rmgr.index import GRID

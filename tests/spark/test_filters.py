@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pipeline.row_filter import LAST_LSN
 from headwater.pipeline.source import FilteringReader, HeadwaterDataSource, HeadwaterReader
 from headwater.pipeline.source_options import SourceOptions

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
 from headwater.pipeline.source import HeadwaterDataSource
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pipeline.source import HeadwaterDataSource
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -9,8 +9,8 @@ import headwater
 
 PACKAGE = Path(headwater.__file__).parent
 ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline"]
-ROOMS += ["sinks", "slots", "walsender", "apply", "cli"]
-FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels")
+ROOMS += ["sinks", "slots", "walsender", "apply", "demo", "cli"]
+FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels", "flat_values")
 BELOW_ALL = {*FOUNDATIONS, "__version__"}
 
 
@@ -56,4 +56,35 @@ def test_kernels_live_in_kernel_files() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and any("kernel" in ast.dump(d) for d in node.decorator_list):
                 strays.append(f"{path.relative_to(PACKAGE)}: {node.name}")
+    assert strays == []
+
+
+def test_only_kernels_import_kernels_of_other_rooms() -> None:
+    """What a room needs of another's kernel is public beside it, under a name."""
+    strays = []
+    for path in PACKAGE.rglob("[!_]*.py"):
+        room = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                strays += [f"{path.relative_to(PACKAGE)}: {name}" for name in names if _is_foreign_kernel(name, room)]
+    assert strays == []
+
+
+def _is_foreign_kernel(module: str, room: str) -> bool:
+    head, *rest = module.split(".")
+    is_kernel = head == "headwater" and len(rest) == 2 and rest[1].startswith("_")
+    return is_kernel and rest[0] != room and (PACKAGE / rest[0] / f"{rest[1]}.py").exists()
+
+
+def test_only_the_versions_compare_majors() -> None:
+    """What depends on the major version is a named trait of ``headwater.pg.version.Version``."""
+    strays = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and path != PACKAGE / "pg" / "version.py":
+                sides = [node.left, *node.comparators]
+                numbers = {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, int)}
+                if numbers & {14, 15, 16, 17, 18, 19} and any("major" in ast.dump(side) for side in sides):
+                    strays.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert strays == []

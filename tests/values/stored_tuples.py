@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stored_tables import PAGE, type_info
 
 from headwater.catalog.relation import Column, RelationSchema
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows.items import ABSENT, INSERT, TEXT, TOAST, UNCHANGED, Cells, Items
 
 _COLUMNS = """

@@ -15,7 +15,7 @@ from generated_values import ARRAYS, VALUES
 from stored_tables import printed, store, stored_datums, type_info
 
 from headwater.catalog.relation import TypeInfo
-from headwater.cli.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError
 from headwater.rows import timezones
 from headwater.rows.session import SessionSettings

@@ -13,7 +13,7 @@ import pytest
 from psycopg.types.json import Jsonb
 from stored_tuples import rows_of, schema_of, server_rows, stored_items
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, ServerPrograms
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import render
 from headwater.rows.session import SessionSettings

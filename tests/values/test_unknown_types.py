@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import HeadwaterWarning, UnsupportedTypeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode

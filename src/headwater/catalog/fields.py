@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-
 from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout, align_up
 from headwater.rmgr.heap import TupleBytes
-from headwater.wal._lz4 import lz4_decompress
-from headwater.wal._pglz import pglz_decompress
+from headwater.wal.compression import decompressed
 
 _ARRAY = struct.Struct("<iiI")
 _EXTERNAL_SIZE = 18
-_METHODS = {0: pglz_decompress, 1: lz4_decompress}
+_METHODS = {0: "pglz", 1: "lz4"}
 _MAX_EXPANSION = 300
 """Neither method makes more of a byte: pglz 273 of three, LZ4 255 of one."""
 
@@ -88,10 +85,9 @@ def _decompress(varlena: bytes) -> bytes:
     info = int.from_bytes(varlena[4:8], "little")
     size, method = info & 0x3FFFFFFF, info >> 30
     if method in _METHODS and len(varlena) > 8 and size <= _MAX_EXPANSION * len(varlena):
-        out = np.zeros(size, np.uint8)
-        source = np.frombuffer(varlena, np.uint8)
-        if _METHODS[method](source, 8, len(varlena) - 8, out, 0, size) == size:
-            return out.tobytes()
+        content = decompressed(_METHODS[method], varlena[8:], size)
+        if content is not None:
+            return content
     raise CatalogError("compressed value of a catalog row cannot be decompressed")
 
 

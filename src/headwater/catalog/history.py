@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
@@ -29,6 +28,7 @@ from headwater.pg.catalogs import (
     PG_CATALOG_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pg.version import VERSIONS
 from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Dependency = tuple[str, str, Key]
+PublicationMember = tuple[int, tuple[int, ...] | None, bool]
+"""A publication that a relation is in: its OID, the attnums of the column list or None, whether rows are filtered."""
 
 
 class _Span:
@@ -149,9 +151,13 @@ class HistoricCatalog:
         """A publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
 
-    def with_members(self, publication: Publication) -> Publication:
-        """The same publication with the members that it has now, whatever it is called."""
-        return replace(publication, **self._remember(("members", publication.oid), self._build_members))
+    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        """The publications that a relation is in by itself (GetRelationPublications), by OID."""
+        return self._remember(("publications of relation", oid), self._build_relation_publications)
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a schema is in (GetSchemaPublications), in order."""
+        return self._remember(("publications of schema", oid), self._build_schema_publications)
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is a publication of this name, or has been one since the catalog was taken.
@@ -294,12 +300,13 @@ class HistoricCatalog:
         """Columns of the replica identity index, and of the primary key (RelationGetIndexList)."""
         if kind in "vcifS":
             return (), ()
+        version = VERSIONS[self._store.major]
         primary: IndexRow | None = None
         chosen: IndexRow | None = None
         for row in self._rows.indexes(self._keyed("pg_index", "indrelid", oid)):
             if not row.is_live or not row.is_unique or row.has_predicate:
                 continue
-            if self._store.major < 18 and not (row.is_valid and row.is_immediate):
+            if not (version.keeps_deferred_primary_keys or (row.is_valid and row.is_immediate)):
                 continue
             if row.is_primary and (row.is_valid or kind == "p"):
                 primary = row
@@ -371,7 +378,7 @@ class HistoricCatalog:
         if not found:
             return None
         row = found[0]
-        publication = Publication(
+        return Publication(
             oid=row.oid,
             name=row.name,
             all_tables=row.all_tables,
@@ -382,18 +389,15 @@ class HistoricCatalog:
             via_root=row.via_root,
             generated=row.generated,
         )
-        return self.with_members(publication)
 
-    def _build_members(self, oid: int) -> dict[str, Any]:
-        """The fields of a publication that say what is in it."""
-        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prpubid", oid))
-        schemas = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnpubid", oid))
-        return {
-            "tables": frozenset(member.relation for member in members),
-            "column_lists": tuple(sorted((m.relation, m.columns) for m in members if m.columns is not None)),
-            "filtered": frozenset(member.relation for member in members if member.is_filtered),
-            "schemas": frozenset(schemas),
-        }
+    def _build_relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
+        members.sort(key=lambda row: row.publication)
+        return tuple((row.publication, row.columns, row.is_filtered) for row in members)
+
+    def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
+        members = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnnspid", oid))
+        return tuple(sorted(row.publication for row in members))
 
     def _build_origin(self, origin: int) -> str | None:
         found = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))

@@ -115,7 +115,7 @@ class RelationSchema:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication as of a position (``pg_publication`` and its members).
+    """A publication as of a position (``pg_publication``); what is in it is asked of its members.
 
     Attributes:
         oid: ``pg_publication.oid``.
@@ -124,10 +124,6 @@ class Publication:
         insert: ``pubinsert``; likewise ``update``, ``delete``, ``truncate``.
         via_root: ``pubviaroot``.
         generated: ``pubgencols`` (18: ``n`` none, ``s`` stored), ``n`` before 18.
-        tables: OIDs of relations in ``pg_publication_rel``.
-        column_lists: ``(relation oid, attnums)`` for members with a column list (15 and newer).
-        filtered: OIDs of members that have a row filter (15 and newer).
-        schemas: OIDs of schemas in ``pg_publication_namespace`` (15 and newer).
     """
 
     oid: int
@@ -139,7 +135,3 @@ class Publication:
     truncate: bool
     via_root: bool
     generated: str = "n"
-    tables: frozenset[int] = frozenset()
-    column_lists: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    filtered: frozenset[int] = frozenset()
-    schemas: frozenset[int] = frozenset()

@@ -151,9 +151,18 @@ class PublicationRow:
 class MemberRow:
     """A row of ``pg_publication_rel``; ``columns`` is None without a column list."""
 
+    publication: int
     relation: int
     is_filtered: bool
     columns: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRow:
+    """A row of ``pg_publication_namespace``."""
+
+    publication: int
+    schema: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +211,8 @@ class CatalogRows:
             *("oid", "pubname", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot"),
             *(["pubgencols"] if self._has_gencols else []),
         )
-        self._member = layouts[PG_PUBLICATION_REL].reader("prrelid")
-        self._schema = layouts[PG_PUBLICATION_NAMESPACE].reader("pnnspid")
+        self._member = layouts[PG_PUBLICATION_REL].reader("prpubid", "prrelid")
+        self._schema = layouts[PG_PUBLICATION_NAMESPACE].reader("pnpubid", "pnnspid")
         self._database = layouts[PG_DATABASE].reader(
             "oid", "datname", "encoding", "datistemplate", "datallowconn", "dattablespace"
         )
@@ -352,12 +361,13 @@ class CatalogRows:
             columns = fields.column(layout, row, "prattrs")
             is_filtered = fields.column(layout, row, "prqual") is not None
             numbers = fields.int2vector(columns) if columns else None
-            found.append(MemberRow(self._member.unpack_from(row.body)[0], is_filtered, numbers))
+            publication, relation = self._member.unpack_from(row.body)
+            found.append(MemberRow(publication, relation, is_filtered, numbers))
         return found
 
-    def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[int]:
-        """Schemas' OIDs in ``pg_publication_namespace``."""
-        return [self._schema.unpack_from(row.body)[0] for row in rows]
+    def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:
+        """Rows of ``pg_publication_namespace``."""
+        return [SchemaRow(*self._schema.unpack_from(row.body)) for row in rows]
 
     def origins(self, rows: Iterable[TupleBytes]) -> list[str]:
         """Names in ``pg_replication_origin``."""

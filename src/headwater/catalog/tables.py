@@ -35,8 +35,8 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_inherits": {"inhrelid": ("inhrelid",)},
     "pg_namespace": {"oid": ("oid",), "nspname": ("nspname",)},
     "pg_publication": {"pubname": ("pubname",)},
-    "pg_publication_namespace": {"pnpubid": ("pnpubid",)},
-    "pg_publication_rel": {"prpubid": ("prpubid",)},
+    "pg_publication_namespace": {"pnnspid": ("pnnspid",)},
+    "pg_publication_rel": {"prrelid": ("prrelid",)},
     "pg_replication_origin": {"roident": ("roident",)},
     "pg_type": {"oid": ("oid",), "typname": ("typname",)},
 }

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
+from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
+FORKS = ("main", "fsm", "vm", "init")
 
 
 class _Text(click.types.StringParamType):
@@ -53,7 +55,7 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
     return flag
 
 
-_decode_flag, _demo_flag = _flags("decode"), _flags("demo")
+_decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 
 
 @click.command("decode")
@@ -97,6 +99,40 @@ def decode_command(**flags: Any) -> None:
     from headwater.cli.decode import run_decode
 
     run_decode(DecodeFlags(**flags))
+
+
+@click.command("waldump", short_help="Show the records of the WAL, or statistics of them.")
+@_waldump_flag(
+    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
+)
+@_waldump_flag("-s", "--start", metavar="LSN", help="Begin there; default: the first record.")
+@_waldump_flag("-e", "--end", metavar="LSN", help="Stop there; default: the end of the log.")
+@_waldump_flag("-n", "--limit", type=click.IntRange(1), metavar="N", help="Show so many records.")
+@_waldump_flag(
+    "-r", "--rmgr", "managers", multiple=True, metavar="NAME", help="Only of this resource manager; list: their names."
+)
+@_waldump_flag("-x", "--xid", type=click.IntRange(0, 2**32 - 1), metavar="XID", help="Only of this transaction.")
+@_waldump_flag("-R", "--relation", metavar="T/D/R", help="Only about blocks of this file: tablespace/database/number.")
+@_waldump_flag(
+    "-B", "--block", type=click.IntRange(0, 2**32 - 2), metavar="N", help="With --relation, only about this block."
+)
+@_waldump_flag("-F", "--fork", type=click.Choice(FORKS), help="Only about blocks of this fork.")
+@_waldump_flag("-w", "--fullpage", is_flag=True, help="Only records with a page image.")
+@_waldump_flag("-b", "--bkp-details", is_flag=True, help="Show the blocks of a record in lines of their own.")
+@_waldump_flag("-q", "--quiet", is_flag=True, help="Show no record: read them and check them.")
+@_waldump_flag(
+    "-z",
+    "--stats",
+    type=click.Choice(["rmgr", "record"]),
+    is_flag=False,
+    flag_value="rmgr",
+    help="Show statistics instead of records: of resource managers, or with =record of kinds of records.",
+)
+def waldump_command(**flags: Any) -> None:
+    """Show the records of the WAL as pg_waldump does, each once its checksum was verified."""
+    from headwater.cli.waldump import run_waldump
+
+    run_waldump(WaldumpFlags(**flags))
 
 
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")

@@ -21,10 +21,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.change_counts import TableCounts, count_changes
-from headwater.cli.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, bundled_programs
-from headwater.cli.shop_workload import SESSIONS, ShopWorkload
-from headwater.cli.stream_comparison import first_difference, joined, messages_table
+from headwater.demo.change_counts import TableCounts, count_changes
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, bundled_programs
+from headwater.demo.shop_workload import SESSIONS, ShopWorkload
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.kernels import is_compiled
 from headwater.pg.lsn import Lsn
 from headwater.pipeline import DecodeRequest, decode

@@ -1,4 +1,6 @@
-"""The major versions of PostgreSQL that Headwater reads, and the numbers by which their files are told apart.
+"""The major versions of PostgreSQL that Headwater reads: how their files are told apart, and where they differ.
+
+No other module compares a major version with a number: what depends on it is a trait of :class:`Version`.
 
 Facts from ``access/xlog_internal.h`` (XLOG_PAGE_MAGIC), ``catalog/pg_control.h`` (PG_CONTROL_VERSION) and
 ``catalog/catversion.h`` (CATALOG_VERSION_NO) of each major. None of the three ever changes in a minor release.
@@ -12,8 +14,8 @@ from headwater.errors import SegmentError
 
 
 @dataclass(frozen=True, slots=True)
-class MajorVersion:
-    """What marks the files of one major version.
+class Version:
+    """One major version.
 
     Attributes:
         major: 15 to 18.
@@ -27,12 +29,122 @@ class MajorVersion:
     control_version: int
     catalog_version: int
 
+    @property
+    def has_origin_option(self) -> bool:
+        """Pgoutput knows the option ``origin``."""
+        return self.major >= 16
+
+    @property
+    def has_parallel_streaming(self) -> bool:
+        """The option ``streaming`` of pgoutput is a mode, not a switch."""
+        return self.major >= 16
+
+    @property
+    def calls_itself_server(self) -> bool:
+        """Errors about protocol versions say "server", not "we"."""
+        return self.major >= 16
+
+    @property
+    def splits_at_vertical_tab(self) -> bool:
+        """A vertical tab is white space (scanner_isspace)."""
+        return self.major >= 16
+
+    @property
+    def counts_live_columns(self) -> bool:
+        """A column list is as good as none with all columns but dropped and generated ones; before, with all."""
+        return self.major >= 16
+
+    @property
+    def describes_with_colons(self) -> bool:
+        """Descriptions of heap and btree records name each value (``off: 1``) and list offsets."""
+        return self.major >= 16
+
+    @property
+    def logs_catalog_flags(self) -> bool:
+        """Records that conflict with snapshots hold whether they are about a catalog (``isCatalogRel``)."""
+        return self.major >= 16
+
+    @property
+    def describes_catalog_flags(self) -> bool:
+        """Descriptions of such records say so."""
+        return self.major >= 17
+
+    @property
+    def lists_running_subxacts(self) -> bool:
+        """The description of RUNNING_XACTS lists subtransactions."""
+        return self.major >= 16
+
+    @property
+    def has_unified_prune(self) -> bool:
+        """HEAP2's PRUNE, VACUUM and FREEZE_PAGE are one format with three info codes."""
+        return self.major >= 17
+
+    @property
+    def logs_wal_level(self) -> bool:
+        """Checkpoints and ends of recovery tell wal_level; CHECKPOINT_REDO exists."""
+        return self.major >= 17
+
+    @property
+    def has_wide_page_numbers(self) -> bool:
+        """Pages of the SLRUs (CLOG, MultiXact, CommitTs) are numbered with 64 bits."""
+        return self.major >= 17
+
+    @property
+    def has_infinite_intervals(self) -> bool:
+        """An interval can be infinite."""
+        return self.major >= 17
+
+    @property
+    def requires_options(self) -> bool:
+        """Pgoutput says which of its options is missing."""
+        return self.major >= 17
+
+    @property
+    def messages_begin_transactions(self) -> bool:
+        """A logical message makes test_decoding send a BEGIN that it has put off."""
+        return self.major >= 17
+
+    @property
+    def has_relsync_invalidations(self) -> bool:
+        """Changes of publications invalidate pgoutput's entries by messages of their own."""
+        return self.major >= 18
+
+    @property
+    def has_inplace_invalidations(self) -> bool:
+        """INPLACE records carry invalidations; before, they mark their transaction as one that changes the catalog."""
+        return self.major >= 18
+
+    @property
+    def dropped_stats_size(self) -> int:
+        """Bytes of a dropped statistics entry in commit, abort and PREPARE records: objects are wider from 18 on."""
+        return 16 if self.major >= 18 else 12
+
+    @property
+    def warns_of_missing_publications(self) -> bool:
+        """A publication that does not exist is passed over with a warning; before, it is an error."""
+        return self.major >= 18
+
+    @property
+    def publishes_generated_columns(self) -> bool:
+        """Publications decide about generated columns; all that is published is compared as column lists."""
+        return self.major >= 18
+
+    @property
+    def checksums_by_default(self) -> bool:
+        """Initdb turns data checksums on."""
+        return self.major >= 18
+
+    @property
+    def keeps_deferred_primary_keys(self) -> bool:
+        """Indexes that are invalid or deferrable count when the primary key is looked for (RelationGetIndexList)."""
+        return self.major >= 18
+
 
 VERSIONS = {
-    15: MajorVersion(15, 0xD110, 1300, 202209061),
-    16: MajorVersion(16, 0xD113, 1300, 202307071),
-    17: MajorVersion(17, 0xD116, 1700, 202406281),
-    18: MajorVersion(18, 0xD118, 1800, 202506291),
+    15: Version(15, 0xD110, 1300, 202209061),
+    16: Version(16, 0xD113, 1300, 202307071),
+    17: Version(17, 0xD116, 1700, 202406281),
+    18: Version(18, 0xD118, 1800, 202506291),
 }
 """The supported majors."""
 

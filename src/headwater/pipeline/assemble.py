@@ -1,7 +1,7 @@
 """Step 2 and 3 on the driver: from the index of a window to the plan of its output.
 
 In: a merged index, the catalog at its start, a plugin. Out: a :class:`Plan`, and where decoding began. Work on flat
-arrays throughout; Python goes row by row only over catalog events, messages and truncates.
+arrays throughout; Python goes row by row only over catalog events and truncates.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
-from headwater.errors import HeadwaterError, warn
-from headwater.pg.lsn import Lsn
-from headwater.pipeline.driver_messages import DriverMessages, MadeMessage, WantedTruncate, renumbered
+from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
 from headwater.pipeline.named_table import TableNames
+from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
 from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.reorder.changes import (
@@ -31,15 +30,16 @@ from headwater.reorder.changes import (
     left_out_origins,
 )
 from headwater.reorder.earlier import without_earlier
+from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.history import History, began_before, read_history
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import ForgetPlaces, Subject, crossed_commits
-from headwater.reorder.resolve import WANT_TRUNCATE, Describe, Resolved, Resolver, spans_by_unit
-from headwater.reorder.sync import Forgetting, LoadedPublications, SyncedRows, Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.resend import concerns, crossed_commits, find_forgets
+from headwater.reorder.resolve import Resolved, Resolver, spans_by_unit
+from headwater.reorder.schema_memory import NOTHING_IN_MIND
+from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
-from headwater.rmgr.invalidation import parse_invalidations
 
 Int64s = NDArray[np.int64]
 
@@ -112,13 +112,14 @@ class _Assembler:
     ) -> None:
         self.rows = index.rows
         self.grid = index.grid
+        self.hi = index.hi
         self.txns = txns
         self.store = history.store
         self.history = history
         self.plugin = plugin
         self.window = window
         self.start = history.builder.start_decoding_at
-        self.resolver = Resolver(history, txns, self._describe, plugin.sends_schema)
+        self.resolver = Resolver(history.store, index.rows.commands, txns, self._describe, plugin.sends_schema)
         self.output = self._output()
 
     def run(self, consistent_at: int) -> Assembly:
@@ -129,32 +130,25 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(self.history, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages = list(driver.truncates()), list(driver.messages())
-        synced = self._sync(candidates, resolved, truncates) if self.plugin.sends_schema else None
-        if synced is not None:
-            resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
-        own = txns.changes_catalog if synced is None else synced.own
+        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
+        truncates, messages = list(driver.truncates()), driver.messages()
+        synced = self._sync(candidates, resolved, truncates)
+        resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
-        bare = [made.message for made in messages if made.txn < 0]
-        units, unit_of = make_units(txns, self._busy(candidates, choice, truncates, messages), own, bare)
-        truncated = np.array([uses[n].wants & WANT_TRUNCATE != 0 for t in truncates for n in t.relations], np.bool_)
-        announced = np.zeros(len(at) + len(truncated), np.bool_)
-        if synced is not None:
-            announced = synced.announced(choice.wanted, truncated)
-        changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, announced[: len(at)])
-        events = driver.events(units, unit_of, messages, truncates, iter(announced[len(at) :]))
+        busy = self._busy(candidates, choice, truncates, messages)
+        units, unit_of = make_units(txns, busy, synced.own, messages.bare)
+        changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
+        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others))
         spans = spans_by_unit(resolved.spans, unit_of)
-        left_out = left_out_origins(rows.change_origin, self.plugin.filter_origin)
+        left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
         return Assembly(
-            plan, self.history, len(units.xid), int(rows.change_count[at[choice.wanted]].sum()), consistent_at
+            plan, self.history, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), consistent_at
         )
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        wants = self.plugin.wants(schema, catalog) if self.window.tables.chooses(schema, catalog) else 0
-        return wants, tuple(self.plugin.schema_messages(schema, catalog)) if wants else ()
+        return self.plugin.describe(schema, catalog) if self.window.tables.chooses(schema, catalog) else (0, ())
 
     # -- which transactions
 
@@ -180,15 +174,16 @@ class _Assembler:
             late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
             warn_of_late_start(self.history, txns.commit_lsn[late])
 
-    def _in_window(self, lsn: int) -> bool:
-        return lsn >= self.start and bool(self.window.reads(np.array([lsn]))[0])
+    def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = (lsn >= self.start) & self.window.reads(lsn)
+        return inside
 
     def _busy(
         self,
         candidates: Candidates,
         choice: Choice,
         truncates: Sequence[WantedTruncate],
-        messages: Sequence[MadeMessage],
+        messages: WantedMessages,
     ) -> NDArray[np.bool_]:
         """bool[t]: output transactions without those that the plugin passes over because they are empty."""
         if not self.plugin.skips_empty:
@@ -196,63 +191,30 @@ class _Assembler:
         busy = np.zeros(len(self.output), np.bool_)
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
-        busy[[made.txn for made in messages if made.txn >= 0]] = True
+        busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
 
     # -- what a plugin that sends schemas knows of relations
 
     def _sync(self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]) -> SyncedRows:
-        """The candidates as a plugin takes them that keeps in mind what it was told of relations."""
-        more = [(number, t.txn, t.truncate.lsn) for t in truncates for number in t.relations]
-        itself = np.where(self.output, np.arange(len(self.output)), -1)
-        places = ForgetPlaces(self.rows, self.txns, self.output, itself, self.txns.commit_lsn)
-        return sync_rows(
+        """The candidates, and the relations of truncates, as the plugin takes them."""
+        more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
+        others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
+        if not self.plugin.sends_schema:
+            return as_seen(resolved, others, self.txns.changes_catalog)
+        found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
+        forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output)
+        synced, _ = sync_rows(
             candidates,
             resolved,
-            Touches(*np.array(more, np.int64).reshape(-1, 3).T),
+            others,
             self.resolver,
-            Forgetting(places.forgets(self._forgotten)),
-            _SchemaSender(self.plugin, self._describe, self.txns, self.window),
+            Forgetting(forgets, NOTHING_IN_MIND.given | given, self.txns, self.output),
+            PluginSender(self.plugin, self._describe, self._end_before),
+            NOTHING_IN_MIND,
+            WindowEnd(self.hi, NEVER),
         )
+        return synced
 
-    def _forgotten(self, data: bytes, lsn: int) -> set[Subject]:
-        """What the plugin forgets at a group of invalidation messages."""
-        messages = parse_invalidations(data, lsn, self.store.major)
-        ours = (message for message in messages if message.db in (0, self.store.database_oid))
-        return {subject for message in ours for subject in self.plugin.forgets(message)}
-
-
-class _SchemaSender:
-    """The plugin as it is asked with what it keeps in mind; see :class:`headwater.reorder.sync.SchemaSender`."""
-
-    def __init__(self, plugin: OutputPlugin, describe: Describe, txns: CommittedTransactions, window: Window) -> None:
-        self.publication_names = plugin.publication_names
-        self.tracks = plugin.tracks
-        self._plugin = plugin
-        self._describe = describe
-        self._txns = txns
-        self._window = window
-        self._warned: set[str] = set()
-
-    def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
-        """Warn of publications that are missing there, of each once."""
-        for name in self._plugin.missing_publications(catalog):
-            if name not in self._warned:
-                warn(
-                    f'skipped loading publication "{name}": it does not exist at this point in the WAL',
-                    lsn=lsn,
-                    hint="nothing is published by it until a change that comes after its creation",
-                )
-            self._warned.add(name)
-
-    def describes(
-        self, schema: RelationSchema, catalog: LoadedPublications, txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
-        """Ask; an error says where, and how to have what comes before."""
-        try:
-            return self._describe(schema, catalog)
-        except HeadwaterError as error:
-            error.lsn = error.lsn if error.lsn is not None else lsn
-            end = Lsn(self._window.end_before(int(self._txns.commit_lsn[txn])))
-            error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
-            raise
+    def _end_before(self, txn: int) -> int:
+        return self.window.end_before(int(self.txns.commit_lsn[txn]))

@@ -205,7 +205,7 @@ def _run_index(numbered: tuple[IndexTask, str]) -> Stored[list[WalIndex]]:
 
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:
-    total = int(assembly.plan.rows.size.sum())
+    total = int(assembly.plan.rows.size.sum()) + int(assembly.plan.events.size.sum())
     return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (SLICES_PER_CORE * parallel))))
 
 

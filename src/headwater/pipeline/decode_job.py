@@ -6,12 +6,14 @@ nothing but the slice, the WAL directory and the plugin, all of which pickle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.plan import Slice
+from headwater.rmgr.index import KeptRecord
+from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import SliceChanges, collect
 from headwater.rows.items import Cells, Messages
 from headwater.rows.layout import compile_layouts
@@ -19,6 +21,7 @@ from headwater.rows.render import render
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
 from headwater.wal.stretches import read_stretches
 
 
@@ -55,11 +58,17 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(plan, _read(self.directory, plan))
+        changes = collect(plan, _read(self.directory, plan), self._say)
         schemas = [use.schema for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
         layouts = compile_layouts(schemas, self.session, shown)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
+
+    def _say(self, record: KeptRecord) -> Sequence[bytes]:
+        """What the plugin makes of a logical message."""
+        parsed = parse_record(record.data, record.lsn, record.end_lsn, self.directory.major)
+        said = parse_message(parsed.main_data, record.lsn)
+        return self.plugin.message(record.end_lsn, said.transactional, said.prefix, said.content)
 
     def messages(self, plan: Slice) -> Messages:
         """The plugin's messages of a slice.

@@ -1,7 +1,7 @@
-"""Messages that the driver makes itself: logical messages, truncates, origins.
+"""What goes between the changes: messages of truncates and origins, made here, and places of logical messages.
 
-In: the events that the kept records told of (:class:`~headwater.reorder.history.History`) and the plugin. Out:
-:class:`~headwater.reorder.plan.Events`, which decode tasks put between the changes. One record at a time, in Python.
+In: the index's tables of truncates and messages, and the plugin. Out: :class:`~headwater.reorder.plan.Events`, which
+decode tasks put between the changes. Python goes one by one only over truncates and origins that are output.
 """
 
 from __future__ import annotations
@@ -13,21 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.plugins.api import OutputPlugin
-from headwater.reorder.history import History, LogicalMessage, Truncate
+from headwater.reorder.changes import has_origin_of
 from headwater.reorder.plan import Events, Units
-from headwater.reorder.resolve import WANT_TRUNCATE, Resolver
+from headwater.reorder.resolve import Resolver
 from headwater.reorder.transactions import CommittedTransactions
+from headwater.reorder.wants import WANT_TRUNCATE
+from headwater.rmgr.heap import TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS
+from headwater.rmgr.index_rows import MessageTable, Rows
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class MadeMessage:
-    """A logical message that the plugin wants: its transaction (-1: none) and what the plugin made of it."""
+class WantedMessages:
+    """Logical messages that the plugin wants, k of them; decode tasks make them.
 
-    txn: int
-    message: LogicalMessage
-    texts: tuple[bytes, ...]
+    Attributes:
+        txn: int64[k] their output transactions, -1 for those that stand alone.
+        at: where they are.
+    """
+
+    txn: Int64s
+    at: MessageTable
+
+    @property
+    def bare(self) -> MessageTable:
+        """Those that stand alone."""
+        return self.at.take(np.flatnonzero(self.txn < 0))
 
 
 @dataclass(frozen=True)
@@ -35,7 +48,8 @@ class WantedTruncate:
     """A truncate in an output transaction, and the resolutions of its relations that could be decoded."""
 
     txn: int
-    truncate: Truncate
+    lsn: int
+    flags: int
     relations: tuple[int, ...]
 
 
@@ -52,52 +66,57 @@ def renumbered(truncates: Sequence[WantedTruncate], resolution: Int64s) -> list[
 
 @dataclass(frozen=True)
 class DriverMessages:
-    """Asks the plugin for the messages that are not row changes.
+    """Asks the plugin for what is neither a row change nor a schema.
 
     Attributes:
-        history: what the kept records tell.
+        rows: the index.
         txns: the committed transactions; output: bool[t] those that are output.
         plugin: who is asked.
         resolver: looks relations up.
-        in_window: whether an LSN lies in the window.
+        in_window: bool[n] which of some LSNs, int64[n], lie in the window.
     """
 
-    history: History
+    rows: Rows
     txns: CommittedTransactions
-    output: NDArray[np.bool_]
+    output: Bools
     plugin: OutputPlugin
     resolver: Resolver
-    in_window: Callable[[int], bool]
+    in_window: Callable[[Int64s], Bools]
 
-    def messages(self) -> Iterator[MadeMessage]:
+    def messages(self) -> WantedMessages:
         """Logical messages, in LSN order."""
-        found = self.history.messages
-        txns = self._txns([m.xid if m.transactional else 0 for m in found])
-        for message, txn in zip(found, txns, strict=True):
-            wanted = txn >= 0 if message.transactional else self.in_window(message.lsn)
-            if wanted and not self.plugin.filter_origin(message.origin):
-                made = self.plugin.message(message.end_lsn, message.transactional, message.prefix, message.content)
-                if made:
-                    yield MadeMessage(int(txn), message, tuple(made))
+        found = self.rows.messages
+        txn, inside = self._txns(found.owner), found.transactional
+        wanted = np.where(inside, txn >= 0, self.in_window(found.lsn))
+        for kind in (False, True):
+            if not self.plugin.wants_message(kind):
+                wanted &= inside != kind
+        wanted &= ~has_origin_of(found.origin, self.plugin.filter_origin)
+        chosen = np.flatnonzero(wanted)
+        return WantedMessages(np.where(inside, txn, -1)[chosen], found.take(chosen))
 
     def truncates(self) -> Iterator[WantedTruncate]:
         """Truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
-        found = self.history.truncates
-        for truncate, txn in zip(found, self._txns([t.xid for t in found]), strict=True):
-            if txn >= 0 and not self.plugin.filter_origin(truncate.origin):
-                yield WantedTruncate(int(txn), truncate, tuple(self._truncated(int(txn), truncate)))
+        found = self.rows.truncates
+        txns = self._txns(found.xid)
+        wanted = np.flatnonzero((txns >= 0) & ~has_origin_of(found.origin, self.plugin.filter_origin))
+        for txn, lsn, flags, i in zip(
+            txns[wanted].tolist(), found.lsn[wanted].tolist(), found.flags[wanted].tolist(), wanted, strict=True
+        ):
+            oids = found.relations.values[found.relations.starts[i] : found.relations.starts[i + 1]].tolist()
+            yield WantedTruncate(txn, lsn, flags, tuple(self._truncated(txn, lsn, oids)))
 
-    def _txns(self, xids: Sequence[int]) -> Int64s:
+    def _txns(self, xids: Int64s) -> Int64s:
         """The output transaction each xid belongs to, -1 if there is none."""
-        txn = self.txns.txn_of(np.array(xids, np.int64))
+        txn = self.txns.txn_of(xids)
         return np.where(np.append(self.output, False)[txn], txn, -1)
 
-    def _truncated(self, txn: int, truncate: Truncate) -> Iterator[int]:
-        catalog = self.resolver.view(txn, truncate.lsn)
-        for oid in truncate.relations:
+    def _truncated(self, txn: int, lsn: int, oids: Sequence[int]) -> Iterator[int]:
+        catalog = self.resolver.view(txn, lsn)
+        for oid in oids:
             schema = catalog.relation(oid)
             if schema is not None and self.plugin.tracks(schema):
-                number = self.resolver.number(schema, catalog, truncate.lsn)
+                number = self.resolver.number(schema, catalog, lsn)
                 if number >= 0:
                     yield number
 
@@ -105,7 +124,7 @@ class DriverMessages:
         self,
         units: Units,
         unit_of: Int64s,
-        messages: Iterable[MadeMessage],
+        messages: WantedMessages,
         truncates: Iterable[WantedTruncate],
         announced: Iterator[np.bool_],
     ) -> Events:
@@ -117,32 +136,32 @@ class DriverMessages:
             truncates: of these units.
             announced: for each relation of each truncate, whether its schema goes first.
         """
-        made: list[tuple[int, int, int, tuple[bytes, ...]]] = []
-        bare = iter(np.flatnonzero(units.txn < 0))
-        for m in messages:
-            unit = int(unit_of[m.txn]) if m.txn >= 0 else int(next(bare))
-            made.append((unit, m.message.lsn, m.message.end_lsn, m.texts))
-        for t in truncates:
-            texts = self._truncate_messages(t, [bool(next(announced)) for _ in t.relations])
+        at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
+        unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
+        made = sorted(self._made(unit_of, truncates, announced), key=lambda event: event[:2])
+        cut_unit, cut_lsn = np.array([event[:2] for event in made], np.int64).reshape(-1, 2).T
+        of_messages = np.stack([unit, at.lsn, at.end, at.end - at.lsn, np.full(len(unit), -1)])
+        of_truncates = np.stack([cut_unit, cut_lsn, cut_lsn, np.zeros_like(cut_lsn), np.arange(len(made))])
+        both = np.concatenate([of_messages, of_truncates], axis=1)
+        unit, place, lsn, size, number = both[:, np.lexsort((both[1], both[0]))]
+        return Events(unit, place, lsn, size, number, tuple(event[2] for event in made), *self._origins(units))
+
+    def _made(
+        self, unit_of: Int64s, truncates: Iterable[WantedTruncate], announced: Iterator[np.bool_]
+    ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
+        """Unit, LSN and messages of truncates that have any."""
+        for one in truncates:
+            texts = self._truncate_messages(one, [bool(next(announced)) for _ in one.relations])
             if texts:
-                made.append((int(unit_of[t.txn]), t.truncate.lsn, t.truncate.lsn, texts))
-        made.sort(key=lambda event: event[:2])
-        origin_unit, origin_messages = self._origins(units)
-        return Events(
-            unit=np.array([event[0] for event in made], np.int64),
-            place=np.array([event[1] for event in made], np.int64),
-            lsn=np.array([event[2] for event in made], np.int64),
-            messages=tuple(event[3] for event in made),
-            origin_unit=origin_unit,
-            origin_messages=origin_messages,
-        )
+                yield int(unit_of[one.txn]), one.lsn, texts
 
     def _truncate_messages(self, wanted: WantedTruncate, sends: Sequence[bool]) -> tuple[bytes, ...]:
         uses = [self.resolver.resolutions[number] for number in wanted.relations]
         messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
         schemas = [use.schema for use in uses if use.wants & WANT_TRUNCATE]
         if schemas:
-            messages += self.plugin.truncate(schemas, wanted.truncate.cascade, wanted.truncate.restart_seqs)
+            cascade, restart_seqs = (bool(wanted.flags & flag) for flag in (TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS))
+            messages += self.plugin.truncate(schemas, cascade, restart_seqs)
         return tuple(messages)
 
     def _origins(self, units: Units) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
@@ -152,7 +171,7 @@ class DriverMessages:
         of_txn = np.flatnonzero(units.txn >= 0)
         for unit in of_txn[self.txns.origin[units.txn[of_txn]] != 0]:
             txn = units.txn[unit]
-            name = self.history.store.view(int(self.txns.commit_lsn[txn])).origin_name(int(self.txns.origin[txn]))
+            name = self.resolver.store.view(int(self.txns.commit_lsn[txn])).origin_name(int(self.txns.origin[txn]))
             messages = self.plugin.origin(name, int(self.txns.origin_lsn[txn])) if name else []
             if messages:
                 found.append(int(unit))

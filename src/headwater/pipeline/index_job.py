@@ -15,9 +15,9 @@ from headwater.errors import WalError
 from headwater.reorder.earlier import xids_told
 from headwater.reorder.merge import merge_indexes
 from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.wal._position import LONG_HEADER
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from headwater.wal.page_layout import LONG_HEADER
 from headwater.wal.stretches import read_stretches
 
 RUN_BYTES = 192 << 20

@@ -20,7 +20,7 @@ from headwater.pipeline.window import Window
 from headwater.plugins.publication import FIRST_NORMAL_OBJECT_ID
 from headwater.plugins.table_patterns import TablePatterns, no_table, qualified_name
 from headwater.reorder.plan import RelationUse
-from headwater.wal._position import LONG_HEADER
+from headwater.wal.page_layout import LONG_HEADER
 
 _NO_ROWS = {
     "p": ("is partitioned: its rows are in its partitions", "name a partition, or set images to true"),

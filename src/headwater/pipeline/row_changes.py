@@ -15,7 +15,7 @@ from headwater.errors import PluginError, warn
 from headwater.pipeline.named_table import NamedTable
 from headwater.pipeline.row_batches import truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
-from headwater.plugins.api import EMITS_ALL, EMITS_TRUNCATE, CatalogView, OutputPlugin, WholeCatalog
+from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, OutputPlugin, WholeCatalog
 from headwater.plugins.publication import (
     FIRST_NORMAL_OBJECT_ID,
     is_publishable,
@@ -85,9 +85,9 @@ class RowChanges(OutputPlugin):
             return 0
         where = self.choice.where
         # A truncate's relations are counted before any is left out, and cost nothing.
-        operations = where.operations if where.keeps(schema) else where.operations & EMITS_TRUNCATE
+        operations = where.operations if where.keeps(schema) else where.operations & WANT_TRUNCATE
         if not operations or not self.publications:
-            return operations & EMITS_ALL
+            return operations & WANT_ALL
         if not is_publishable(schema):
             return 0
         publications = load_publications(self.publications, catalog, self.major)
@@ -108,8 +108,12 @@ class RowChanges(OutputPlugin):
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
 
+    def wants_message(self, transactional: bool) -> bool:
+        """No: a logical message is no change of a row."""
+        return False
+
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """None: a logical message is no change of a row."""
+        """None."""
         return []
 
     def origin(self, name: str, lsn: int) -> list[bytes]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pyspark.sql import datasource as spark
 
 from headwater.catalog.relation import RelationSchema
-from headwater.plugins.api import EMITS_BARE_DELETE, EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE
+from headwater.plugins.api import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 
 OPERATIONS = {
-    "insert": EMITS_INSERT,
-    "update": EMITS_UPDATE,
-    "delete": EMITS_DELETE | EMITS_BARE_DELETE,
-    "truncate": EMITS_TRUNCATE,
+    "insert": WANT_INSERT,
+    "update": WANT_UPDATE,
+    "delete": WANT_DELETE | WANT_BARE_DELETE,
+    "truncate": WANT_TRUNCATE,
 }
 """Values of ``_op``, and what a plugin wants for each."""
 
@@ -60,7 +60,7 @@ class RowFilter:
 
     @property
     def operations(self) -> int:
-        """EMITS bits of the wanted operations."""
+        """WANT bits of the wanted operations."""
         return sum(bits for name, bits in OPERATIONS.items() if self._holds("_op", name))
 
     def _holds(self, column: str, value: str) -> bool:

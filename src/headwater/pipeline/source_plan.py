@@ -101,7 +101,7 @@ def _changes_of_others(plan: Plan, oid: int) -> Iterator[tuple[int, int]]:
     if len(at):
         first = at[np.argmin(plan.rows.first[at])]
         yield int(plan.rows.first[first]), plan.relations[plan.rows.resolution[first]].schema.oid
-    for lsn, messages in zip(plan.events.lsn, plan.events.messages, strict=True):
+    for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0], plan.events.messages, strict=True):
         for message in messages:
             truncated = json.loads(message)[-1]
             if truncated != oid:

@@ -14,7 +14,7 @@ from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.history import WAL_LEVELS, History, check_wal_level
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
 
@@ -150,8 +150,8 @@ def _reasons(history: History) -> Iterator[str]:
 def _check_minimal(index: WalIndex, history: History) -> None:
     """With wal_level = minimal, files are written without WAL: no catalog can follow (CheckRequiredParameterValues)."""
     for (lo, level), hi in zip(history.levels, [*(lsn for lsn, _ in history.levels[1:]), index.hi], strict=True):
-        rows = index.rows
-        if level == 0 and ((rows.xid_lsn >= lo) & (rows.xid_lsn < hi)).any():
+        xids = index.rows.xids
+        if level == 0 and ((xids.lsn >= lo) & (xids.lsn < hi)).any():
             raise WalError(
                 f"WAL was generated with wal_level = {WAL_LEVELS[0]}, expected logical",
                 lsn=lo,

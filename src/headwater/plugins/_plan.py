@@ -14,20 +14,9 @@ from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import (
-    BARE,
-    BEGINS_HERE,
-    DELETE,
-    ENDS_HERE,
-    LITERAL,
-    SEND_SCHEMA,
-    TOAST,
-    WROTE_BEFORE,
-    Cells,
-    Items,
-    Transactions,
-)
+from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Transactions
 
 BEGIN, COMMIT, CHANGE, READY = 0, 1, 2, 3
 """Kinds of messages."""

@@ -1,9 +1,10 @@
 """What an output plugin is, and how one is found.
 
-A plugin lives twice: on the driver it says which changes it wants and makes the messages that are not rows (schemas,
-truncates, logical messages, origins); in the decode tasks it renders the rows. Both are made of the same options, and
-an instance pickles. The server's callbacks keep their names where the thing is the same (``truncate``, ``message``;
-PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one :meth:`render` here.
+A plugin lives twice: on the driver it says what it wants and makes the messages that need the catalog (schemas,
+truncates, origins); in the decode tasks it renders the rows and makes logical messages. Both are made of the same
+options, and an instance pickles. The server's callbacks keep their names where the thing is the same (``truncate``,
+``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
+:meth:`render` here.
 
 A plugin is found by its name in the entry point group ``headwater.plugins``.
 """
@@ -16,16 +17,30 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
+from headwater.catalog.history import PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
-from headwater.reorder.resend import Subject
+from headwater.reorder.schema_memory import Subject
+from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
 
-EMITS_INSERT, EMITS_UPDATE, EMITS_DELETE, EMITS_BARE_DELETE, EMITS_TRUNCATE = 1, 2, 4, 8, 16
-"""Bits of :meth:`OutputPlugin.wants`; a bare DELETE has no old tuple."""
-
-EMITS_ALL = 31
+__all__ = [
+    "WANT_ALL",
+    "WANT_BARE_DELETE",
+    "WANT_DELETE",
+    "WANT_INSERT",
+    "WANT_TRUNCATE",
+    "WANT_UPDATE",
+    "CatalogView",
+    "OutputPlugin",
+    "PluginContext",
+    "SinvalMessage",
+    "WholeCatalog",
+    "load_plugin",
+    "plugin_names",
+]
+"""What a plugin is written with, and found by."""
 
 GROUP = "headwater.plugins"
 
@@ -38,6 +53,12 @@ class CatalogView(Protocol):
 
     def publication(self, name: str) -> Publication | None:
         """The publication of this name."""
+
+    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        """The publications that a relation is in by itself."""
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a schema is in."""
 
 
 class WholeCatalog(CatalogView, Protocol):
@@ -88,6 +109,7 @@ class OutputPlugin(ABC):
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
         messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
         publication_names: the publications that its options name.
+        heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -99,13 +121,14 @@ class OutputPlugin(ABC):
     skips_empty: bool
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
+    heeded: frozenset[int] = frozenset()
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
 
     @abstractmethod
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes of a relation give a message, as of that view: EMITS bits.
+        """Which changes of a relation give a message, as of that view: WANT bits.
 
         Raises:
             PluginError: the server would stop at the first change, or we cannot do yet what it does.
@@ -114,6 +137,11 @@ class OutputPlugin(ABC):
     @abstractmethod
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
+
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once."""
+        wants = self.wants(schema, catalog)
+        return wants, tuple(self.schema_messages(schema, catalog)) if wants else ()
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
         """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
@@ -126,9 +154,13 @@ class OutputPlugin(ABC):
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""
 
+    def wants_message(self, transactional: bool) -> bool:
+        """Whether logical messages of this kind give any message; then decode tasks call :meth:`message`."""
+        return True
+
     @abstractmethod
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """Messages of a logical message whose record ends at `lsn`; none if they are not wanted."""
+        """Messages of a logical message whose record ends at `lsn`."""
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`."""
@@ -145,7 +177,8 @@ class OutputPlugin(ABC):
     def forgets(self, message: SinvalMessage) -> list[Subject]:
         """What is looked up anew, and whose schema is sent again, after an invalidation message.
 
-        The message concerns our database or shared catalogs; the caller leaves out others.
+        The message concerns our database or shared catalogs, and is one of those heeded; the caller leaves out others.
+        Equal messages have equal answers.
         """
         return []
 

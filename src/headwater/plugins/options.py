@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from headwater.errors import PluginError
+from headwater.pg.version import VERSIONS
 
 _WORDS = (
     ("true", True, 1),
@@ -91,7 +92,7 @@ def split_identifiers(text: str, major: int) -> list[str] | None:
     Returns:
         The names, or None for a syntax error.
     """
-    space = " \t\n\r\f" if major < 16 else " \t\n\r\v\f"
+    space = " \t\n\r\v\f" if VERSIONS[major].splits_at_vertical_tab else " \t\n\r\f"
     text = text.strip(space)
     name = re.compile(rf'(?:"((?:[^"]|"")*)"|([^",{space}][^,{space}]*))[{space}]*(,[{space}]*|\Z)')
     names: list[str] = []

@@ -22,6 +22,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.encodings import encode_name
 from headwater.pg.hash_any import hash_any
+from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins._plan import Plan, Ready
@@ -43,7 +44,7 @@ from headwater.plugins.publication import (
     published,
     require_publications,
 )
-from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.reorder.schema_memory import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -92,6 +93,22 @@ _CACHES_OF = {
 """What is looked up anew when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
 
 
+def _heeded(major: int) -> frozenset[int]:
+    """Ids of the messages at which anything is forgotten."""
+    of_caches = {
+        PUBLICATIONOID[major],
+        PUBLICATIONNAME[major],
+        PUBLICATIONRELMAP[major],
+        PUBLICATIONNAMESPACEMAP[major],
+    }
+    return (
+        CATCACHES[major]
+        | of_caches
+        | {WHOLE_CATALOG, RELCACHE}
+        | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+    )
+
+
 @dataclass(frozen=True)
 class PgOutputOptions:
     """Options as parsed (PGOutputData).
@@ -125,7 +142,7 @@ def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOu
     for name, value in options:
         field, parsed = _parse_option(name, value, major, values)
         values[field] = parsed
-    if major >= 17:
+    if VERSIONS[major].requires_options:
         for name in ("proto_version", "publication_names"):
             if _FIELDS.get(name, name) not in values:
                 raise PluginError(f'option "{name}" missing')
@@ -140,7 +157,7 @@ _NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", 
 
 def _parse_option(name: str, value: str | None, major: int, seen: dict[str, object]) -> tuple[str, object]:
     """One option's field and value."""
-    if name not in _NAMES or (name == "origin" and major < 16):
+    if name not in _NAMES or (name == "origin" and not VERSIONS[major].has_origin_option):
         raise PluginError(f"unrecognized pgoutput option: {name}")
     field = _FIELDS.get(name, name)
     if field in seen:
@@ -151,7 +168,7 @@ def _parse_option(name: str, value: str | None, major: int, seen: dict[str, obje
         return field, _publication_names(get_string(name, value), major)
     if name == "origin":
         return field, _origin(get_string(name, value))
-    if name == "streaming" and major >= 16:
+    if name == "streaming" and VERSIONS[major].has_parallel_streaming:
         return field, get_streaming_mode(name, value)
     switch = get_boolean(name, value)
     if name == "streaming":
@@ -194,12 +211,12 @@ def _check_protocol(options: PgOutputOptions, major: int) -> None:
     """The protocol version against the server's and the features asked for."""
     version = options.protocol_version
     shown = version - (version >> 31 << 32)
-    side = "we only support" if major < 16 else "server only supports"
+    side = "server only supports" if VERSIONS[major].calls_itself_server else "we only support"
     if version > MAX_PROTOCOL[major]:
         raise PluginError(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
     if version < 1:
         raise PluginError(f"client sent proto_version={shown} but {side} protocol 1 or higher")
-    if major < 17 and not options.publication_names:
+    if not VERSIONS[major].requires_options and not options.publication_names:
         raise PluginError("publication_names parameter missing")
     for asked, feature, needed in (
         (options.streaming == "on", "streaming", STREAM_VERSION),
@@ -244,6 +261,7 @@ class PgOutput(KernelPlugin):
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.publication_names = self.options.publication_names
+        self.heeded = _heeded(self.major)
         self._numbers = {
             hash_any(encode_name(name, self.encoding)): [
                 (ROWS, number) for number, other in enumerate(self.publication_names, 1) if other == name
@@ -259,7 +277,16 @@ class PgOutput(KernelPlugin):
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
+        return self._announcement(schema, self._published(schema, catalog))
+
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
+        """Both, of one look at the publications."""
+        if not self.tracks(schema):
+            return 0, ()
         entry = self._published(schema, catalog)
+        return entry.emits, tuple(self._announcement(schema, entry)) if entry.emits else ()
+
+    def _announcement(self, schema: RelationSchema, entry: Published) -> list[bytes]:
         relations = [schema] if entry.publish_as.oid == schema.oid else [entry.publish_as, schema]
         messages = []
         for relation in relations:
@@ -276,9 +303,13 @@ class PgOutput(KernelPlugin):
         """T; the schemas that are due go before it."""
         return [write_truncate([schema.oid for schema in schemas], cascade, restart_seqs)] if schemas else []
 
+    def wants_message(self, transactional: bool) -> bool:
+        """With the option ``messages``."""
+        return self.options.messages
+
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """M, with the option ``messages``."""
-        return [write_message(lsn, transactional, prefix, content)] if self.options.messages else []
+        """M."""
+        return [write_message(lsn, transactional, prefix, content)]
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """O."""
@@ -295,7 +326,7 @@ class PgOutput(KernelPlugin):
     def forgets(self, message: SinvalMessage) -> list[Subject]:
         """Entries of RelationSyncCache that the server drops, and what it reads anew of publications and members."""
         major = self.major
-        if message.id == RELCACHE or (message.id == RELSYNC and major >= 18):
+        if message.id == RELCACHE or (message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations):
             return [(ENTRIES, message.value)]
         if message.id == WHOLE_CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
@@ -313,9 +344,9 @@ class PgOutput(KernelPlugin):
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
         """The named publications that do not exist, of which 18 warns; before that they are errors."""
-        return (
-            [name for name in self.publication_names if catalog.publication(name) is None] if self.major >= 18 else []
-        )
+        if not VERSIONS[self.major].warns_of_missing_publications:
+            return []
+        return [name for name in self.publication_names if catalog.publication(name) is None]
 
     def validate(self, catalog: WholeCatalog) -> None:
         """Stop if not one of the named publications has ever existed; see :func:`require_publications`."""

@@ -15,15 +15,20 @@ Known gap: row filters are refused, not evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from headwater.catalog.history import PublicationMember
 from headwater.catalog.relation import Column, Publication, RelationSchema
 from headwater.errors import CatalogError, PluginError
-from headwater.plugins.api import EMITS_DELETE, EMITS_INSERT, EMITS_TRUNCATE, EMITS_UPDATE, CatalogView, WholeCatalog
+from headwater.pg.version import VERSIONS
+from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
 
 FIRST_NORMAL_OBJECT_ID = 16384
 """OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
+
+_Members = Mapping[int, PublicationMember]
+"""A relation's memberships, by the OID of the publication."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Published:
     """How one relation's changes are published (RelationSyncEntry).
 
     Attributes:
-        emits: EMITS bits.
+        emits: WANT bits.
         publish_as: the relation itself, or the partition ancestor whose changes they become.
         columns: attnums of the column list, None for all columns.
         with_generated: stored generated columns go along (18).
@@ -67,7 +72,7 @@ def load_publications(names: Sequence[str], catalog: CatalogView, major: int) ->
         publication = catalog.publication(name)
         if publication is not None:
             found.append(publication)
-        elif major < 18:
+        elif not VERSIONS[major].warns_of_missing_publications:
             raise PluginError(f'publication "{name}" does not exist')
     return found
 
@@ -94,7 +99,7 @@ def published(
     Raises:
         PluginError: the publications contradict each other, or filter rows.
     """
-    emits, level, members = 0, 0, list[Publication]()
+    emits, level, found = 0, 0, list[Publication]()
     publish_as = schema.oid
     for publication in publications:
         target = _target(schema, publication, catalog)
@@ -103,26 +108,28 @@ def published(
         emits |= _actions(publication)
         oid, depth = target
         if depth > level:
-            publish_as, level, members = oid, depth, [publication]
+            publish_as, level, found = oid, depth, [publication]
         elif depth == level:
-            members.append(publication)
+            found.append(publication)
     if schema.is_partition and publish_as != schema.oid:
-        emits &= ~EMITS_TRUNCATE
+        emits &= ~WANT_TRUNCATE
     relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
-    if emits & ~EMITS_TRUNCATE == 0:
+    if emits & ~WANT_TRUNCATE == 0:
         return Published(emits, relation)
-    _refuse_filters(relation, members)
-    with_generated = major >= 18 and _with_generated(relation, members)
-    return Published(emits, relation, _column_list(relation, members, with_generated, major), with_generated)
+    members = {member[0]: member for member in catalog.relation_publications(relation.oid)}
+    _refuse_filters(relation, found, members, catalog)
+    lists = [_listed(publication, members) for publication in found]
+    with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
+    return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated)
 
 
 def _actions(publication: Publication) -> int:
-    """The EMITS bits of what a publication publishes; a DELETE without an old tuple is never sent."""
+    """The WANT bits of what a publication publishes; a DELETE without an old tuple is never sent."""
     flags = (
-        (publication.insert, EMITS_INSERT),
-        (publication.update, EMITS_UPDATE),
-        (publication.delete, EMITS_DELETE),
-        (publication.truncate, EMITS_TRUNCATE),
+        (publication.insert, WANT_INSERT),
+        (publication.update, WANT_UPDATE),
+        (publication.delete, WANT_DELETE),
+        (publication.truncate, WANT_TRUNCATE),
     )
     return sum(bit for on, bit in flags if on)
 
@@ -136,7 +143,8 @@ def _target(schema: RelationSchema, publication: Publication, catalog: CatalogVi
     top = _topmost_ancestor(ancestors, publication, catalog)
     if top is not None:
         return top if publication.via_root else own
-    return own if _is_member(schema, publication) else None
+    is_in = _has_relation(publication, schema.oid, catalog) or _has_schema(publication, schema.namespace_oid, catalog)
+    return own if is_in else None
 
 
 def _topmost_ancestor(
@@ -145,13 +153,19 @@ def _topmost_ancestor(
     """The highest ancestor that is in the publication, and its level from 1 (GetTopMostAncestorInPublication)."""
     top = None
     for level, oid in enumerate(ancestors, 1):
-        if oid in publication.tables or (publication.schemas and _is_member(_relation(catalog, oid), publication)):
+        ancestor = catalog.relation(oid)
+        in_schema = ancestor is not None and _has_schema(publication, ancestor.namespace_oid, catalog)
+        if in_schema or _has_relation(publication, oid, catalog):
             top = (oid, level)
     return top
 
 
-def _is_member(schema: RelationSchema, publication: Publication) -> bool:
-    return schema.oid in publication.tables or schema.namespace_oid in publication.schemas
+def _has_relation(publication: Publication, oid: int, catalog: CatalogView) -> bool:
+    return any(found == publication.oid for found, _, _ in catalog.relation_publications(oid))
+
+
+def _has_schema(publication: Publication, oid: int, catalog: CatalogView) -> bool:
+    return publication.oid in catalog.schema_publications(oid)
 
 
 def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
@@ -161,31 +175,38 @@ def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
     return relation
 
 
-def _refuse_filters(relation: RelationSchema, members: Sequence[Publication]) -> None:
+def _refuse_filters(
+    relation: RelationSchema, publications: Sequence[Publication], members: _Members, catalog: CatalogView
+) -> None:
     """Stop if rows are filtered; a publication without a filter overrides those with one, action by action."""
+    with_filter = {oid for oid, _, is_filtered in members.values() if is_filtered}
     filtered = open_for = 0
-    for publication in members:
-        whole = publication.all_tables or relation.namespace_oid in publication.schemas
-        if relation.oid in publication.filtered and not whole:
+    for publication in publications:
+        whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
+        if publication.oid in with_filter and not whole:
             filtered |= _actions(publication)
         else:
             open_for |= _actions(publication)
-    if filtered & ~open_for & ~EMITS_TRUNCATE:
+    if filtered & ~open_for & ~WANT_TRUNCATE:
         raise PluginError(f'row filter on table "{relation.namespace}.{relation.name}" is not supported yet')
 
 
-def _listed(relation: RelationSchema, publication: Publication) -> frozenset[int] | None:
-    """The publication's column list for a relation, None if it has none."""
-    if publication.all_tables:
+def _listed(publication: Publication, members: _Members) -> frozenset[int] | None:
+    """The publication's column list for the relation whose memberships these are, None if it has none."""
+    if publication.all_tables or publication.oid not in members:
         return None
-    return next((frozenset(columns) for oid, columns in publication.column_lists if oid == relation.oid), None)
+    columns = members[publication.oid][1]
+    return None if columns is None else frozenset(columns)
 
 
-def _with_generated(relation: RelationSchema, members: Sequence[Publication]) -> bool:
+def _with_generated(
+    relation: RelationSchema, publications: Sequence[Publication], lists: Sequence[frozenset[int] | None]
+) -> bool:
     """Whether stored generated columns are published without a column list (check_and_init_gencol, 18)."""
     if not any(column.generated for column in relation.columns):
         return False
-    choices = {publication.generated for publication in members if _listed(relation, publication) is None}
+    unlisted = (found for found, columns in zip(publications, lists, strict=True) if columns is None)
+    choices = {publication.generated for publication in unlisted}
     if len(choices) > 1:
         raise PluginError(
             f"cannot use different values of publish_generated_columns for table "
@@ -195,11 +216,10 @@ def _with_generated(relation: RelationSchema, members: Sequence[Publication]) ->
 
 
 def _column_list(
-    relation: RelationSchema, members: Sequence[Publication], with_generated: bool, major: int
+    relation: RelationSchema, lists: Sequence[frozenset[int] | None], with_generated: bool, major: int
 ) -> frozenset[int] | None:
     """The one column list that all publications agree on (pgoutput_column_list_init)."""
-    lists = [_listed(relation, publication) for publication in members]
-    if major >= 18:
+    if VERSIONS[major].publishes_generated_columns:
         if all(columns is None for columns in lists):
             return None
         everything = Published(0, relation, None, with_generated)
@@ -218,6 +238,6 @@ def _column_list(
 
 def _column_count(relation: RelationSchema, major: int) -> int:
     """How many columns a list must have to mean all of them."""
-    if major == 15:
+    if not VERSIONS[major].counts_live_columns:
         return len(relation.columns)
     return sum(1 for column in relation.columns if not column.is_dropped and not column.generated)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
-from headwater.plugins.api import EMITS_ALL, CatalogView, PluginContext
+from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext
 from headwater.plugins.buffer import Step, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
@@ -120,13 +121,13 @@ class TestDecoding(KernelPlugin):
             raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
         self.is_text = not self.options.force_binary
         self.skips_empty = self.options.skip_empty_xacts
-        self.messages_count = context.major >= 17
+        self.messages_count = VERSIONS[context.major].messages_begin_transactions
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """Everything that is a logical change; rewrites' new heaps with ``include-rewrites``."""
         if schema.kind not in "rpm" or schema.persistence != "p" or schema.oid < FIRST_UNPINNED_OBJECT_ID:
             return 0
-        return 0 if schema.rewrite_of and not self.options.include_rewrites else EMITS_ALL
+        return 0 if schema.rewrite_of and not self.options.include_rewrites else WANT_ALL
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """For a rewrite's new heap, the name that its lines carry (never sent); for others nothing."""

@@ -17,8 +17,8 @@ from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr._index import CONFIRMS, SPECULATIVE
-from headwater.rmgr.index import Rows
+from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
+from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -63,11 +63,11 @@ def candidate_rows(
         is_filtered: whether the plugin leaves an origin out.
     """
     itself = np.where(output, np.arange(len(output)), -1)
-    kept = lookup(txns.member_xid, itself[txns.member_txn], rows.change_xid)
-    if rows.change_origin.any() or is_filtered(0):
-        kept[has_origin_of(rows.change_origin, is_filtered)] = -1
+    kept = lookup(txns.member_xid, itself[txns.member_txn], rows.changes.xid)
+    if rows.changes.origin.any() or is_filtered(0):
+        kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
     at, txn = grouped_places(kept, len(output))
-    return Candidates(at, txn, rows.change_locator[at], rows.change_kinds[at], rows.change_first[at])
+    return Candidates(at, txn, rows.changes.locator[at], rows.changes.kinds[at], rows.changes.first[at])
 
 
 class Choice(NamedTuple):
@@ -151,12 +151,12 @@ def change_rows(
     at = candidates.at[which]
     return ChangeRows(
         unit=unit[which],
-        xid=rows.change_xid[at],
+        xid=rows.changes.xid[at],
         locator=candidates.locator[which],
         kinds=candidates.kinds[which],
-        size=rows.change_bytes[at],
+        size=rows.changes.bytes[at],
         first=candidates.first[which],
-        last=rows.change_last[at],
+        last=rows.changes.last[at],
         resolution=resolution[which],
         wanted=choice.wanted[which],
         announce=announce[which],

@@ -15,11 +15,11 @@ import numpy as np
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
-from headwater.reorder.keys import Integers
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr._index import COMMIT, COMMIT_PREPARED
-from headwater.rmgr.index import KeptRecord, Rows, WalIndex
-from headwater.rmgr.registry import LOGICALMSG, STANDBY, XLOG
+from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
+from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.registry import STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
 from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint
 from headwater.wal.frames import Frames
@@ -63,7 +63,8 @@ def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, fro
     if index.lo >= store.start_lsn:
         return index, frozenset()
     whole = frozenset(one.xid for one in store.prepared if _is_whole(one, index, store))
-    return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=tuple(_kept(index, store, whole))), whole
+    kept = tuple(record for record in index.kept if record.lsn >= store.start_lsn)
+    return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=kept), whole
 
 
 def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) -> bool:
@@ -72,53 +73,15 @@ def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) ->
     before = [lsn for lsn, next_xid in told if next_xid is not None and not xid_precedes(one.xid, next_xid)]
     if one.changes_catalog or not before:
         return False
-    since, rows = before[-1], index.rows
-    commits = (rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED)
-    commits &= (rows.end_lsn > since) & (rows.end_lsn < store.start_lsn) & (rows.end_invals > 0)
-    commits &= (rows.end_database == 0) | (rows.end_database == store.database_oid)
+    since, ends = before[-1], index.rows.ends
+    commits = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
+    commits &= (ends.lsn > since) & (ends.lsn < store.start_lsn) & (ends.invals > 0)
+    commits &= (ends.database == 0) | (ends.database == store.database_oid)
     levels = [r for r in earlier if r.lsn > since and r.data[17] == XLOG and r.data[16] & 0xF0 == PARAMETER_CHANGE]
     return not commits.any() and not levels
-
-
-def _kept(index: WalIndex, store: CatalogStore, whole: Collection[int]) -> Iterator[KeptRecord]:
-    """Records from the catalog's LSN on, and logical messages of these transactions."""
-    toplevel = toplevel_of(index.rows)
-    for record in index.kept:
-        if record.lsn >= store.start_lsn:
-            yield record
-        elif record.data[17] == LOGICALMSG:
-            xid = int.from_bytes(record.data[4:8], "little")
-            if int(toplevel(np.array([xid], np.int64))[0]) in whole:
-                yield record
 
 
 def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:
     """Rows from an LSN on, and those of these transactions."""
     toplevel, xids = toplevel_of(rows), np.array(sorted(whole), np.int64)
-
-    def chosen(at: Integers, xid: Integers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.flatnonzero((at >= lsn) | np.isin(toplevel(xid.astype(np.int64)), xids))
-
-    xid, change = chosen(rows.xid_lsn, rows.xid), chosen(rows.change_first, rows.change_xid)
-    assign = chosen(rows.assign_lsn, rows.assign_sub)
-    end, inval = int(np.searchsorted(rows.end_lsn, lsn)), int(np.searchsorted(rows.inval_lsn, lsn))
-    picked = {
-        name: getattr(rows, name)[which]
-        for which, names in (
-            (xid, ("xid", "xid_lsn", "xid_bits")),
-            (change, tuple(name for name in Rows.__dataclass_fields__ if name.startswith("change_"))),
-            (assign, ("assign_sub", "assign_top", "assign_lsn")),
-            (slice(inval, None), ("inval_lsn", "inval_xid")),
-            (slice(end, None), tuple(n for n in Rows.__dataclass_fields__ if n.startswith("end_") and n != "end_subs")),
-        )
-        for name in names
-    }
-    subs, invals = rows.end_subs[end:], rows.inval_at[inval:]
-    return replace(
-        rows,
-        **picked,
-        end_subs=subs - subs[0],
-        sub_xids=rows.sub_xids[subs[0] :],
-        inval_at=invals - invals[0],
-        inval_data=rows.inval_data[invals[0] * 16 :],
-    )
+    return rows.of_transactions(lambda xid: np.isin(toplevel(xid), xids), lsn)

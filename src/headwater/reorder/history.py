@@ -1,9 +1,9 @@
-"""The sequential reading of an index's kept records: catalog, consistency, commands, messages, truncates.
+"""The sequential reading of an index's kept records: catalog and consistency.
 
 In: a merged index and a catalog store at the index's start. Out: :class:`History`: the store rolled forward over the
-window, where decoding begins, and the few events that are not row changes. This is the only step that goes record by
-record in Python; it sees catalog changes and control records only, never a row of a user's table.
-Mirrors decode.c (xlog_decode, standby_decode, heap2_decode's NEW_CID, logicalmsg_decode) and snapbuild.c.
+window, and where decoding begins. This is the only step that goes record by record in Python; it sees catalog changes
+and control records only, never a row of a user's table.
+Mirrors decode.c (xlog_decode, standby_decode) and snapbuild.c.
 """
 
 from __future__ import annotations
@@ -20,52 +20,15 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr._index import ABORT_PREPARED, COMMIT_PREPARED
-from headwater.rmgr.heap import parse_truncate
-from headwater.rmgr.heap2 import parse_new_cid
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.logicalmsg import parse_message
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import parse_checkpoint, parse_parameter_change
 from headwater.wal.record import Record, parse_record
 
-INVALID_COMMAND_ID = 0xFFFFFFFF
 WAL_LEVEL_LOGICAL = 2
 WAL_LEVELS = ("minimal", "replica", "logical")
-
-
-@dataclass(frozen=True)
-class Command:
-    """From ``lsn`` on, changes made by commands before ``command_id`` are visible to their own transaction."""
-
-    lsn: int
-    command_id: int
-
-
-@dataclass(frozen=True)
-class Truncate:
-    """A TRUNCATE record (xl_heap_truncate): xid, origin, the relations' OIDs in its order."""
-
-    lsn: int
-    xid: int
-    origin: int
-    relations: tuple[int, ...]
-    cascade: bool
-    restart_seqs: bool
-
-
-@dataclass(frozen=True)
-class LogicalMessage:
-    """A message of ``pg_logical_emit_message`` (xl_logical_message)."""
-
-    lsn: int
-    end_lsn: int
-    xid: int
-    origin: int
-    transactional: bool
-    prefix: bytes
-    content: bytes
 
 
 @dataclass
@@ -75,8 +38,6 @@ class History:
     Attributes:
         store: the catalog, rolled forward.
         builder: where decoding begins.
-        commands: per xid, its commands in LSN order.
-        truncates, messages: in LSN order, of this database.
         wal_level: at the end of what was read.
         too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
         levels: (LSN, wal_level from there on), the first as the catalog has it.
@@ -87,9 +48,6 @@ class History:
 
     store: CatalogStore
     builder: SnapBuilder
-    commands: dict[int, list[Command]] = field(default_factory=dict)
-    truncates: list[Truncate] = field(default_factory=list)
-    messages: list[LogicalMessage] = field(default_factory=list)
     wal_level: int = 0
     too_low: int | None = None
     levels: list[tuple[int, int]] = field(default_factory=list)
@@ -110,7 +68,7 @@ def read_history(
     builder: SnapBuilder,
     whole: frozenset[int] = frozenset(),
 ) -> History:
-    """Roll the catalog forward and collect the events of a window.
+    """Roll the catalog forward over a window, and find where decoding begins.
 
     Args:
         index: the merged index; it starts at ``store.start_lsn``.
@@ -131,9 +89,9 @@ def read_history(
     for one in store.prepared:
         if one.xid not in whole:
             _prepared(one, history)
-    rows = index.rows
-    ends = np.flatnonzero((rows.end_kind == COMMIT_PREPARED) | (rows.end_kind == ABORT_PREPARED))
-    history.prepared_ends = dict(zip(rows.end_xid[ends].tolist(), rows.end_lsn[ends].tolist(), strict=True))
+    ends = index.rows.ends
+    ends = ends.take(np.flatnonzero((ends.kind == COMMIT_PREPARED) | (ends.kind == ABORT_PREPARED)))
+    history.prepared_ends = dict(zip(ends.xid.tolist(), ends.lsn.tolist(), strict=True))
     if store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL:
         history.shut_down(store.start_lsn)
     touched: set[int] = set()
@@ -149,7 +107,6 @@ def _records(index: WalIndex, major: int) -> Iterator[Record]:
 
 
 def _dispatch(record: Record, history: History, touched: set[int]) -> None:
-    op = record.info & 0x70
     if record.rmid == 0 and record.info & 0xF0 not in (0xA0, 0xB0):
         _xlog(record, history)
     elif record.rmid == 8:
@@ -160,14 +117,8 @@ def _dispatch(record: Record, history: History, touched: set[int]) -> None:
         prepare = parse_prepare(record.main_data, record.lsn, history.store.major)
         if prepare.database == history.store.database_oid:
             _prepared(PreparedTransaction.of_record(prepare), history)
-    elif record.rmid == 10 and op == 0x30:
-        _truncate(record, history)
-    elif record.rmid == 21:
-        _message(record, history)
     elif record.rmid in (0, 2, 7, 9, 10):
         touched.add(record.xid)
-        if record.rmid == 9 and op == 0x70:
-            _new_cid(record, history)
         history.store.apply(record)
 
 
@@ -196,39 +147,6 @@ def _wal_level(lsn: int, level: int, history: History) -> None:
     history.levels.append((lsn, level))
     if level < WAL_LEVEL_LOGICAL and history.builder.consistent_at is not None and history.too_low is None:
         history.too_low = lsn
-
-
-def _new_cid(record: Record, history: History) -> None:
-    """SnapBuildProcessNewCid: the next command sees what this one did."""
-    change = parse_new_cid(record.main_data, record.lsn)
-    valid = [cid for cid in (change.cmin, change.cmax) if cid != INVALID_COMMAND_ID]
-    if not valid:
-        raise WalError("a NEW_CID record has neither cmin nor cmax", lsn=record.lsn)
-    history.commands.setdefault(record.xid, []).append(Command(record.lsn, max(valid) + 1))
-
-
-def _truncate(record: Record, history: History) -> None:
-    change = parse_truncate(record.main_data, record.lsn)
-    if change.database == history.store.database_oid:
-        history.truncates.append(
-            Truncate(record.lsn, record.xid, record.origin, change.relations, change.cascade, change.restart_seqs)
-        )
-
-
-def _message(record: Record, history: History) -> None:
-    message = parse_message(record.main_data, record.lsn)
-    if message.database == history.store.database_oid:
-        history.messages.append(
-            LogicalMessage(
-                record.lsn,
-                record.end_lsn,
-                record.xid,
-                record.origin,
-                message.transactional,
-                message.prefix,
-                message.content,
-            )
-        )
 
 
 def began_before(txns: CommittedTransactions, next_xid: int) -> NDArray[np.bool_]:

@@ -66,6 +66,24 @@ def distinct(values: Integers) -> Distinct:
     return Distinct(met + low, table[met], number)
 
 
+def distinct_rows(columns: Int64s) -> tuple[Int64s, Int64s]:
+    """The distinct rows of a table.
+
+    Args:
+        columns: int64[c, n].
+
+    Returns:
+        int64[c, k] sorted by the first column, then the second and so on, and int64[n] which of them each row is.
+    """
+    order = np.lexsort(columns[::-1])
+    ordered = columns[:, order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_first) - 1
+    return ordered[:, is_first], number
+
+
 def stable_order(values: Int64s) -> Int64s:
     """The places of a column by (value, place) (``np.argsort``, which compares)."""
     if not len(values):

@@ -7,16 +7,13 @@ points back (``xl_prev``) at the last record of the run before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
-from headwater.rmgr.index import Rows, WalIndex
-
-_OFFSETS = {"end_subs", "inval_at"}
+from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_rows import join_rows
 
 
 def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
@@ -39,7 +36,7 @@ def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
         records=sum(i.records for i in used),
         first_prev=next((i.first_prev for i in used if i.records), 0),
         last_lsn=next((i.last_lsn for i in reversed(used) if i.records), 0),
-        rows=_merge_rows([i.rows for i in used]),
+        rows=join_rows([i.rows for i in used]),
         kept=tuple(record for i in used for record in i.kept),
         custom=np.sum([i.custom for i in used], axis=0),
         end=used[-1].end,
@@ -68,38 +65,3 @@ def _check_seams(indexes: Sequence[WalIndex]) -> None:
                 hint="segments of different servers or timelines may be mixed in one directory",
             )
         last = index.last_lsn
-
-
-def _merge_rows(rows: Sequence[Rows]) -> Rows:
-    if len(rows) == 1:
-        return rows[0]
-    locators, numbers = _merge_locators([r.locators for r in rows])
-    merged: dict[str, NDArray[np.generic]] = {}
-    for field in fields(Rows):
-        parts = [getattr(r, field.name) for r in rows]
-        if field.name in _OFFSETS:
-            merged[field.name] = _join_offsets(parts)
-        elif field.name == "change_locator":
-            merged[field.name] = np.concatenate([n[p] for n, p in zip(numbers, parts, strict=True)])
-        elif field.name == "locators":
-            merged[field.name] = locators
-        else:
-            merged[field.name] = np.concatenate(parts)
-    return Rows(**merged)  # type: ignore[arg-type]
-
-
-def _merge_locators(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], list[NDArray[np.int32]]]:
-    """All files once, and for each part the new number of each of its files."""
-    locators, inverse = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1).astype(np.int32)
-    cuts = np.cumsum([len(p) for p in parts])[:-1]
-    return locators, list(np.split(inverse, cuts))
-
-
-def _join_offsets(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    joined = [np.zeros(1, np.int64)]
-    base = 0
-    for part in parts:
-        joined.append(part[1:] + base)
-        base += int(part[-1])
-    return np.concatenate(joined)

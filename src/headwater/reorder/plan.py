@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.reorder.keys import distinct
-from headwater.rmgr._index import UNSETTLED
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID
+from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
 
 READ_GAP = 1 << 20
 """Two stretches of WAL closer than this many bytes are read as one."""
-
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
-"""Flags of units; the same bits as in :mod:`headwater.rows.items`."""
 
 EVERYTHING = np.iinfo(np.int64).max
 
@@ -86,17 +84,22 @@ class ChangeRows:
 
 @dataclass(frozen=True)
 class Events:
-    """Messages made on the driver, sorted by (unit, place), e of them.
+    """What is neither a row change nor a schema, sorted by (unit, place), e of them.
 
     Attributes:
         unit: int64[e]; place: int64[e] start of the record they come from; lsn: int64[e] what the lsn column shows.
-        messages: the messages of each, at least one.
+        size: int64[e] bytes of the record, if a task is to read it, else 0.
+        made: int64[e] ascending: which of the messages the plugin has made of it; -1 for a logical message, which it
+            makes in a task, out of the record.
+        messages: the messages made of one event each, at least one.
         origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
     """
 
     unit: Int64s
     place: Int64s
     lsn: Int64s
+    size: Int64s
+    made: Int64s
     messages: tuple[tuple[bytes, ...], ...]
     origin_unit: Int64s
     origin_messages: tuple[tuple[bytes, ...], ...]
@@ -130,7 +133,8 @@ class Slice:
         number: place in the output.
         ranges: ``(lo, hi)`` stretches of WAL to read, LSNs, ascending; lo is a record's start.
         size: bytes of the records it is about.
-        unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`); unit_origin is 1 + index
+        unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
+            :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
@@ -139,7 +143,7 @@ class Slice:
             same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
-        event_unit, event_place, event_lsn: int64[e]; event_messages: their messages.
+        event_unit, event_place, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
         left_out: replication origins (0: local) whose changes the plugin does not want.
@@ -167,7 +171,8 @@ class Slice:
     event_unit: Int64s
     event_place: Int64s
     event_lsn: Int64s
-    event_messages: tuple[tuple[bytes, ...], ...]
+    event_made: Int64s
+    messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]
     left_out: tuple[int, ...]
@@ -224,6 +229,7 @@ class Plan:
     def _pieces(self, target: int) -> Iterator[_Piece]:
         units = len(self.units.xid)
         weight = np.bincount(self.rows.unit, self.rows.size, units).astype(np.float64) + 64
+        weight += np.bincount(self.events.unit, self.events.size, units)
         start = 0
         for huge in [*np.flatnonzero(weight > 2 * target), units]:
             yield from self._even(start, int(huge), weight, target)
@@ -245,13 +251,17 @@ class Plan:
     def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
         """Cut one transaction after the last wanted changes of grid cells that leave nothing pending.
 
-        Chunks and events that follow them go to the next piece.
+        Chunks and events that follow them go to the next piece. One without such changes is cut after any event.
         """
         low, high = np.searchsorted(self.rows.unit, [unit, unit + 1])
         rows = self.rows.take(slice(low, high))
         cells = rows.first // self.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
         lo, held = -1, 0
+        if not rows.wanted.any():
+            for hi in self._event_cuts(unit, target):
+                yield _Piece(unit, unit + 1, lo, hi)
+                lo = hi
         for start, stop in pairwise(bounds[:-1]):
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
@@ -261,9 +271,17 @@ class Plan:
                 lo, held = hi, 0
         yield _Piece(unit, unit + 1, lo, EVERYTHING)
 
+    def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
+        """Places of events after which so many bytes of events are full, but for the last."""
+        events = slice(*np.searchsorted(self.events.unit, [unit, unit + 1]))
+        full = np.cumsum(self.events.size[events]) // target
+        for at in np.flatnonzero(np.diff(full)[:-1]):
+            yield int(self.events.place[events][at + 1])
+
     def _slice(self, number: int, piece: _Piece) -> Slice:
         units, span = self.units, slice(piece.start, piece.stop)
         rows, events = self._rows(piece), self._events(piece)
+        made, messages = self._made(events)
         files = distinct(rows.locator).values
         spans, used = self._spans(piece, rows, files)
         member_xid, member_unit = self._members(piece, rows)
@@ -271,7 +289,7 @@ class Plan:
         announced = rows.take(np.flatnonzero(rows.announce))
         return Slice(
             number=number,
-            ranges=_ranges(rows),
+            ranges=_ranges(rows, self.events.place[events][made < 0]),
             size=int(rows.size.sum()),
             unit_xid=units.xid[span],
             unit_first=units.first_lsn[span],
@@ -294,7 +312,8 @@ class Plan:
             event_unit=self.events.unit[events] - piece.start,
             event_place=self.events.place[events],
             event_lsn=self.events.lsn[events],
-            event_messages=self.events.messages[events],
+            event_made=made,
+            messages=messages,
             relations=tuple(self.relations[i] for i in used),
             origin_messages=origin_messages,
             left_out=self.left_out,
@@ -317,6 +336,15 @@ class Plan:
             return slice(low, high)
         start, stop = np.searchsorted(self.events.place[low:high], [piece.lo, piece.hi], "right") + low
         return slice(start, stop)
+
+    def _made(self, events: slice) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
+        """Which messages the plugin has made of each of these events, and these messages."""
+        made = self.events.made[events]
+        numbers = made[made >= 0]
+        if not len(numbers):
+            return made, ()
+        first = int(numbers[0])
+        return np.where(made >= 0, made - first, -1), self.events.messages[first : int(numbers[-1]) + 1]
 
     def _members(self, piece: _Piece, rows: ChangeRows) -> tuple[Int64s, Int64s]:
         """The xids whose changes belong to each unit; of a cut transaction those that occur."""
@@ -387,14 +415,15 @@ def _flags(txn: Int64s, piece: _Piece) -> Int64s:
     return flags
 
 
-def _ranges(rows: ChangeRows) -> tuple[tuple[int, int], ...]:
-    """The stretches of WAL that hold the rows; near ones joined."""
-    if not len(rows.first):
+def _ranges(rows: ChangeRows, places: Int64s) -> tuple[tuple[int, int], ...]:
+    """The stretches of WAL that hold the rows, and records at some places; near ones joined."""
+    row_first, row_last = (np.concatenate([column, places]) for column in (rows.first, rows.last))
+    if not len(row_first):
         return ()
-    cells = distinct(rows.first // READ_GAP)
+    cells = distinct(row_first // READ_GAP)
     first, last = np.full(len(cells.values), EVERYTHING), np.zeros(len(cells.values), np.int64)
-    np.minimum.at(first, cells.number, rows.first)
-    np.maximum.at(last, cells.number, rows.last)
+    np.minimum.at(first, cells.number, row_first)
+    np.maximum.at(last, cells.number, row_last)
     last = np.maximum.accumulate(last)
     cut = np.flatnonzero(first[1:] > last[:-1] + READ_GAP) + 1
     lows = first[np.concatenate([[0], cut])]

@@ -1,122 +1,132 @@
-"""When a relation's schema must be sent again.
+"""Where the plugin is told to forget, so that a relation's schema must be sent again.
 
-PostgreSQL: RelationSyncCache of pgoutput.c, invalidations of reorderbuffer.c and inval.c.
+In: the invalidation messages of an index, and the transactions that committed in it. Out: :class:`Forgets`, places of
+the output, and what commits hand on to the transactions that run then.
 
-A plugin that sends schemas forgets that it sent one when an invalidation names the relation. Invalidations run at
-places of the output: a transaction's own ones where they were logged, all of them again after its commit; those of a
-transaction that commits meanwhile where it committed (distributed invalidations, servers from May 2025 on); those
-without an xid at once. A place is (unit, LSN inside the unit); changes have places too, so the schema goes before the
-first wanted change at or after each place of invalidation.
+PostgreSQL: invalidations of reorderbuffer.c, snapbuild.c and inval.c. A transaction's own ones run where they were
+logged, and all of them again after its commit; those of a transaction that commits meanwhile where it committed
+(distributed invalidations, servers from May 2025 on), and again after the receiver's own commit; those without an xid
+at once. A place is (transaction, LSN inside it); changes have places too, so the schema goes before the first wanted
+change at or after each place of invalidation.
 
 Known gap: a transaction that receives more than 8 MB of distributed invalidations forgets everything on the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct, lookup, place_order, stable_order
+from headwater.reorder.keys import distinct_rows, lookup, stable_order
+from headwater.reorder.schema_memory import Given, Subject
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr.index import Rows
+from headwater.rmgr.index_rows import InvalidationTable, Rows
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 AT_START = -1
-"""Place inside a unit before its first change."""
+"""Place inside a transaction before its first change."""
 
 AT_END = np.iinfo(np.int64).max
-"""Place inside a unit after its last change."""
+"""Place inside a transaction after its last change."""
 
 
-ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = range(5)
-"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
-is announced, how it is published); the publications as loaded, as one; their catalog rows, by number from 1 among those
-that it was given; which of them relations are in, and which schemas are, each as one."""
+class Message(NamedTuple):
+    """An invalidation message of our database, or of shared catalogs (``headwater.plugins.api.SinvalMessage``)."""
 
-Subject = tuple[int, int]
-"""What an invalidation concerns: one of these memories, and what in it, 0 for all."""
+    id: int
+    value: int
 
 
 @dataclass(frozen=True)
-class Forget:
-    """At a place of the output, something that the plugin keeps in mind is looked up anew.
+class Concerns:
+    """What invalidation messages are about, one row a message and subject, m of them, in LSN order.
 
     Attributes:
-        unit: number of the transaction in output order.
-        lsn: place inside the unit, bytes, or AT_START, AT_END.
-        relation: what is forgotten: an OID (of ROWS a number), or 0 for all.
-        memory: where it is kept: ENTRIES and so on.
+        xid: int64[m] of the message, 0 for none; lsn: int64[m] of its record.
+        memory: int64[m]; subject: int64[m] (:data:`Subject`).
     """
 
-    unit: int
-    lsn: int
-    relation: int
-    memory: int = ENTRIES
+    xid: Int64s
+    lsn: Int64s
+    memory: Int64s
+    subject: Int64s
 
 
-def entry_starts(
-    relation: Int64s, unit: Int64s, lsn: Int64s, forgets: Iterable[Forget]
-) -> tuple[Int64s, NDArray[np.bool_]]:
-    """Which touches of relations are the first since the relation was forgotten.
+@dataclass(frozen=True)
+class Forgets:
+    """Where things that the plugin keeps in mind are looked up anew, f of them, in no order.
+
+    Attributes:
+        memory: int64[f]; subject: int64[f] what is forgotten.
+        txn: int64[f] the transaction by number in commit order; their count stands for what follows the last one.
+        lsn: int64[f] the place inside, or AT_START, AT_END.
+    """
+
+    memory: Int64s
+    subject: Int64s
+    txn: Int64s
+    lsn: Int64s
+
+
+def concerns(
+    messages: InvalidationTable, database: int, heeded: Set[int], forgets: Callable[[Message], Iterable[Subject]]
+) -> Concerns:
+    """What the messages of one database, and of shared catalogs, are about.
 
     Args:
-        relation: int64[n] OID touched.
-        unit: int64[n] its unit.
-        lsn: int64[n] its place inside the unit.
-        forgets: where relations are forgotten.
-
-    Returns:
-        int64[n] the touches by (relation, unit, LSN), and bool[n], in that order, whether each is such a first one.
+        messages: of an index.
+        database: its OID.
+        heeded: ids of the messages that are about anything.
+        forgets: what a message is about; asked once for equal ones.
     """
-    relations = distinct(relation)
-    order = place_order(unit, lsn)
-    order = order[stable_order(relations.number[order])]
-    number, passed = relations.number[order], np.zeros(len(order), np.int64)
-    found = np.array([(f.relation, f.unit, f.lsn) for f in forgets], np.int64).reshape(-1, 3)
-    if len(found):
-        passed = _passed(found, relations.values, number, unit[order], lsn[order])
-    starts = np.ones(len(order), np.bool_)
-    starts[1:] = (number[1:] != number[:-1]) | (passed[1:] != passed[:-1])
-    return order, starts
+    ours = (messages.db == 0) | (messages.db == database)
+    which = np.flatnonzero(ours & np.isin(messages.id, np.array(sorted(heeded), np.int64)))
+    key = messages.id[which].astype(np.int64) << 32 | messages.value[which]
+    keys, number = np.unique(key, return_inverse=True)
+    found = [set(forgets(Message(one >> 32, one & 0xFFFFFFFF))) for one in keys.tolist()]
+    counts = np.array([len(subjects) for subjects in found], np.int64)
+    memory, subject = np.array([one for subjects in found for one in subjects], np.int64).reshape(-1, 2).T
+    of_message = counts[number]
+    within = np.arange(int(of_message.sum())) - np.repeat(np.cumsum(of_message) - of_message, of_message)
+    at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within
+    row = np.repeat(which, of_message)
+    return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at])
 
 
-def _passed(found: Int64s, relations: Int64s, number: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
-    """How many forgets that concern a touch's relation come up to it.
+def find_forgets(
+    found: Concerns, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions, decoded: Bools
+) -> tuple[Forgets, Given]:
+    """The places at which something is forgotten, but for those where it is handed on; and what is handed on.
 
     Args:
-        found: int64[f, 3] forgets: (relation or 0, unit, LSN).
-        relations: int64[r] sorted OIDs; number: int64[n] which of them each touch is of.
-        unit: int64[n]; lsn: int64[n] the touches' places.
+        found: of the index.
+        toplevel: from xids to their toplevel xids.
+        txns: the committed transactions.
+        decoded: bool[t] those that the server decodes, even if nothing is output of them.
     """
-    named = lookup(relations, np.arange(len(relations)), found[:, 0])
-    everything = np.zeros(len(unit), np.int64)
-    passed = np.zeros(len(unit), np.int64)
-    for which, forgotten, touched in ((found[:, 0] == 0, named * 0, everything), (named >= 0, named, number)):
-        places = np.stack([forgotten[which], found[which, 1], found[which, 2]])
-        passed += _forgets_until(places, touched, unit, lsn)
-    return passed
-
-
-def _forgets_until(forgets: Int64s, relation: Int64s, unit: Int64s, lsn: Int64s) -> Int64s:
-    """How many forgets have a (relation, unit, LSN) up to each touch's.
-
-    Args:
-        forgets: int64[3, f] (relation, unit, LSN).
-        relation: int64[n]; unit: int64[n]; lsn: int64[n] touches.
-    """
-    if not forgets.shape[1]:
-        return np.zeros(len(unit), np.int64)
-    lsns, rank = np.unique(forgets[2], return_inverse=True)
-    ranks, units = len(lsns) + 1, max(int(forgets[1].max()), int(unit.max(initial=0))) + 1
-    keys = np.sort((forgets[0] * units + forgets[1]) * ranks + rank + 1)
-    return np.searchsorted(
-        keys, (relation * units + unit) * ranks + np.searchsorted(lsns, lsn, "right"), "right"
-    ).astype(np.int64)
+    what = np.stack([found.memory, found.subject])
+    order = stable_order(txns.xid)
+    at_once = found.xid == 0
+    giver = np.where(at_once, -1, lookup(txns.xid[order], order, toplevel(found.xid)))
+    member = np.where(at_once, -1, txns.txn_of(found.xid))
+    now = np.flatnonzero(at_once)
+    inside = np.flatnonzero(np.append(decoded, False)[member])
+    committed = np.flatnonzero(giver >= 0)
+    received, _ = distinct_rows(np.stack([giver[committed], *what[:, committed]]))
+    txn, what_received = received[0], received[1:]
+    is_decoded = decoded[txn]
+    memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
+    after_now = np.searchsorted(txns.commit_lsn, found.lsn[now], "right")
+    txns_at = np.concatenate([member[inside], after_now, np.where(is_decoded, txn, txn + 1)])
+    start = np.full(len(now), AT_START, np.int64)
+    lsns = np.concatenate([found.lsn[inside], start, np.where(is_decoded, AT_END, AT_START)])
+    return Forgets(memory, subject, txns_at, lsns), Given.of(np.stack([txns.commit_lsn[txn], *what_received]))
 
 
 def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
@@ -130,101 +140,14 @@ def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
         txns: its committed transactions.
     """
     nothing = np.empty(0, np.int64)
-    if not len(rows.inval_lsn):
+    if not len(rows.invals):
         return nothing
-    toplevel = toplevel_of(rows)(rows.inval_xid)
+    toplevel = toplevel_of(rows)(rows.invals.xid)
     order = stable_order(txns.xid)
     givers = np.unique(lookup(txns.xid[order], order, toplevel))
     commits = txns.commit_lsn[givers[givers >= 0]]
-    cuts = commits[rows.end_invals[np.searchsorted(rows.end_lsn, commits)] == 0]
+    cuts = commits[rows.ends.invals[np.searchsorted(rows.ends.lsn, commits)] == 0]
     if not len(cuts):
         return nothing
-    before = np.searchsorted(cuts, rows.change_first, "right")
-    return cuts if (before < np.searchsorted(cuts, rows.change_last, "left")).any() else nothing
-
-
-@dataclass(frozen=True)
-class ForgetPlaces:
-    """Finds where schemas are forgotten, from the invalidation records of an index.
-
-    Attributes:
-        rows: the index.
-        txns: its committed transactions.
-        decoded: bool[t] transactions that the server decodes, even if nothing is output of them.
-        unit_of: int64[t] the unit of each transaction, -1 if it is not output.
-        unit_lsn: int64[u] ascending: where each unit was triggered (its commit record).
-    """
-
-    rows: Rows
-    txns: CommittedTransactions
-    decoded: NDArray[np.bool_]
-    unit_of: Int64s
-    unit_lsn: Int64s
-
-    def forgets(self, forgotten: Callable[[bytes, int], set[Subject]]) -> Iterator[Forget]:
-        """All places, in no order.
-
-        Args:
-            forgotten: what a group of 16-byte invalidation messages at an LSN concerns.
-        """
-        r = self.rows
-        if not len(r.inval_lsn):
-            return
-        toplevel, member = self._toplevel, self._member
-        received: dict[int, set[Subject]] = {}
-        for i in range(len(r.inval_lsn)):
-            lsn = int(r.inval_lsn[i])
-            subjects = forgotten(r.inval_data[16 * r.inval_at[i] : 16 * r.inval_at[i + 1]].tobytes(), lsn)
-            if r.inval_xid[i] == 0:
-                yield from _all(self._unit_after(lsn), AT_START, subjects)
-            elif toplevel[i] >= 0:
-                received.setdefault(int(toplevel[i]), set()).update(subjects)
-                if member[i] >= 0 and self.unit_of[member[i]] >= 0:
-                    yield from _all(int(self.unit_of[member[i]]), lsn, subjects)
-        yield from self._after_own_commit(received)
-        yield from self._distributed(received)
-
-    @cached_property
-    def _member(self) -> Int64s:
-        """The transaction that each invalidation record's xid committed with, -1 if none."""
-        return self.txns.txn_of(self.rows.inval_xid)
-
-    @cached_property
-    def _toplevel(self) -> Int64s:
-        """The committed transaction whose toplevel xid each invalidation record belongs to, -1 if none."""
-        order = stable_order(self.txns.xid)
-        return lookup(self.txns.xid[order], order, toplevel_of(self.rows)(self.rows.inval_xid))
-
-    def _unit_after(self, lsn: int) -> int:
-        return int(np.searchsorted(self.unit_lsn, lsn, "right"))
-
-    def _after_own_commit(self, received: dict[int, set[Subject]]) -> Iterator[Forget]:
-        for txn, subjects in received.items():
-            yield from self._after_commit(txn, subjects)
-
-    def _after_commit(self, txn: int, subjects: set[Subject]) -> Iterator[Forget]:
-        """After a transaction, which may be one of which nothing is output."""
-        if self.unit_of[txn] >= 0:
-            return _all(int(self.unit_of[txn]), AT_END, subjects)
-        return _all(self._unit_after(int(self.txns.commit_lsn[txn])), AT_START, subjects)
-
-    def _distributed(self, received: dict[int, set[Subject]]) -> Iterator[Forget]:
-        """What transactions receive from those that commit while they run (SnapBuildDistributeSnapshotAndInval)."""
-        givers = sorted(txn for txn, subjects in received.items() if subjects)
-        if not givers:
-            return
-        commits = self.txns.commit_lsn[np.array(givers, np.int64)]
-        running = np.flatnonzero(self.decoded)
-        first = np.searchsorted(commits, self.txns.base_lsn[running], "right")
-        last = np.searchsorted(commits, self.txns.commit_lsn[running], "left")
-        for at in np.flatnonzero(first < last):
-            txn = int(running[at])
-            for giver in givers[first[at] : last[at]]:
-                if self.unit_of[txn] >= 0:
-                    lsn = int(self.txns.commit_lsn[giver])
-                    yield from _all(int(self.unit_of[txn]), lsn, received[giver])
-                yield from self._after_commit(txn, received[giver])
-
-
-def _all(unit: int, lsn: int, subjects: Iterable[Subject]) -> Iterator[Forget]:
-    return (Forget(unit, lsn, relation, memory) for memory, relation in subjects)
+    before = np.searchsorted(cuts, rows.changes.first, "right")
+    return cuts if (before < np.searchsorted(cuts, rows.changes.last, "left")).any() else nothing

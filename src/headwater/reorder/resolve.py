@@ -8,7 +8,6 @@ of catalog changes. Mirrors ReorderBufferProcessTXN (relation checks) and the hi
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,18 +21,16 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
-from headwater.reorder.history import Command, History
-from headwater.reorder.keys import distinct, or_together
+from headwater.reorder.keys import distinct, grouped_places, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.rmgr.index_rows import CommandTable
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
-
-WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE, WANT_TRUNCATE = 1, 2, 4, 8, 16
-"""Which changes of a relation a plugin makes a message of (``OutputPlugin.wants``)."""
 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
@@ -129,7 +126,8 @@ class Resolver:
     """Looks relations up as of a place in the log, each place once.
 
     Attributes:
-        history: the rolled-forward catalog and the commands.
+        store: the catalog, rolled forward.
+        commands: of any transactions.
         txns: the committed transactions.
         describe: asks the plugin.
         is_tentative: the plugin goes by what it keeps in mind, and is asked again with that: what it refuses to say as
@@ -137,24 +135,19 @@ class Resolver:
         resolutions: all distinct answers, numbered by first use.
     """
 
-    history: History
+    store: CatalogStore
+    commands: CommandTable
     txns: CommittedTransactions
     describe: Describe
     is_tentative: bool = False
     resolutions: list[RelationUse] = field(default_factory=list)
     _numbers: dict[RelationUse, int] = field(default_factory=dict)
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
-    _own_commands: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
 
     @cached_property
     def _catalogs(self) -> frozenset[tuple[int, int, int]]:
         """The files that are followed as catalogs."""
         return self.store.locators()
-
-    @property
-    def store(self) -> CatalogStore:
-        """The catalog."""
-        return self.history.store
 
     def rows(self, txn: Int64s, locator: Int32s, first_lsn: Int64s, kinds: Bytes, locators: Int64s) -> Resolved:
         """The relation of each row of changes.
@@ -228,21 +221,17 @@ class Resolver:
 
     def _command_id(self, txn: int, lsn: int) -> int:
         """The transaction's command id for changes at ``lsn``: it only grows."""
-        if txn not in self._own_commands:
-            self._own_commands[txn] = _running_maximum(self.history, self._xids(txn))
-        lsns, ids = self._own_commands[txn]
-        at = bisect_left(lsns, lsn)
-        return ids[at - 1] if at else 0
+        lsns, commands, starts = self._own_commands
+        low, high = int(starts[txn]), int(starts[txn + 1])
+        at = low + int(np.searchsorted(lsns[low:high], lsn))
+        return int(commands[at - 1]) if at > low else 0
 
-
-def _running_maximum(history: History, xids: frozenset[int]) -> tuple[list[int], list[int]]:
-    commands: list[Command] = sorted(
-        (c for xid in xids for c in history.commands.get(xid, ())), key=lambda command: command.lsn
-    )
-    ids: list[int] = []
-    for command in commands:
-        ids.append(max(command.command_id, ids[-1] if ids else 0))
-    return [command.lsn for command in commands], ids
+    @cached_property
+    def _own_commands(self) -> tuple[Int64s, Int64s, Int64s]:
+        """LSNs by transaction, the highest command so far at each, and where each transaction's begin."""
+        at, txn = grouped_places(self.txns.txn_of(self.commands.xid), len(self.txns.xid))
+        highest = np.maximum.accumulate(txn << 32 | self.commands.command[at]) & 0xFFFFFFFF
+        return self.commands.lsn[at], highest, np.searchsorted(txn, np.arange(len(self.txns.xid) + 1))
 
 
 def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:
@@ -250,7 +239,7 @@ def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:
     kinds: NDArray[np.uint8] = (
         np.where(wants & WANT_INSERT, INSERTS | CONFIRMS, 0)
         | np.where(wants & WANT_UPDATE, UPDATES, 0)
-        | np.where(wants & WANT_DELETE_OLD, DELETES_OLD, 0)
-        | np.where(wants & WANT_DELETE_BARE, DELETES_BARE, 0)
+        | np.where(wants & WANT_DELETE, DELETES_OLD, 0)
+        | np.where(wants & WANT_BARE_DELETE, DELETES_BARE, 0)
     ).astype(np.uint8)
     return kinds

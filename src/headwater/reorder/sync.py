@@ -1,43 +1,41 @@
 """What a schema-sending plugin knows of a relation, and since when (PostgreSQL: RelationSyncEntry of pgoutput.c).
 
+In: changes and truncates of a window, where the plugin forgets, and what it had in mind before
+(:class:`~headwater.reorder.schema_memory.SchemaMemory`). Out: what each is decoded and announced as, and what it has in
+mind at the end. Wherever the log is cut into windows, the outputs are those of the whole.
+
 The plugin asks the catalog how a relation is published when it first meets it after it was told to forget it, and goes
 by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
-first touch decides what is wanted, and the schema goes before its first wanted change. The answer itself is put
-together from things that are kept longer. The publications are loaded at the first entry of any relation after a
-message about any publication, but from rows that the catalog cache keeps until a message names that very row: each was
-read at the first loading since. Which publications a relation or a schema is in is looked up at the first entry that
-asks for it after a message about their members: the entry of another relation may have asked before, one of the same
-schema or of the same partitioned table.
-
-What the plugin refuses to say (a publication is missing) is an error at the first place in the output where it is
-asked, and nowhere else.
+first touch decides what is wanted (:mod:`headwater.reorder.publications_in_mind`), and the schema goes before its first
+wanted change.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import HistoricCatalog
-from headwater.catalog.relation import Publication, RelationSchema
 from headwater.reorder.changes import Candidates
-from headwater.reorder.keys import distinct, places_passed
-from headwater.reorder.plan import RelationUse
-from headwater.reorder.resend import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Forget, entry_starts
-from headwater.reorder.resolve import Resolved, Resolver
-from headwater.rmgr._index import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
+from headwater.reorder.forgetting import Forgetting
+from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.publications_in_mind import Asked, SchemaSender
+from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
+from headwater.reorder.schema_memory import ENTRIES, Entry, SchemaMemory
+from headwater.reorder.wants import WANT_TRUNCATE
+from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-_LookedUp = dict[int, int]
-"""Where things were looked up: touches by OID, or by number."""
+_Answer = tuple[int, tuple[bytes, ...], bool]
+"""What the plugin says of a relation: wants, messages, and whether it said so at all (:class:`RelationUse`)."""
 
 ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
 """Kinds of changes that the output plugin is called for."""
@@ -57,28 +55,16 @@ class Touches:
     lsn: Int64s
 
 
-@dataclass(frozen=True)
-class Synced:
-    """The touches as the plugin takes them.
+class WindowEnd(NamedTuple):
+    """Where a window ends.
 
     Attributes:
-        resolution: int64[n] what each is decoded and announced as.
-        entry: int64[n] the entry each belongs to.
+        lsn: what committed before it is visible there.
+        oldest_base: LSN where the oldest base snapshot of a transaction that has not ended was taken, NEVER for none.
     """
 
-    resolution: Int64s
-    entry: Int64s
-
-    def announced(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The first wanted touch of every entry.
-
-        Args:
-            wanted: bool[n].
-        """
-        sends = np.zeros(len(wanted), np.bool_)
-        which = np.flatnonzero(wanted)
-        sends[which[distinct(self.entry[which]).first]] = True
-        return sends
+    lsn: int
+    oldest_base: int
 
 
 @dataclass(frozen=True)
@@ -86,124 +72,28 @@ class SyncedRows:
     """Candidates, and other touches, as the plugin takes them.
 
     Attributes:
-        synced: all touches.
-        touched: int64[] or all: the candidates that are touches.
-        rows_at: int64[] which touches they are; others_at: int64[k] which the others are.
         resolved: the candidates.
+        others: int64[k] the resolutions of the other touches.
+        announce: bool[c] candidates before which the schema goes; announce_others: bool[k] other touches likewise.
         own: bool[t] transactions with spans of their own.
     """
 
-    synced: Synced
-    touched: Int64s | slice
-    rows_at: Int64s | slice
-    others_at: Int64s
     resolved: Resolved
-    own: NDArray[np.bool_]
-
-    @property
-    def others(self) -> Int64s:
-        """int64[k] the resolutions of the other touches."""
-        return self.synced.resolution[self.others_at]
-
-    def announced(self, wanted: NDArray[np.bool_], others: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Before which candidates and other touches the schema goes.
-
-        Args:
-            wanted: bool[c] of the candidates; others: bool[k].
-
-        Returns:
-            bool[c + k].
-        """
-        of_touches = np.empty(len(self.synced.entry), np.bool_)
-        of_touches[self.rows_at] = wanted[self.touched]
-        of_touches[self.others_at] = others
-        sends = self.synced.announced(of_touches)
-        announce = np.zeros(len(wanted), np.bool_)
-        announce[self.touched] = sends[self.rows_at]
-        return np.concatenate([announce, sends[self.others_at]])
+    others: Int64s
+    announce: Bools
+    announce_others: Bools
+    own: Bools
 
 
-@dataclass(frozen=True)
-class LoadedPublications:
-    """The catalog at a touch, with publications and their members as they were when they were looked up last.
-
-    Attributes:
-        now: at the touch.
-        rows: by name, when the publication's row was read.
-        relations: by OID, when it was looked up which publications the relation, and its ancestors, are in.
-        schemas: the same for their schemas.
-    """
-
-    now: HistoricCatalog
-    rows: Mapping[str, HistoricCatalog]
-    relations: Mapping[int, HistoricCatalog]
-    schemas: Mapping[int, HistoricCatalog]
-
-    def relation(self, oid: int) -> RelationSchema | None:
-        """The relation with this OID, now."""
-        return self.now.relation(oid)
-
-    def publication(self, name: str) -> Publication | None:
-        """The publication as its row was read, of its members those that were looked up, as they were then."""
-        loaded = self.rows[name].publication(name)
-        if loaded is None:
-            return None
-        relations = {oid: view.with_members(loaded) for oid, view in self.relations.items()}
-        schemas = {oid: view.with_members(loaded) for oid, view in self.schemas.items()}
-        return replace(
-            loaded,
-            tables=frozenset(oid for oid, then in relations.items() if oid in then.tables),
-            column_lists=tuple(
-                member for oid, then in relations.items() for member in then.column_lists if member[0] == oid
-            ),
-            filtered=frozenset(oid for oid, then in relations.items() if oid in then.filtered),
-            schemas=frozenset(oid for oid, then in schemas.items() if oid in then.schemas),
-        )
-
-
-class Forgetting:
-    """Where the plugin and the caches it uses forget; units are transactions.
+def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
+    """Candidates and other touches as a plugin takes them that keeps nothing in mind.
 
     Args:
-        forgets: all places, in any order.
+        resolved: the candidates as of the change; others: the other touches.
+        own: bool[t] transactions with spans of their own.
     """
-
-    def __init__(self, forgets: Iterable[Forget]) -> None:
-        self._by_memory: dict[int, list[Forget]] = {}
-        for forget in forgets:
-            self._by_memory.setdefault(forget.memory, []).append(forget)
-
-    def of(self, memory: int) -> Sequence[Forget]:
-        """The places where one of its memories forgets."""
-        return self._by_memory.get(memory, ())
-
-    def places(self) -> Int64s:
-        """int64[m, 2] all places (unit, LSN), each once."""
-        found = {(f.unit, f.lsn) for forgets in self._by_memory.values() for f in forgets}
-        return np.array(sorted(found), np.int64).reshape(-1, 2)
-
-
-class SchemaSender(Protocol):
-    """The plugin, as it is asked for what it keeps in mind; places are (transaction, LSN of the change)."""
-
-    @property
-    def publication_names(self) -> Sequence[str]:
-        """The publications that it was given."""
-
-    def tracks(self, schema: RelationSchema) -> bool:
-        """Whether it keeps an entry of this relation."""
-
-    def loads(self, catalog: LoadedPublications, txn: int, lsn: int) -> None:
-        """Told where it loads its publications."""
-
-    def describes(
-        self, schema: RelationSchema, catalog: LoadedPublications, txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
-        """Which changes it wants, and its schema messages.
-
-        Raises:
-            HeadwaterError: the server would stop there.
-        """
+    announce, announce_others = (np.zeros(len(some), np.bool_) for some in (resolved.resolution, others.resolution))
+    return SyncedRows(resolved, others.resolution, announce, announce_others, own)
 
 
 def sync_rows(
@@ -213,7 +103,9 @@ def sync_rows(
     resolver: Resolver,
     forgetting: Forgetting,
     sender: SchemaSender,
-) -> SyncedRows:
+    memory: SchemaMemory,
+    end: WindowEnd,
+) -> tuple[SyncedRows, SchemaMemory]:
     """Let each entry's first touch decide for all, candidates and others.
 
     Args:
@@ -222,6 +114,14 @@ def sync_rows(
         resolver: its resolutions are numbered on.
         forgetting: where the plugin forgets.
         sender: the plugin.
+        memory: what it had in mind before the window.
+        end: of the window.
+
+    Returns:
+        the rows, and what it has in mind at the end.
+
+    Raises:
+        HeadwaterError: of the first touch in the output at which the plugin refuses.
     """
     resolution = resolved.resolution
     tracked = np.array([not x.is_toast and sender.tracks(x.schema) for x in resolver.resolutions] + [False], np.bool_)
@@ -229,18 +129,17 @@ def sync_rows(
     touched = slice(None) if is_touch.all() else np.flatnonzero(is_touch)
     of_rows = Touches(resolution[touched], candidates.txn[touched], candidates.first[touched])
     touches, rows_at, others_at = _merged(of_rows, others)
-    synced = sync_touches(touches, resolver, forgetting, sender)
-    own = resolver.txns.changes_catalog
-    then = synced.resolution[rows_at]
-    changed = np.flatnonzero(then != of_rows.resolution)
-    if len(changed):
-        resolution = resolution.copy()
-        resolution[touched] = then
-        odd = np.unique(of_rows.txn[changed])
-        own = own.copy()
-        own[odd] = True
-        resolved = _with_own_spans(candidates, resolution, resolved.spans, odd)
-    return SyncedRows(synced, touched, rows_at, others_at, resolved, own)
+    session = _Session(touches, resolver, forgetting, sender, memory)
+    taken = session.resolutions()
+    wants = np.array([use.wants for use in resolver.resolutions] + [0], np.int64)
+    wanted = wants[taken] & WANT_TRUNCATE != 0
+    wanted[rows_at] = candidates.kinds[touched] & wanted_kinds(wants)[taken[rows_at]] != 0
+    sends, announced = session.announce(wanted)
+    announce = np.zeros(len(resolution), np.bool_)
+    announce[touched] = sends[rows_at]
+    synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
+    left = session.asked.remembered(end.lsn, session.entries(announced), forgetting.given.since(end.oldest_base))
+    return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
 
 
 def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, Int64s]:
@@ -277,140 +176,128 @@ def _with_own_spans(candidates: Candidates, resolution: Int64s, spans: Int64s, o
     return Resolved(resolution, both[:, np.lexsort((both[2], both[1], both[0]))])
 
 
-def sync_touches(touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender) -> Synced:
-    """Let each entry's first touch decide for all.
-
-    Touches with one resolution between the same two places of forgetting are alike: the first stands for them.
-
-    Args:
-        touches: of relations that the plugin tracks.
-        resolver: its resolutions are numbered on.
-        forgetting: where the plugin forgets.
-        sender: the plugin.
-    """
-    uses = resolver.resolutions
-    oids = np.array([use.schema.oid for use in uses] or [0], np.int64)
-    passed = places_passed(touches.txn, touches.lsn, forgetting.places())
-    alike = distinct(passed * len(oids) + touches.resolution)
-    heads, resolution = alike.first, touches.resolution[alike.first]
-    relation = oids[resolution]
-    order, starts = entry_starts(relation, touches.txn[heads], touches.lsn[heads], forgetting.of(ENTRIES))
-    entry = np.empty(len(heads), np.int64)
-    entry[order] = np.cumsum(starts) - 1
-    first = _Entries(touches, heads[order[starts]], resolver, forgetting, sender).decided()
-    answers = _answers(uses)
-    differs = np.flatnonzero(answers[resolution] != answers[first[entry]])
-    for head in differs:
-        then = uses[int(first[entry[head]])]
-        now = replace(uses[int(resolution[head])], wants=then.wants, messages=then.messages, is_decided=True)
-        resolution[head] = resolver.numbered(now)
-    everywhere = resolution[alike.number] if len(differs) else touches.resolution
-    return Synced(everywhere, entry[alike.number])
-
-
-def _looked_up_at(touches: Touches, subject: Int64s, which: Int64s, forgets: Iterable[Forget]) -> Int64s:
-    """The touch at which what each touch goes by was looked up: the first of its subject since it was forgotten.
+def _with_changed(
+    candidates: Candidates, resolved: Resolved, touched: Int64s | slice, taken: Int64s, own: Bools
+) -> tuple[Resolved, Bools]:
+    """Candidates, some of which are taken as something else, and transactions with spans of their own.
 
     Args:
-        touches: touches.
-        subject: int64[k] what is looked up at each of the chosen touches.
-        which: int64[k] the chosen touches.
-        forgets: where it is forgotten.
-
-    Returns:
-        int64[k] touches.
+        candidates: them; resolved: as of the change.
+        touched: int64[m] or all: some of them; taken: int64[m] what these are taken as.
+        own: bool[t] transactions that have spans of their own anyway.
     """
-    order, starts = entry_starts(subject, touches.txn[which], touches.lsn[which], forgets)
-    found = np.empty(len(order), np.int64)
-    found[order] = which[order[starts][np.cumsum(starts) - 1]]
-    return found
+    changed = np.flatnonzero(taken != resolved.resolution[touched])
+    if not len(changed):
+        return resolved, own
+    resolution, own = resolved.resolution.copy(), own.copy()
+    resolution[touched] = taken
+    odd = np.unique(candidates.txn[touched][changed])
+    own[odd] = True
+    return _with_own_spans(candidates, resolution, resolved.spans, odd), own
 
 
-@dataclass(frozen=True)
-class _Entries:
-    """The first touches of entries, and what the plugin goes by at each.
+class _Session:
+    """A window as the plugin goes through it.
 
-    Attributes:
-        touches: all touches; firsts: int64[e] those that begin an entry.
-        resolver, forgetting, sender: as of :func:`sync_touches`.
+    Touches with one resolution between the same two places of forgetting are alike: the first of them, a *head*,
+    stands for them. An entry is that of the head at which it begins, or one that was in mind before the window.
+
+    Args:
+        touches: of relations that the plugin tracks, n of them.
+        resolver, forgetting, sender, memory: as of :func:`sync_rows`.
     """
 
-    touches: Touches
-    firsts: Int64s
-    resolver: Resolver
-    forgetting: Forgetting
-    sender: SchemaSender
+    def __init__(
+        self, touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender, memory: SchemaMemory
+    ) -> None:
+        self._resolver, self._before = resolver, memory.entries
+        oids = np.array([use.schema.oid for use in resolver.resolutions] or [0], np.int64)
+        heads, self._head_of = _heads(touches, forgetting.phases(touches.txn, touches.lsn, np.unique(oids)), len(oids))
+        self._resolution = touches.resolution[heads]
+        places = forgetting.at(touches.txn[heads], touches.lsn[heads])
+        known = np.array([entry.relation for entry in self._before], np.int64)
+        self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
+        self._entry_of = self._entries.source + len(known)
+        firsts = np.flatnonzero(self._entries.source == np.arange(len(heads)))
+        self._answers: dict[_Answer, int] = {}
+        self._own = self._numbers([(use.wants, use.messages, use.is_decided) for use in resolver.resolutions])
+        self.asked = Asked(self._resolution[firsts], places.take(firsts), resolver, forgetting, sender, memory)
+        self._said = self._decide(firsts)
 
-    def decided(self) -> Int64s:
-        """int64[e] the resolution of each first touch, asked anew where something was looked up at a later place.
+    def _decide(self, firsts: Int64s) -> Int64s:
+        """int64[m + h] what each entry says: those from before the window, the last one first, and those of heads."""
+        said = self._own[self._resolution]
+        for asked, (wants, messages) in self.asked.anew():
+            said[firsts[asked]] = self._numbers([(wants, messages, True)])[0]
+        before = [(entry.wants, entry.messages, True) for entry in reversed(self._before)]
+        return np.concatenate([self._numbers(before), said])
 
-        Raises:
-            HeadwaterError: of the first touch in the output at which the plugin refuses.
+    def _numbers(self, answers: Sequence[_Answer]) -> Int64s:
+        """Equal numbers for equal answers, whatever the schema."""
+        known = self._answers
+        return np.array([known.setdefault(answer, len(known)) for answer in answers], np.int64)
+
+    def resolutions(self) -> Int64s:
+        """int64[n] what each touch is decoded and announced as."""
+        resolution, said = self._resolution.copy(), self._said[self._entry_of]
+        differs = np.flatnonzero(self._own[resolution] != said)
+        pairs, number = distinct_rows(np.stack([resolution[differs], said[differs]]))
+        answers = list(self._answers)
+        taken = [self._as(use, answers[answer]) for use, answer in pairs.T.tolist()]
+        resolution[differs] = np.array(taken, np.int64)[number]
+        return resolution[self._head_of]
+
+    def _as(self, use: int, answer: _Answer) -> int:
+        was, (wants, messages, _) = self._resolver.resolutions[use], answer
+        return self._resolver.numbered(replace(was, wants=wants, messages=messages, is_decided=True))
+
+    def announce(self, wanted: Bools) -> tuple[Bools, Bools]:
+        """Before which touches the schema goes: the first wanted one of every entry that is not announced yet.
+
+        Args:
+            wanted: bool[n].
+
+        Returns:
+            bool[n], and bool[m + h] which entries are announced at the end.
         """
-        decided = self.touches.resolution[self.firsts]
-        loaded, members = self._loaded(), self._memberships()
-        rows = dict(zip(np.unique(loaded).tolist(), self._rows(np.unique(loaded)), strict=True))
-        for entry in np.argsort(self.firsts, kind="stable").tolist():
-            first, load = int(self.firsts[entry]), int(loaded[entry])
-            looked_up = (rows[load], *members[entry])
-            use = self.resolver.resolutions[int(decided[entry])]
-            if first == load:
-                self.sender.loads(self._catalog(first, looked_up), *self._place(first))
-            latest = max(int(self.touches.lsn[at]) for found in looked_up for at in found.values())
-            if use.is_decided and latest <= self.touches.lsn[first]:
-                continue
-            wants, messages = self.sender.describes(use.schema, self._catalog(first, looked_up), *self._place(first))
-            decided[entry] = self.resolver.numbered(replace(use, wants=wants, messages=messages, is_decided=True))
-        return decided
+        before = np.array([entry.is_announced for entry in reversed(self._before)], np.bool_)
+        announced = np.concatenate([before, np.zeros(len(self._entry_of), np.bool_)])
+        entry = self._entry_of[self._head_of]
+        which = np.flatnonzero(wanted & ~announced[entry])
+        sends = np.zeros(len(wanted), np.bool_)
+        sends[which[distinct(entry[which]).first]] = True
+        announced[entry[which]] = True
+        return sends, announced
 
-    def _loaded(self) -> Int64s:
-        """int64[e] the touch at which the publications that each goes by were loaded (publications_valid)."""
-        everything = np.zeros(len(self.firsts), np.int64)
-        return _looked_up_at(self.touches, everything, self.firsts, self.forgetting.of(LOADED))
+    def entries(self, announced: Bools) -> tuple[Entry, ...]:
+        """Those in mind at the end.
 
-    def _rows(self, loads: Int64s) -> list[_LookedUp]:
-        """What each loading found of the publications' rows (GetPublicationByName, by number from 1)."""
-        numbers = range(1, len(self.sender.publication_names) + 1)
-        return self._shared(loads, [tuple(numbers)] * len(loads), ROWS)
-
-    def _memberships(self) -> list[tuple[_LookedUp, _LookedUp]]:
-        """Which publications relations and schemas are in (GetRelationPublications, GetSchemaPublications)."""
-        asked = [self._asked(int(first)) for first in self.firsts]
-        relations = self._shared(self.firsts, [relations for relations, _ in asked], RELATIONS)
-        schemas = self._shared(self.firsts, [schemas for _, schemas in asked], SCHEMAS)
-        return list(zip(relations, schemas, strict=True))
-
-    def _asked(self, first: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """OIDs of the relation of a touch and of its ancestors, and of the schemas of all these."""
-        schema = self.resolver.resolutions[int(self.touches.resolution[first])].schema
-        if not schema.ancestors:
-            return (schema.oid,), (schema.namespace_oid,)
-        catalog = self._view(first)
-        found = (catalog.relation(oid) for oid in schema.ancestors)
-        schemas = dict.fromkeys([schema.namespace_oid, *(ancestor.namespace_oid for ancestor in found if ancestor)])
-        return (schema.oid, *schema.ancestors), tuple(schemas)
-
-    def _shared(self, which: Int64s, asked: Sequence[tuple[int, ...]], memory: int) -> list[_LookedUp]:
-        """For each of some touches, and each subject it asks a memory for: where that was looked up."""
-        counts = np.array([len(subjects) for subjects in asked], np.int64)
-        subject = np.array([one for subjects in asked for one in subjects], np.int64)
-        places = _looked_up_at(self.touches, subject, np.repeat(which, counts), self.forgetting.of(memory))
-        found = iter(places.tolist())
-        return [{one: next(found) for one in subjects} for subjects in asked]
-
-    def _catalog(self, first: int, looked_up: Sequence[_LookedUp]) -> LoadedPublications:
-        rows, relations, schemas = ({one: self._view(at) for one, at in found.items()} for found in looked_up)
-        named = {name: rows[number] for number, name in enumerate(self.sender.publication_names, 1)}
-        return LoadedPublications(self._view(first), named, relations, schemas)
-
-    def _view(self, touch: int) -> HistoricCatalog:
-        return self.resolver.view(*self._place(touch))
-
-    def _place(self, touch: int) -> tuple[int, int]:
-        return int(self.touches.txn[touch]), int(self.touches.lsn[touch])
+        Args:
+            announced: bool[m + h] which are announced by then.
+        """
+        answers, before = list(self._answers), self._before[::-1]
+        source = self._entries.kept_source
+        entries = (source + len(before)).tolist()
+        is_announced, said = announced[entries].tolist(), self._said[entries].tolist()
+        columns = zip(self._entries.kept.tolist(), entries, is_announced, said, strict=True)
+        return tuple(
+            before[entry]
+            if entry < len(before) and before[entry].is_announced == is_sent
+            else Entry(oid, answers[answer][0], answers[answer][1], is_sent)
+            for oid, entry, is_sent, answer in columns
+        )
 
 
-def _answers(uses: Sequence[RelationUse]) -> Int64s:
-    """Equal numbers for uses that the plugin answers alike, whatever the schema."""
-    seen: dict[tuple[int, tuple[bytes, ...], bool], int] = {}
-    return np.array([seen.setdefault((use.wants, use.messages, use.is_decided), len(seen)) for use in uses], np.int64)
+def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:
+    """The first touch of each resolution in each phase, in order, and int64[n] which of them stands for each touch.
+
+    Args:
+        touches: n of them.
+        phase: int64[n] numbers that grow wherever something is forgotten.
+        resolutions: how many there are.
+    """
+    alike = distinct(phase * resolutions + touches.resolution)
+    order = np.argsort(alike.first)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return alike.first[order], number[alike.number]

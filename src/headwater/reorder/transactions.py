@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import Integers, lookup, lower, stable_order
-from headwater.rmgr._index import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
-from headwater.rmgr.index import Rows
+from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
+from headwater.rmgr.index_rows import EndTable, Rows
 
 Int64s = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
@@ -77,23 +77,21 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     Returns:
         them, in commit order.
     """
-    commits = (rows.end_kind == COMMIT) | (rows.end_kind == COMMIT_PREPARED)
-    ends = slice(None) if commits.all() else np.flatnonzero(commits)
-    xid = rows.end_xid[ends]
-    member_xid, member_txn = _members(rows, ends, xid)
-    first, base, catalog = _first_seen(rows, xid)
+    commits = (rows.ends.kind == COMMIT) | (rows.ends.kind == COMMIT_PREPARED)
+    ends = rows.ends if commits.all() else rows.ends.take(np.flatnonzero(commits))
+    member_xid, member_txn = _members(ends)
+    first, base, catalog = _first_seen(rows, ends.xid)
     # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
-    base = np.where(catalog, np.minimum(base, rows.end_lsn[ends]), base)
-    origin = rows.end_origin[ends]
-    time = np.where(origin != 0, rows.end_origin_time[ends], rows.end_time[ends])
+    base = np.where(catalog, np.minimum(base, ends.lsn), base)
+    time = np.where(ends.origin != 0, ends.origin_time, ends.time)
     return CommittedTransactions(
-        xid=xid,
-        commit_lsn=rows.end_lsn[ends],
-        end_lsn=rows.end_next[ends],
+        xid=ends.xid,
+        commit_lsn=ends.lsn,
+        end_lsn=ends.next,
         commit_time=time,
-        database=rows.end_database[ends],
-        origin=origin,
-        origin_lsn=rows.end_origin_lsn[ends],
+        database=ends.database,
+        origin=ends.origin,
+        origin_lsn=ends.origin_lsn,
         first_lsn=first,
         base_lsn=base,
         changes_catalog=catalog,
@@ -102,22 +100,19 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     )
 
 
-def _members(rows: Rows, ends: Int64s | slice, xid: Int64s) -> tuple[Int64s, Int64s]:
-    counts, starts = np.diff(rows.end_subs)[ends], rows.end_subs[:-1][ends]
-    owners = np.repeat(np.arange(len(xid)), counts)
-    within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    subs = rows.sub_xids[np.repeat(starts, counts) + within]
-    keys = np.concatenate([xid, subs])
-    txns = np.concatenate([np.arange(len(xid)), owners])
+def _members(ends: EndTable) -> tuple[Int64s, Int64s]:
+    itself = np.arange(len(ends))
+    keys = np.concatenate([ends.xid, ends.subs.values])
+    txns = np.concatenate([itself, np.repeat(itself, ends.subs.counts)])
     order = stable_order(keys)
     return keys[order], txns[order]
 
 
 def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
     """A function from xids to their toplevel xids, aborted subtransactions included."""
-    counts = np.diff(rows.end_subs)
-    subs = np.concatenate([rows.assign_sub, rows.sub_xids])
-    tops = np.concatenate([rows.assign_top, np.repeat(rows.end_xid, counts)])
+    ends, assigns = rows.ends, rows.assigns
+    subs = np.concatenate([assigns.xid, ends.subs.values])
+    tops = np.concatenate([assigns.top, np.repeat(ends.xid, ends.subs.counts)])
     if not len(subs):
         return lambda xids: xids
     keys, at = np.unique(subs, return_index=True)
@@ -137,11 +132,11 @@ def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bo
     first = np.full(len(tops), NEVER, np.int64)
     base = np.full(len(tops), NEVER, np.int64)
     catalog = np.zeros(len(tops), np.bool_)
-    txn = lookup(tops[order], order, toplevel(rows.xid))
-    assigned = lookup(tops[order], order, rows.assign_top)
-    lower(first, txn, rows.xid_lsn)
-    lower(first, assigned, rows.assign_lsn)
-    lower(base, np.where(rows.xid_bits & HAS_BASE != 0, txn, -1), rows.xid_lsn)
-    changed = txn[rows.xid_bits & CATALOG_CHANGE != 0]
+    txn = lookup(tops[order], order, toplevel(rows.xids.xid))
+    assigned = lookup(tops[order], order, rows.assigns.top)
+    lower(first, txn, rows.xids.lsn)
+    lower(first, assigned, rows.assigns.lsn)
+    lower(base, np.where(rows.xids.bits & HAS_BASE != 0, txn, -1), rows.xids.lsn)
+    changed = txn[rows.xids.bits & CATALOG_CHANGE != 0]
     catalog[changed[changed >= 0]] = True
     return first, base, catalog

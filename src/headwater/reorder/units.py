@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.history import LogicalMessage
 from headwater.reorder.keys import stable_order
 from headwater.reorder.plan import Units
 from headwater.reorder.transactions import CommittedTransactions
+from headwater.rmgr.index_rows import MessageTable
 
 Int64s = NDArray[np.int64]
 
@@ -19,7 +17,7 @@ def make_units(
     txns: CommittedTransactions,
     output: NDArray[np.bool_],
     own: NDArray[np.bool_],
-    bare: Sequence[LogicalMessage],
+    bare: MessageTable,
 ) -> tuple[Units, Int64s]:
     """Put transactions and bare messages in output order.
 
@@ -27,31 +25,30 @@ def make_units(
         txns: the committed transactions.
         output: bool[t] those that are output.
         own: bool[t] those whose rows have resolutions of their own.
-        bare: non-transactional messages, in LSN order.
+        bare: messages that are not transactional.
 
     Returns:
         the units, and int64[t] the unit of each transaction (-1: not output).
     """
     chosen = np.flatnonzero(output)
     every = slice(None) if len(chosen) == len(output) else chosen
-    bare_lsn = np.array([m.lsn for m in bare], np.int64)
-    order = np.argsort(np.concatenate([txns.commit_lsn[every], bare_lsn]), kind="stable")
+    order = np.argsort(np.concatenate([txns.commit_lsn[every], bare.lsn]), kind="stable")
     txn = np.concatenate([chosen, np.full(len(bare), -1, np.int64)])[order]
     unit_of = np.full(len(output), -1, np.int64)
     unit_of[txn[txn >= 0]] = np.flatnonzero(txn >= 0)
     member_xid, member_unit = _members(txns, unit_of)
 
-    def column(of_txns: Int64s, of_bare: Sequence[int] | Int64s) -> Int64s:
+    def column(of_txns: Int64s, of_bare: Int64s) -> Int64s:
         of_chosen = of_txns[every]
-        return np.concatenate([of_chosen, np.asarray(of_bare, np.int64)])[order] if len(bare) else of_chosen
+        return np.concatenate([of_chosen, of_bare])[order] if len(bare) else of_chosen
 
     zeros = np.zeros(len(bare), np.int64)
     units = Units(
         txn=txn,
-        xid=column(txns.xid, [m.xid for m in bare]),
-        first_lsn=column(txns.first_lsn, bare_lsn),
-        commit_lsn=column(txns.commit_lsn, bare_lsn),
-        end_lsn=column(txns.end_lsn, [m.end_lsn for m in bare]),
+        xid=column(txns.xid, bare.xid),
+        first_lsn=column(txns.first_lsn, bare.lsn),
+        commit_lsn=column(txns.commit_lsn, bare.lsn),
+        end_lsn=column(txns.end_lsn, bare.end),
         commit_time=column(txns.commit_time, zeros),
         own=column(own.astype(np.int64), zeros) != 0,
         member_xid=member_xid,

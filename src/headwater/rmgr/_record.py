@@ -11,21 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rmgr.header_slots import (
+    BLOCK,
+    BLOCKS,
+    DATA_AT,
+    DATA_LENGTH,
+    DB,
+    FORK,
+    IMAGE,
+    MAIN_AT,
+    MAIN_LENGTH,
+    ORIGIN,
+    PAYLOAD_AT,
+    REL,
+    SPC,
+    TOPLEVEL_XID,
+)
 
 Int: TypeAlias = Any
 """int64 in a kernel, int in plain Python: a number for which type checkers have no common name."""
-
-HEADERS_LENGTH = 4 + 33 * 8
-"""Length of the scratch array that :func:`parse_headers` fills."""
-
-MAIN_AT, MAIN_LENGTH, TOPLEVEL_XID, ORIGIN = 0, 1, 2, 3
-"""Slots of the scratch array, before the blocks."""
-
-BLOCKS = 4
-"""Where the blocks' slots start; each block takes eight."""
-
-SPC, DB, REL, FORK, BLOCK, DATA_AT, DATA_LENGTH, IMAGE = 0, 1, 2, 3, 4, 5, 6, 7
-"""Slots of one block; IMAGE is -1 without an image, else its ``bimg_info``."""
 
 MALFORMED = -1
 """Returned when the headers and the record's length disagree."""
@@ -129,7 +133,7 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
         data: uint8[] record bytes.
         at: offset of the record's XLogRecord.
         end: ``at + xl_tot_len``; the caller has checked it against ``len(data)``.
-        headers: int64[HEADERS_LENGTH] receives the slots named above.
+        headers: int64[HEADERS_LENGTH] receives the slots of :mod:`headwater.rmgr.header_slots`.
 
     Returns:
         the number of blocks, or MALFORMED.
@@ -154,5 +158,6 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
         return MALFORMED
     for block in range(blocks):
         headers[BLOCKS + block * 8 + DATA_AT] += p
+    headers[PAYLOAD_AT] = p
     headers[MAIN_AT] = end - headers[MAIN_LENGTH]
     return blocks

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.rmgr.description_parts import Style, shown_bytes
 from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 CREATE_FILE_COPY, CREATE_WAL_LOG, DROP = 0x00, 0x10, 0x20
 TABLESPACE_CREATE, TABLESPACE_DROP = 0x00, 0x10
@@ -71,3 +73,33 @@ def parse_tablespace_create(main_data: bytes, lsn: int) -> TablespaceCreate:
 def parse_tablespace_drop(main_data: bytes, lsn: int) -> int:
     """Read a tablespace's DROP: its OID. Raises RecordError if malformed."""
     return Payload(main_data, "tablespace DROP", lsn).u32()
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a database's record (dbase_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    if kind == CREATE_FILE_COPY:
+        copy = parse_file_copy(data, lsn)
+        source = f"{copy.source_tablespace}/{copy.source_database}"
+        return f"copy dir {source} to {copy.tablespace}/{copy.database}"
+    if kind == CREATE_WAL_LOG:
+        made = parse_wal_log(data, lsn)
+        return f"create dir {made.tablespace}/{made.database}"
+    gone = parse_drop(data, lsn)
+    return "dir" + "".join(f" {tablespace}/{gone.database}" for tablespace in gone.tablespaces)
+
+
+def describe_tablespace(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a tablespace's record (tblspc_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    if record.info & 0xF0 == TABLESPACE_DROP:
+        return str(parse_tablespace_drop(record.main_data, record.lsn))
+    made = parse_tablespace_create(record.main_data, record.lsn)
+    return f'{made.tablespace} "{shown_bytes(made.path)}"'

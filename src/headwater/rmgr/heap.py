@@ -1,7 +1,8 @@
 """Payloads of the HEAP resource manager (PostgreSQL: ``access/heapam_xlog.h``, ``heapam.c``, 18: ``heapam_xlog.c``).
 
-In: a record's main data and block data. Out: one dataclass per record. Tuples come as the WAL holds them: the three
-header fields of ``xl_heap_header`` and the bytes from tuple offset 23 on (null bitmap, padding, columns).
+In: a record's main data and block data. Out: one dataclass per record, and its description (``heapdesc.c``). Tuples
+come as the WAL holds them: the three header fields of ``xl_heap_header`` and the bytes from tuple offset 23 on (null
+bitmap, padding, columns).
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
+from headwater.rmgr.description_parts import Style, invalidations_text, joined
+from headwater.rmgr.invalidation import parse_invalidations
+from headwater.wal.record import Record
 
 INSERT, DELETE, UPDATE, TRUNCATE, HOT_UPDATE, CONFIRM, LOCK, INPLACE = range(0x00, 0x80, 0x10)
 OPMASK, INIT_PAGE = 0x70, 0x80
@@ -25,6 +30,7 @@ DELETE_CONTAINS_OLD_TUPLE, DELETE_CONTAINS_OLD_KEY, DELETE_IS_SUPER, DELETE_IS_P
 TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 0x01, 0x02
 
 INFOBITS_IS_MULTI, INFOBITS_LOCK_ONLY = 0x01, 0x02
+_INFOBITS = {0x01: "IS_MULTI", 0x02: "LOCK_ONLY", 0x04: "EXCL_LOCK", 0x08: "KEYSHR_LOCK", 0x10: "KEYS_UPDATED"}
 
 _INSERT = struct.Struct("<HB")
 _DELETE = struct.Struct("<IHBB")
@@ -231,7 +237,7 @@ def parse_lock(main_data: bytes, lsn: int) -> HeapLock:
 
 def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
     """INPLACE's main data in either form. Raises RecordError on a wrong size."""
-    if major < 18:
+    if not VERSIONS[major].has_inplace_invalidations:
         if len(main_data) < 2:
             raise _short("HEAP INPLACE", 2, main_data, lsn)
         return HeapInplace(int.from_bytes(main_data[:2], "little"))
@@ -242,6 +248,97 @@ def parse_inplace(main_data: bytes, major: int, lsn: int) -> HeapInplace:
     if count < 0 or len(messages) != 16 * count:
         raise _short("HEAP INPLACE", _INPLACE_18.size + 16 * max(count, 0), main_data, lsn)
     return HeapInplace(offnum, database, tablespace, init_file, messages)
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (heap_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    op, data, lsn = record.info & OPMASK, record.main_data, record.lsn
+    named = style.version.describes_with_colons
+    if op == INSERT:
+        insert = parse_insert(data, lsn)
+        return _valued(named, ("off", insert.offnum), ("flags", hex_byte(insert.flags)))
+    if op == DELETE:
+        return _deletion(data, named, lsn)
+    if op in (UPDATE, HOT_UPDATE):
+        return _update(data, named, lsn)
+    if op == TRUNCATE:
+        return _truncation(parse_truncate(data, lsn), named)
+    if op == CONFIRM:
+        return _valued(named, ("off", parse_confirm(data, lsn)))
+    if op == LOCK:
+        return lock_text(data, named, "xid", lsn)
+    inplace = parse_inplace(data, style.version.major, lsn)
+    messages = parse_invalidations(inplace.messages, lsn, style.version.major)
+    init_file = (inplace.database, inplace.tablespace) if inplace.init_file else None
+    return _valued(named, ("off", inplace.offnum)) + invalidations_text(messages, init_file)
+
+
+def _valued(named: bool, *values: tuple[str, object]) -> str:
+    return (
+        ", ".join(f"{name}: {value}" for name, value in values)
+        if named
+        else " ".join(f"{name} {value}" for name, value in values)
+    )
+
+
+def hex_byte(value: int) -> str:
+    """A byte of flags as descriptions show it."""
+    return f"0x{value:02X}"
+
+
+def _infobits(bits: int, named: bool) -> str:
+    words = [word for bit, word in _INFOBITS.items() if bits & bit]
+    return joined(words) if named else "".join(f"{word} " for word in words)
+
+
+def _deletion(data: bytes, named: bool, lsn: int) -> str:
+    delete = parse_delete(data, lsn)
+    bits, flags = _infobits(delete.infobits, named), hex_byte(delete.flags)
+    if not named:
+        return f"off {delete.offnum} flags {flags} {bits}"
+    return f"xmax: {delete.xmax}, off: {delete.offnum}, infobits: {bits}, flags: {flags}"
+
+
+def _update(data: bytes, named: bool, lsn: int) -> str:
+    update = parse_update(data, lsn)
+    bits, flags = _infobits(update.old_infobits, named), hex_byte(update.flags)
+    if not named:
+        old = f"off {update.old_offnum} xmax {update.old_xmax} flags {flags} {bits}"
+        return f"{old}; new off {update.new_offnum} xmax {update.new_xmax}"
+    old = f"old_xmax: {update.old_xmax}, old_off: {update.old_offnum}, old_infobits: {bits}, flags: {flags}"
+    return f"{old}, new_xmax: {update.new_xmax}, new_off: {update.new_offnum}"
+
+
+def _truncation(truncate: HeapTruncate, named: bool) -> str:
+    count, relations = len(truncate.relations), truncate.relations
+    if not named:
+        flags = "cascade " * truncate.cascade + "restart_seqs " * truncate.restart_seqs
+        return f"{flags}nrelids {count} relids {' '.join(map(str, relations))}"
+    words = ["CASCADE"] * truncate.cascade + ["RESTART_SEQS"] * truncate.restart_seqs
+    return f"flags: {joined(words)}, nrelids: {count}, relids: {joined(relations)}"
+
+
+def lock_text(main_data: bytes, named: bool, xid_word: str, lsn: int) -> str:
+    """LOCK of HEAP and LOCK_UPDATED of HEAP2, which look alike.
+
+    Args:
+        main_data: the record's.
+        named: values are named, with colons.
+        xid_word: what the locker is called where they are not.
+        lsn: for errors.
+
+    Raises:
+        RecordError: malformed.
+    """
+    lock = parse_lock(main_data, lsn)
+    bits, flags = _infobits(lock.infobits, named), hex_byte(lock.flags)
+    if not named:
+        return f"off {lock.offnum}: {xid_word} {lock.xmax}: flags {flags} {bits}"
+    return f"xmax: {lock.xmax}, off: {lock.offnum}, infobits: {bits}, flags: {flags}"
 
 
 def _short(what: str, expected: int, data: bytes, lsn: int) -> RecordError:

@@ -1,9 +1,8 @@
 """Payloads of the HEAP2 resource manager (PostgreSQL: ``access/heapam_xlog.h``, ``heapam.c``, ``pruneheap.c``).
 
-In: a record's main data and block data. Out: one dataclass per record. PostgreSQL 17 merged PRUNE, VACUUM and
-FREEZE_PAGE into one format with three info codes; :func:`parse_prune` reads both generations.
-
-Known gap: freeze plans are skipped, as they change no tuple's content and no transaction's fate.
+In: a record's main data and block data. Out: one dataclass per record, and its description (``heapdesc.c``).
+PostgreSQL 17 merged PRUNE, VACUUM and FREEZE_PAGE into one format with three info codes; :func:`parse_prune` reads both
+generations. Freeze plans, which change no tuple's content and no transaction's fate, are read for descriptions only.
 """
 
 from __future__ import annotations
@@ -12,7 +11,11 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
-from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
+from headwater.pg.version import VERSIONS, Version
+from headwater.rmgr.description_parts import Style, joined, letter, locator_text
+from headwater.rmgr.heap import HEADER_SIZE, INIT_PAGE, OPMASK, TupleBytes, hex_byte, lock_text
+from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 REWRITE, PRUNE, VACUUM, FREEZE_PAGE, VISIBLE, MULTI_INSERT, LOCK_UPDATED, NEW_CID = range(0x00, 0x80, 0x10)
 PRUNE_ON_ACCESS, PRUNE_VACUUM_SCAN, PRUNE_VACUUM_CLEANUP = 0x10, 0x20, 0x30
@@ -22,9 +25,8 @@ _MULTI_INSERT = struct.Struct("<BxH")
 _MULTI_TUPLE = struct.Struct("<HHHB")
 _NEW_CID = struct.Struct("<IIIIIIIHHH")
 _PRUNE_OLD = struct.Struct("<IHH")
-_REWRITE = struct.Struct("<IIIxxxxqIxxxxQ")
-_MAPPING = struct.Struct("<IIIIIIHHHHHH")
-_FREEZE_PLAN_SIZE = 12
+_FREEZE_PLAN = struct.Struct("<IHHBxH")
+_IS_CATALOG = 0x02
 _HAS_CONFLICT, _HAS_PLANS, _HAS_REDIRECTS, _HAS_DEAD, _HAS_UNUSED = 0x08, 0x10, 0x20, 0x40, 0x80
 
 Tid = tuple[int, int]
@@ -75,14 +77,13 @@ class Prune:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
-    """``xl_heap_rewrite_mapping``: where tuples of a rewritten catalog went: (old locator, new, old tid, new tid)."""
+class FreezePlan:
+    """``xlhp_freeze_plan``: what becomes of the headers of the tuples at ``offnums``."""
 
-    mapped_xid: int
-    database: int
-    relation: int
-    start_lsn: int
-    mappings: tuple[tuple[tuple[int, int, int], tuple[int, int, int], Tid, Tid], ...]
+    xmax: int
+    infomask: int
+    infomask2: int
+    offnums: tuple[int, ...]
 
 
 def parse_multi_insert(main_data: bytes, is_init: bool, lsn: int) -> MultiInsert:
@@ -135,7 +136,7 @@ def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: i
     """
     if not block_data:
         return Prune()
-    if major >= 17:
+    if VERSIONS[major].has_unified_prune:
         return _parse_prune_17(main_data, block_data, lsn)
     if op == FREEZE_PAGE:
         return Prune()
@@ -154,9 +155,13 @@ def _parse_prune_17(main_data: bytes, block_data: bytes, lsn: int) -> Prune:
     """``xl_heap_prune`` and heap_xlog_deserialize_prune_and_freeze (17: pruneheap.c, heapdesc.c)."""
     if len(main_data) < 2:
         raise _size("PRUNE", 2, main_data, lsn)
-    flags, at = main_data[1], 0
-    if flags & _HAS_PLANS:
-        at = 4 + _FREEZE_PLAN_SIZE * _u16s(block_data, 0, 1, lsn)[0]
+    sections, _ = _sections(main_data[1], block_data, lsn)
+    return Prune(_pairs(sections[0]), sections[1], sections[2])
+
+
+def _sections(flags: int, block_data: bytes, lsn: int) -> tuple[list[tuple[int, ...]], int]:
+    """The offset numbers redirected (in pairs), dead and unused; and where what follows them begins."""
+    at = 4 + _FREEZE_PLAN.size * _u16s(block_data, 0, 1, lsn)[0] if flags & _HAS_PLANS else 0
     sections: list[tuple[int, ...]] = []
     for flag, width in ((_HAS_REDIRECTS, 2), (_HAS_DEAD, 1), (_HAS_UNUSED, 1)):
         if not flags & flag:
@@ -165,20 +170,147 @@ def _parse_prune_17(main_data: bytes, block_data: bytes, lsn: int) -> Prune:
         count = width * _u16s(block_data, at, 1, lsn)[0]
         sections.append(_u16s(block_data, at + 2, count, lsn))
         at += 2 + 2 * count
-    return Prune(_pairs(sections[0]), sections[1], sections[2])
+    return sections, at
 
 
-def parse_rewrite(main_data: bytes, lsn: int) -> Rewrite:
-    """REWRITE's main data. Raises RecordError on a wrong size."""
-    if len(main_data) < _REWRITE.size:
-        raise _size("REWRITE", _REWRITE.size, main_data, lsn)
-    xid, database, relation, _, count, start = _REWRITE.unpack_from(main_data)
-    if len(main_data) != _REWRITE.size + count * _MAPPING.size:
-        raise _size("REWRITE", _REWRITE.size + count * _MAPPING.size, main_data, lsn)
-    mappings = []
-    for m in _MAPPING.iter_unpack(main_data[_REWRITE.size :]):
-        mappings.append((m[0:3], m[3:6], (m[6] << 16 | m[7], m[8]), (m[9] << 16 | m[10], m[11])))
-    return Rewrite(xid, database, relation, start, tuple(mappings))
+def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int) -> tuple[FreezePlan, ...]:
+    """The plans of a FREEZE_PAGE (16) or PRUNE_* record (from 17 on); 15 has a tuple's place in each of its own.
+
+    Args:
+        main_data: the record's.
+        block_data: block 0's; empty when the record has a full page image.
+        major: 16 or newer.
+        lsn: for errors.
+
+    Raises:
+        RecordError: the sizes do not fit.
+    """
+    if not block_data:
+        return ()
+    if VERSIONS[major].has_unified_prune:
+        flags = Payload(main_data[1:], "PRUNE", lsn).u8()
+        if not flags & _HAS_PLANS:
+            return ()
+        count, at = _u16s(block_data, 0, 1, lsn)[0], 4
+        offsets_at = _sections(flags, block_data, lsn)[1]
+    else:
+        count, at = Payload(main_data[4:], "FREEZE_PAGE", lsn).u16(), 0
+        offsets_at = count * _FREEZE_PLAN.size
+    plans = []
+    for number in range(count):
+        start = at + number * _FREEZE_PLAN.size
+        if start + _FREEZE_PLAN.size > len(block_data):
+            raise _size("freeze plan", start + _FREEZE_PLAN.size, block_data, lsn)
+        xmax, infomask2, infomask, _, tuples = _FREEZE_PLAN.unpack_from(block_data, start)
+        plans.append(FreezePlan(xmax, infomask, infomask2, _u16s(block_data, offsets_at, tuples, lsn)))
+        offsets_at += 2 * tuples
+    return tuple(plans)
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (heap2_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    op, version = record.info & OPMASK, style.version
+    if op in (PRUNE, VACUUM, FREEZE_PAGE):
+        if version.has_unified_prune:
+            return _unified_prune(record, version.major)
+        return _old_prune(record, op, version) if version.describes_with_colons else _oldest_prune(record, op)
+    p = Payload(record.main_data, "HEAP2", record.lsn)
+    named = version.describes_with_colons
+    if op == VISIBLE:
+        horizon, flags = p.u32(), hex_byte(p.u8())
+        if named:
+            return f"snapshotConflictHorizon: {horizon}, flags: {flags}"
+        return f"cutoff xid {horizon} flags {flags}"
+    if op == MULTI_INSERT:
+        return _insertion(record, named)
+    if op == LOCK_UPDATED:
+        return lock_text(record.main_data, named, "xmax", record.lsn)
+    return _command(parse_new_cid(record.main_data, record.lsn), named) if op == NEW_CID else ""
+
+
+def _insertion(record: Record, named: bool) -> str:
+    is_init = bool(record.info & INIT_PAGE)
+    insert = parse_multi_insert(record.main_data, is_init, record.lsn)
+    count, flags = len(insert.offnums), hex_byte(insert.flags)
+    if not named:
+        return f"{count} tuples flags {flags}"
+    offsets = "" if is_init or not _block_data(record) else f", offsets: {joined(insert.offnums)}"
+    return f"ntuples: {count}, flags: {flags}{offsets}"
+
+
+def _command(cid: NewCid, named: bool) -> str:
+    place = f"{cid.tid[0]}/{cid.tid[1]}"
+    ids = f"cmin: {cid.cmin}, cmax: {cid.cmax}, combo: {cid.combo_cid}"
+    if named:
+        return f"rel: {locator_text(cid.locator)}, tid: {place}, {ids}"
+    return f"rel {locator_text(cid.locator)}; tid {place}; {ids}"
+
+
+def _unified_prune(record: Record, major: int) -> str:
+    p = Payload(record.main_data, "PRUNE", record.lsn)
+    p.take(1)
+    flags = p.u8()
+    horizon = f"snapshotConflictHorizon: {p.u32()}" if flags & _HAS_CONFLICT else ""
+    text = f"{horizon}, isCatalogRel: {letter(flags & _IS_CATALOG)}"
+    data = _block_data(record)
+    if not data:
+        return text
+    prune = _parse_prune_17(record.main_data, data, record.lsn)
+    plans = parse_freeze_plans(record.main_data, data, major, record.lsn)
+    counts = f"nredirected: {len(prune.redirected)}, ndead: {len(prune.dead)}, nunused: {len(prune.unused)}"
+    lists = (
+        ("plans", [_plan_text(plan) for plan in plans]),
+        ("redirected", [f"{old}->{new}" for old, new in prune.redirected]),
+        ("dead", prune.dead),
+        ("unused", prune.unused),
+    )
+    shown = "".join(f", {name}: {joined(values)}" for name, values in lists if values)
+    return f"{text}, nplans: {len(plans)}, {counts}{shown}"
+
+
+def _plan_text(plan: FreezePlan) -> str:
+    masks = f"infomask: {plan.infomask}, infomask2: {plan.infomask2}"
+    count = f"ntuples: {len(plan.offnums)}, offsets: {joined(plan.offnums)}"
+    return f"{{ xmax: {plan.xmax}, {masks}, {count} }}"
+
+
+def _old_prune(record: Record, op: int, version: Version) -> str:
+    """PRUNE, VACUUM and FREEZE_PAGE of 16."""
+    p, data = Payload(record.main_data, "PRUNE", record.lsn), _block_data(record)
+    if op == VACUUM:
+        text = f"nunused: {p.u16()}"
+        return f"{text}, unused: {joined(_rest(data, 0, record.lsn))}" if data else text
+    text = f"snapshotConflictHorizon: {p.u32()}"
+    if op == FREEZE_PAGE:
+        text += f", nplans: {p.u16()}"
+        plans = parse_freeze_plans(record.main_data, data, version.major, record.lsn)
+        return f"{text}, plans: {joined(map(_plan_text, plans))}" if data else text
+    text += f", nredirected: {p.u16()}, ndead: {p.u16()}"
+    if not data:
+        return text
+    prune = parse_prune(record.main_data, data, op, version.major, record.lsn)
+    redirected = joined(f"{old}->{new}" for old, new in prune.redirected)
+    lists = f"redirected: {redirected}, dead: {joined(prune.dead)}, unused: {joined(prune.unused)}"
+    return f"{text}, nunused: {len(prune.unused)}, {lists}"
+
+
+def _oldest_prune(record: Record, op: int) -> str:
+    """PRUNE, VACUUM and FREEZE_PAGE of 15."""
+    p = Payload(record.main_data, "PRUNE", record.lsn)
+    if op == VACUUM:
+        return f"nunused {p.u16()}"
+    if op == FREEZE_PAGE:
+        return f"cutoff xid {p.u32()} ntuples {p.u16()}"
+    return f"latestRemovedXid {p.u32()} nredirected {p.u16()} ndead {p.u16()}"
+
+
+def _block_data(record: Record) -> bytes:
+    block = record.block(0)
+    return block.data if block is not None else b""
 
 
 def _u16s(data: bytes, at: int, count: int, lsn: int) -> tuple[int, ...]:

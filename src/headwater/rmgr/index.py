@@ -1,7 +1,7 @@
 """The index of a run of WAL: what the driver needs to put transactions back together, without their rows.
 
 In: framed records. Out: :class:`WalIndex`, a few flat arrays whose size follows the number of transactions and touched
-relations, plus the few records that are kept whole (catalog changes, running transactions, messages, truncates).
+relations, plus the few records that are kept whole (catalog changes, running transactions, checkpoints).
 Mirrors the dispatch of decode.c; the rows themselves are read again by the decode tasks.
 """
 
@@ -11,12 +11,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index as k
 from headwater.rmgr._index import Tables
-from headwater.rmgr._record import HEADERS_LENGTH, ORIGIN, parse_headers
+from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.rmgr.index_rows import (
+    AssignTable,
+    ChangeTable,
+    CommandTable,
+    EndTable,
+    FileTable,
+    InvalidationTable,
+    MessageTable,
+    Ragged,
+    Rows,
+    TruncateTable,
+    XidTable,
+)
+from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
+from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
 
@@ -79,60 +96,6 @@ class KeptRecord:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The flat part of an index; rows in LSN order of their first record.
-
-    Arrays have one element a row. They are int64 but for the columns of changes: these are the bulk of an index, and
-    memory that is touched for the first time costs more than the work on it.
-
-    Attributes:
-        xid, xid_lsn, xid_bits: xids met, where first, and HAS_BASE / CATALOG_CHANGE.
-        change_xid, change_locator, change_kinds, change_origin, change_count, change_bytes, change_first,
-            change_last: changes of one (sub)transaction to one relation; locator is an index into ``locators``.
-        locators: int64[m, 3].
-        end_kind, end_lsn, end_next, end_xid, end_time, end_database, end_origin, end_origin_lsn, end_origin_time:
-            commits and aborts: LSN of the record's start and end, commit time in microseconds since 2000-01-01.
-        end_subs: int64[e+1] offsets into ``sub_xids``: the subtransactions named in the record.
-        end_invals: int64[e] number of invalidation messages.
-        assign_sub, assign_top, assign_lsn: subtransactions and their toplevel transaction as records name them.
-        inval_lsn, inval_xid: XACT_INVALIDATIONS records, their messages are ``inval_data``, 16 bytes each, in
-            ``[inval_at[i], inval_at[i+1])``.
-    """
-
-    xid: Int64s
-    xid_lsn: Int64s
-    xid_bits: Int64s
-    change_xid: NDArray[np.uint32]
-    change_locator: NDArray[np.int32]
-    change_kinds: NDArray[np.uint8]
-    change_origin: NDArray[np.uint16]
-    change_count: NDArray[np.uint32]
-    change_bytes: NDArray[np.uint32]
-    change_first: Int64s
-    change_last: Int64s
-    locators: Int64s
-    end_kind: Int64s
-    end_lsn: Int64s
-    end_next: Int64s
-    end_xid: Int64s
-    end_time: Int64s
-    end_database: Int64s
-    end_origin: Int64s
-    end_origin_lsn: Int64s
-    end_origin_time: Int64s
-    end_subs: Int64s
-    end_invals: Int64s
-    sub_xids: Int64s
-    assign_sub: Int64s
-    assign_top: Int64s
-    assign_lsn: Int64s
-    inval_lsn: Int64s
-    inval_xid: Int64s
-    inval_at: Int64s
-    inval_data: NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
 class WalIndex:
     """The index of the records that start in ``[lo, hi)``.
 
@@ -141,7 +104,7 @@ class WalIndex:
         hi: LSN where it stops, or the end of the log.
         records: number of records.
         first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
-        rows: the flat arrays.
+        rows: the tables.
         kept: the records kept whole, in LSN order.
         custom: int64[128] number of records of each custom resource manager, from 128 on.
         end: set when the log ended inside.
@@ -170,12 +133,16 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
     counts[k.LINE] = -1
     return Tables(
         locators=locators,
-        slots=_hash(locators, len(catalogs)),
+        slots=locator_hash(locators, len(catalogs)),
         xids=np.empty((3, n), np.int64),
-        changes=np.empty((8, n), np.int64),
-        xacts=np.empty((14, n), np.int64),
+        changes=np.empty((9, n), np.int64),
+        xacts=np.empty((15, n), np.int64),
         assigns=np.empty((3, n), np.int64),
         invals=np.empty((4, n), np.int64),
+        commands=np.empty((3, n), np.int64),
+        truncates=np.empty((6, n), np.int64),
+        messages=np.empty((5, n), np.int64),
+        files=np.empty((3, n), np.int64),
         kept=np.empty(n, np.int64),
         seen=np.zeros((2, k.CACHE), np.int64),
         open=np.zeros((3, k.CACHE), np.int64),
@@ -189,13 +156,7 @@ def _with_more_locators(tables: Tables) -> Tables:
     width = tables.locators.shape[1]
     wider = np.zeros((3, 4 * width), np.int64)
     wider[:, :width] = tables.locators
-    return tables._replace(locators=wider, slots=_hash(wider, int(tables.counts[k.N_LOCATORS])))
-
-
-def _hash(locators: Int64s, count: int) -> NDArray[np.int32]:
-    slots = np.full(1 << int(locators.shape[1] * 2 - 1).bit_length(), -1, np.int32)
-    k.fill_locators(locators, count, slots)
-    return slots
+    return tables._replace(locators=wider, slots=locator_hash(wider, int(tables.counts[k.N_LOCATORS])))
 
 
 def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
@@ -213,11 +174,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
+    version = VERSIONS[request.major]
     wanted = k.Wanted(
         known=known_table(request.major),
         database=request.database,
         catalogs=len(request.catalogs),
-        major=request.major,
+        inplace_is_transactional=not version.has_inplace_invalidations,
+        dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
     )
@@ -226,7 +189,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         if status != k.NEED_LOCATORS:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)
         tables = _with_more_locators(tables)
-    return _collect(frames, lo, hi, tables, request.grid)
+    return _collect(frames, lo, hi, tables, request)
 
 
 def _record_error(frames: Frames, number: int, status: int) -> RecordError:
@@ -238,7 +201,7 @@ def _record_error(frames: Frames, number: int, status: int) -> RecordError:
     return RecordError(f"malformed record of resource manager {rmid}, info {info:#04x}", lsn=lsn)
 
 
-def _collect(frames: Frames, lo: int, hi: int, t: Tables, grid: int) -> WalIndex:
+def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> WalIndex:
     n = len(frames.positions)
     next_lsn = frames.end.lsn if frames.end is not None else hi
     return WalIndex(
@@ -247,11 +210,11 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, grid: int) -> WalIndex
         records=n,
         first_prev=_prev(frames, 0) if n else 0,
         last_lsn=int(frames.lsns[-1]) if n else 0,
-        rows=_rows(frames, t),
+        rows=_rows(frames, t, request.major),
         kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
         custom=t.counts[k.CUSTOM :].copy(),
         end=frames.end,
-        grid=grid,
+        grid=request.grid,
     )
 
 
@@ -267,66 +230,76 @@ def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:
         yield KeptRecord(int(frames.lsns[i]), int(frames.end_lsns[i]), frames.data[at : at + length].tobytes())
 
 
-def _rows(frames: Frames, t: Tables) -> Rows:
-    xacts = t.xacts[:, : t.counts[k.N_XACTS]]
-    invals = t.invals[:, : t.counts[k.N_INVALS]]
-    subs, sub_data = _gather(frames.data, xacts[7], xacts[6], 4)
-    inval_at, inval_data = _gather(frames.data, invals[3], invals[2], 16)
-    c = t.changes[:, : t.counts[k.N_CHANGES]]
-    x = t.xids[:, : t.counts[k.N_XIDS]].copy()
-    a = t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()
+def _rows(frames: Frames, t: Tables, major: int) -> Rows:
+    c, f = t.changes[:, : t.counts[k.N_CHANGES]], t.files[:, : t.counts[k.N_FILES]]
     return Rows(
-        xid=x[0],
-        xid_lsn=x[1],
-        xid_bits=x[2],
-        change_xid=c[0].astype(np.uint32),
-        change_locator=c[1].astype(np.int32),
-        change_kinds=c[2].astype(np.uint8),
-        change_origin=c[3].astype(np.uint16),
-        change_count=c[4].astype(np.uint32),
-        change_bytes=c[5].astype(np.uint32),
-        change_first=c[6].copy(),
-        change_last=c[7].copy(),
+        xids=XidTable(*t.xids[:, : t.counts[k.N_XIDS]].copy()),
+        changes=ChangeTable(
+            xid=c[0].astype(np.uint32),
+            locator=c[1].astype(np.int32),
+            kinds=c[2].astype(np.uint8),
+            origin=c[3].astype(np.uint16),
+            count=c[4].astype(np.uint32),
+            bytes=c[5].astype(np.uint32),
+            first=c[6].copy(),
+            last=c[7].copy(),
+            memory=c[8].astype(np.uint32),
+        ),
+        ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]),
+        assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),
+        invals=_invalidations(frames, t.invals[:, : t.counts[k.N_INVALS]], major),
+        commands=CommandTable(*t.commands[:, : t.counts[k.N_COMMANDS]].copy()),
+        truncates=_truncates(frames, t.truncates[:, : t.counts[k.N_TRUNCATES]]),
+        messages=_messages(frames, t.messages[:, : t.counts[k.N_MESSAGES]]),
+        files=FileTable(f[0].copy(), f[1].copy(), f[2].astype(np.int32)),
         locators=t.locators[:, : t.counts[k.N_LOCATORS]].T.copy(),
-        end_kind=xacts[0].copy(),
-        end_lsn=xacts[1].copy(),
-        end_next=frames.end_lsns[xacts[2]],
-        end_xid=xacts[3].copy(),
-        end_time=xacts[4].copy(),
-        end_database=xacts[5].copy(),
-        end_origin=_origins(frames, xacts),
-        end_origin_lsn=xacts[11].copy(),
-        end_origin_time=xacts[12].copy(),
-        end_subs=subs,
-        end_invals=xacts[8].copy(),
-        sub_xids=sub_data.view("<u4").astype(np.int64),
-        assign_sub=a[0],
-        assign_top=a[1],
-        assign_lsn=a[2],
-        inval_lsn=invals[0].copy(),
-        inval_xid=invals[1].copy(),
-        inval_at=inval_at,
-        inval_data=inval_data,
     )
 
 
-def _origins(frames: Frames, xacts: Int64s) -> Int64s:
-    """The replication origin in the headers of commit records that carry origin data."""
-    origins = np.zeros(xacts.shape[1], np.int64)
-    headers = np.zeros(HEADERS_LENGTH, np.int64)
-    for i in np.flatnonzero(xacts[13] & (1 << 5)):
-        at = int(frames.positions[xacts[2, i]])
-        length = int.from_bytes(frames.data[at : at + 4].tobytes(), "little")
-        parse_headers(frames.data, at, at + length, headers)
-        origins[i] = headers[ORIGIN]
-    return origins
+def _ends(frames: Frames, xacts: Int64s) -> EndTable:
+    return EndTable(
+        xid=xacts[3].copy(),
+        kind=xacts[0].copy(),
+        lsn=xacts[1].copy(),
+        next=frames.end_lsns[xacts[2]],
+        time=xacts[4].copy(),
+        database=xacts[5].copy(),
+        origin=xacts[14].copy(),
+        origin_lsn=xacts[11].copy(),
+        origin_time=xacts[12].copy(),
+        invals=xacts[8].copy(),
+        subs=_lists(frames.data, xacts[7], xacts[6]),
+    )
 
 
-def _gather(data: NDArray[np.uint8], at: Int64s, count: Int64s, size: int) -> tuple[Int64s, NDArray[np.uint8]]:
-    """Bytes of ``count[i]`` items of ``size`` bytes at ``at[i]``, joined, with the item offsets int64[n+1]."""
-    offsets = np.zeros(len(count) + 1, np.int64)
-    np.cumsum(count, out=offsets[1:])
-    out = np.empty(int(offsets[-1]) * size, np.uint8)
-    for i in np.flatnonzero(count):
-        out[offsets[i] * size : offsets[i + 1] * size] = data[at[i] : at[i] + int(count[i]) * size]
-    return offsets, out
+def _invalidations(frames: Frames, invals: Int64s, major: int) -> InvalidationTable:
+    counts = invals[2]
+    messages = _gather(frames.data, invals[3], counts, MESSAGE_SIZE)
+    xid, lsn = np.repeat(invals[1], counts), np.repeat(invals[0], counts)
+    return InvalidationTable(xid, lsn, *message_columns(messages, lsn, major))
+
+
+def _truncates(frames: Frames, found: Int64s) -> TruncateTable:
+    xid, lsn, origin, flags = found[:4].copy()
+    return TruncateTable(xid, lsn, origin, flags, _lists(frames.data, found[5], found[4]))
+
+
+def _messages(frames: Frames, found: Int64s) -> MessageTable:
+    xid, lsn, number, origin = found[:4]
+    return MessageTable(xid.copy(), lsn.copy(), frames.end_lsns[number], origin.copy(), found[4] != 0)
+
+
+def _lists(data: NDArray[np.uint8], at: Int64s, count: Int64s) -> Ragged:
+    """``count[i]`` OIDs or xids at each place ``at[i]``."""
+    starts = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=starts[1:])
+    return Ragged(starts, _gather(data, at, count, 4).view("<u4").astype(np.int64))
+
+
+def _gather(data: NDArray[np.uint8], at: Int64s, count: Int64s, size: int) -> NDArray[np.uint8]:
+    """Bytes of ``count[i]`` items of ``size`` bytes at ``at[i]``, joined."""
+    total, before = int(count.sum()), np.cumsum(count) - count
+    if not total:
+        return np.empty(0, np.uint8)
+    places = np.repeat(at - before * size, count) + np.arange(total) * size
+    return sliding_window_view(data, size)[places].reshape(-1)

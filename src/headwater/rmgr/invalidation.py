@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 
 CATALOG, RELCACHE, SMGR, RELMAP, SNAPSHOT, RELSYNC = -1, -2, -3, -4, -5, -6
 """``SHAREDINVAL..._ID``; from 0 on the id is a catalog cache's. RELSYNC came with 18."""
 
 MESSAGE_SIZE = 16
-
-_MESSAGE = struct.Struct("<b3xII4x")
-_SMGR = struct.Struct("<bbHIII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,49 @@ class Invalidation:
     value: int
 
 
+class MessageColumns(NamedTuple):
+    """Messages, one element each; see :class:`Invalidation`.
+
+    Attributes:
+        id: int8[n]; db: uint32[n]; value: uint32[n].
+    """
+
+    id: NDArray[np.int8]
+    db: NDArray[np.uint32]
+    value: NDArray[np.uint32]
+
+
+def message_columns(data: NDArray[np.uint8], lsn: NDArray[np.int64], major: int) -> MessageColumns:
+    """Read messages of many records.
+
+    Args:
+        data: uint8[16 n] the messages.
+        lsn: int64[n] of their records.
+        major: PostgreSQL's major version.
+
+    Raises:
+        RecordError: a kind that the version does not have.
+    """
+    raw = data.reshape(-1, MESSAGE_SIZE)
+    kind, words = raw[:, 0].view(np.int8), np.ascontiguousarray(raw).view("<u4")
+    unknown = np.flatnonzero(kind < _lowest(major))
+    if len(unknown):
+        raise _unknown(int(kind[unknown[0]]), int(lsn[unknown[0]]))
+    is_file = kind == SMGR
+    db = np.where(is_file, words[:, 2], words[:, 1])
+    # The bytes behind the database of RELMAP are not set by the server.
+    value = np.where(is_file, words[:, 3], np.where(kind == RELMAP, np.uint32(0), words[:, 2]))
+    return MessageColumns(kind.copy(), db, value)
+
+
+def _lowest(major: int) -> int:
+    return RELSYNC if VERSIONS[major].has_relsync_invalidations else SNAPSHOT
+
+
+def _unknown(kind: int, lsn: int) -> RecordError:
+    return RecordError(f"unrecognized SI message ID: {kind}", lsn=lsn)
+
+
 def parse_invalidations(data: bytes, lsn: int, major: int = 18) -> tuple[Invalidation, ...]:
     """Read an array of messages.
 
@@ -45,17 +89,5 @@ def parse_invalidations(data: bytes, lsn: int, major: int = 18) -> tuple[Invalid
     """
     if len(data) % MESSAGE_SIZE:
         raise RecordError(f"invalidation messages have {len(data)} bytes, expected a multiple of 16", lsn=lsn)
-    lowest = RELSYNC if major >= 18 else SNAPSHOT
-    return tuple(_parse(data, at, lowest, lsn) for at in range(0, len(data), MESSAGE_SIZE))
-
-
-def _parse(data: bytes, at: int, lowest: int, lsn: int) -> Invalidation:
-    kind, db, value = _MESSAGE.unpack_from(data, at)
-    if kind < lowest:
-        raise RecordError(f"unrecognized SI message ID: {kind}", lsn=lsn)
-    if kind == SMGR:
-        _, _, _, _, db, value = _SMGR.unpack_from(data, at)
-    elif kind == RELMAP:
-        # The bytes behind the database are not set by the server.
-        value = 0
-    return Invalidation(kind, db, value)
+    columns = message_columns(np.frombuffer(data, np.uint8), np.full(len(data) // MESSAGE_SIZE, lsn), major)
+    return tuple(Invalidation(*one) for one in zip(*(column.tolist() for column in columns), strict=True))

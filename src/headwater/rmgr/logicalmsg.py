@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.rmgr.description_parts import Style, shown_bytes
 from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 MESSAGE = 0x00
 
@@ -40,3 +42,15 @@ def parse_message(main_data: bytes, lsn: int) -> LogicalMessage:
     if not prefix.endswith(b"\0"):
         raise p.error("its prefix has no end")
     return LogicalMessage(database, transactional, prefix.split(b"\0", 1)[0], p.take(content_size))
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (logicalmsg_desc): every byte of the content in hexadecimal.
+
+    Raises:
+        RecordError: malformed.
+    """
+    message = parse_message(record.main_data, record.lsn)
+    kind = "transactional" if message.transactional else "non-transactional"
+    content = message.content.hex(" ").upper()
+    return f'{kind}, prefix "{shown_bytes(message.prefix)}"; payload ({len(message.content)} bytes): {content}'

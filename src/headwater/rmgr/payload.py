@@ -7,7 +7,8 @@ import struct
 from headwater.errors import RecordError
 
 _U8, _U16, _U32, _I32 = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
-_U64, _I64 = struct.Struct("<Q"), struct.Struct("<q")
+_U64, _I64, _I8, _F64 = struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<b"), struct.Struct("<d")
+_BLOCK_ID = struct.Struct("<HH")
 
 
 class Payload:
@@ -33,6 +34,10 @@ class Payload:
         """One byte."""
         return self._number(_U8)
 
+    def i8(self) -> int:
+        """Signed, one byte."""
+        return self._number(_I8)
+
     def u16(self) -> int:
         """Unsigned, two bytes."""
         return self._number(_U16)
@@ -53,6 +58,15 @@ class Payload:
         """Signed, eight bytes."""
         return self._number(_I64)
 
+    def f64(self) -> float:
+        """A double."""
+        return _F64.unpack(self.take(8))[0]  # type: ignore[no-any-return]
+
+    def block_id(self) -> int:
+        """A block number in two halves (BlockIdData), which needs no alignment to four bytes."""
+        high, low = _BLOCK_ID.unpack(self.take(4))
+        return int(high << 16 | low)
+
     def flag(self) -> bool:
         """A C bool."""
         return self._number(_U8) != 0
@@ -64,9 +78,17 @@ class Payload:
         self.at += length
         return taken
 
+    def u16s(self, count: int) -> tuple[int, ...]:
+        """An array of unsigned two-byte numbers."""
+        return struct.unpack(f"<{count}H", self.take(2 * count)) if self._count(count) else ()
+
     def u32s(self, count: int) -> tuple[int, ...]:
         """An array of unsigned four-byte numbers."""
         return struct.unpack(f"<{count}I", self.take(4 * count)) if self._count(count) else ()
+
+    def locator(self) -> tuple[int, int, int]:
+        """A RelFileLocator: (tablespace, database, file number)."""
+        return self.u32(), self.u32(), self.u32()
 
     def locators(self, count: int) -> tuple[tuple[int, int, int], ...]:
         """An array of RelFileLocator: (tablespace, database, file number)."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import VERSIONS, Version
 
 XLOG, XACT, SMGR, CLOG, DBASE, TBLSPC, MULTIXACT, RELMAP, STANDBY, HEAP2, HEAP = range(11)
 BTREE, HASH, GIN, GIST, SEQ, SPGIST, BRIN, COMMIT_TS, REPLORIGIN, GENERIC, LOGICALMSG = range(11, 22)
@@ -178,10 +178,10 @@ _BRIN: _Codes = {
 }
 
 
-def _codes(major: int) -> tuple[_Codes, ...]:
+def _codes(version: Version) -> tuple[_Codes, ...]:
     """The info codes of each resource manager, by its id."""
     return (
-        _XLOG_17 if major >= 17 else _XLOG,
+        _XLOG_17 if version.logs_wal_level else _XLOG,
         _XACT,
         {0x10: "CREATE", 0x20: "TRUNCATE"},
         {0x00: "ZEROPAGE", 0x10: "TRUNCATE"},
@@ -190,7 +190,7 @@ def _codes(major: int) -> tuple[_Codes, ...]:
         {0x00: "ZERO_OFF_PAGE", 0x10: "ZERO_MEM_PAGE", 0x20: "CREATE_ID", 0x30: "TRUNCATE_ID"},
         {0x00: "UPDATE"},
         {0x00: "LOCK", 0x10: "RUNNING_XACTS", 0x20: "INVALIDATIONS"},
-        _HEAP2_17 if major >= 17 else _HEAP2_15,
+        _HEAP2_17 if version.has_unified_prune else _HEAP2_15,
         _HEAP,
         _BTREE,
         _HASH,
@@ -206,7 +206,7 @@ def _codes(major: int) -> tuple[_Codes, ...]:
     )
 
 
-CODES: Final = {major: _codes(major) for major in VERSIONS}
+CODES: Final = {major: _codes(version) for major, version in VERSIONS.items()}
 """Info codes by major and resource manager id: upper four bits of ``xl_info`` to name."""
 
 

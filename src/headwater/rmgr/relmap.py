@@ -9,6 +9,9 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.rmgr.description_parts import Style
+from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 UPDATE = 0x00
 MAGIC = 0x592717
@@ -60,3 +63,13 @@ def parse_update(main_data: bytes, lsn: int) -> RelmapUpdate:
     except RecordError as error:
         raise RecordError(error.message, lsn=lsn) from None
     return RelmapUpdate(database, tablespace, mappings)
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (relmap_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(record.main_data, "RELMAP UPDATE", record.lsn)
+    return f"database {p.u32()} tablespace {p.u32()} size {p.i32()}"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.pg.lsn import Lsn
+from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 SET, DROP = 0x00, 0x10
 
@@ -35,3 +38,15 @@ def parse_drop(main_data: bytes, lsn: int) -> int:
         RecordError: malformed.
     """
     return Payload(main_data, "replication origin DROP", lsn).u16()
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (replorigin_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    if record.info & 0xF0 == DROP:
+        return f"drop {parse_drop(record.main_data, record.lsn)}"
+    moved = parse_set(record.main_data, record.lsn)
+    return f"set {moved.origin}; lsn {Lsn(moved.remote_lsn)}; force: {int(moved.force)}"

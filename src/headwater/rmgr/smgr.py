@@ -6,6 +6,8 @@ import struct
 from dataclasses import dataclass
 
 from headwater.errors import RecordError
+from headwater.rmgr.description_parts import Style, file_path
+from headwater.wal.record import Record
 
 CREATE, TRUNCATE = 0x10, 0x20
 TRUNCATE_HEAP, TRUNCATE_VM, TRUNCATE_FSM = 1, 2, 4
@@ -45,3 +47,16 @@ def parse_truncate(main_data: bytes, lsn: int) -> SmgrTruncate:
         raise RecordError(f"SMGR TRUNCATE has {len(main_data)} bytes, expected {_TRUNCATE.size}", lsn=lsn)
     blocks, spc, db, rel, flags = _TRUNCATE.unpack(main_data)
     return SmgrTruncate(blocks, (spc, db, rel), flags)
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (smgr_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    if record.info & 0xF0 == CREATE:
+        made = parse_create(record.main_data, record.lsn)
+        return file_path(made.locator, made.fork, style.version)
+    cut = parse_truncate(record.main_data, record.lsn)
+    return f"{file_path(cut.locator, 0, style.version)} to {cut.blocks} blocks flags {cut.flags}"

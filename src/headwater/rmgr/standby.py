@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.rmgr.description_parts import Style, invalidations_text
 from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
 from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 LOCK, RUNNING_XACTS, INVALIDATIONS = 0x00, 0x10, 0x20
 
@@ -84,3 +86,32 @@ def parse_standby_invalidations(main_data: bytes, lsn: int, major: int) -> Stand
     p.align(4)
     messages = parse_invalidations(p.items(p.i32(), MESSAGE_SIZE), lsn, major)
     return StandbyInvalidations(database, tablespace, init_file, messages)
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (standby_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    if kind == LOCK:
+        locks = parse_locks(data, lsn)
+        return "".join(f"xid {lock.xid} db {lock.database} rel {lock.relation} " for lock in locks)
+    if kind == RUNNING_XACTS:
+        return _running_text(parse_running_xacts(data, lsn), style.version.lists_running_subxacts)
+    invals = parse_standby_invalidations(data, lsn, style.version.major)
+    init_file = (invals.database, invals.tablespace) if invals.init_file else None
+    return invalidations_text(invals.messages, init_file)
+
+
+def _running_text(running: RunningXacts, lists_subxacts: bool) -> str:
+    text = f"nextXid {running.next_xid} latestCompletedXid {running.latest_completed_xid}"
+    text += f" oldestRunningXid {running.oldest_running_xid}{_numbered('xacts', running.xids)}"
+    if not lists_subxacts:
+        return text + "; subxid ovf" * running.is_overflowed
+    return text + "; subxid overflowed" * running.is_overflowed + _numbered("subxacts", running.subxids)
+
+
+def _numbered(what: str, xids: tuple[int, ...]) -> str:
+    return f"; {len(xids)} {what}:{''.join(f' {xid}' for xid in xids)}" if xids else ""

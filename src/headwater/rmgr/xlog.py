@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headwater.pg.lsn import Lsn
+from headwater.pg.version import VERSIONS
+from headwater.rmgr.description_parts import Style, full_xid, shown_bytes
 from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
 
 CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE, NOOP, NEXTOID, SWITCH, BACKUP_END = range(0x00, 0x60, 0x10)
 PARAMETER_CHANGE, RESTORE_POINT, FPW_CHANGE, END_OF_RECOVERY, FPI_FOR_HINT, FPI = range(0x60, 0xC0, 0x10)
 OVERWRITE_CONTRECORD, CHECKPOINT_REDO = 0xD0, 0xE0
 
 WAL_LEVEL_MINIMAL, WAL_LEVEL_REPLICA, WAL_LEVEL_LOGICAL = 0, 1, 2
+_WAL_LEVELS = ("minimal", "replica", "logical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,11 @@ class CheckPoint:
         wal_level: 17 and newer (0 minimal, 1 replica, 2 logical), None where not known.
         next_xid: next transaction id with its epoch, 64 bits.
         next_oid: next OID.
-        oldest_xid: cluster-wide ``datfrozenxid``.
+        next_multi, next_multi_offset: next MultiXactId, and where its members go.
+        oldest_xid, oldest_xid_database: cluster-wide ``datfrozenxid``, and whose it is.
+        oldest_multi, oldest_multi_database: cluster-wide ``datminmxid``, and whose it is.
         time: seconds since 1970.
+        oldest_commit_ts_xid, newest_commit_ts_xid: whose commit times are kept.
         oldest_active_xid: oldest xid running, 0 in a shutdown checkpoint.
     """
 
@@ -37,8 +45,15 @@ class CheckPoint:
     wal_level: int | None
     next_xid: int
     next_oid: int
+    next_multi: int
+    next_multi_offset: int
     oldest_xid: int
+    oldest_xid_database: int
+    oldest_multi: int
+    oldest_multi_database: int
     time: int
+    oldest_commit_ts_xid: int
+    newest_commit_ts_xid: int
     oldest_active_xid: int
 
 
@@ -94,18 +109,15 @@ def parse_checkpoint(main_data: bytes, lsn: int, major: int | None = None) -> Ch
         RecordError: malformed.
     """
     p = Payload(main_data, "CHECKPOINT", lsn)
-    redo, timeline, previous, full_page_writes = p.u64(), p.u32(), p.u32(), p.flag()
+    head = p.u64(), p.u32(), p.u32(), p.flag()
     p.align(4)
     # Before 17 these four bytes are padding.
     wal_level = p.u32()
-    next_xid, next_oid, _, _, oldest_xid = p.u64(), p.u32(), p.u32(), p.u32(), p.u32()
-    _, _, _ = p.u32(), p.u32(), p.u32()
+    level = wal_level if major is not None and VERSIONS[major].logs_wal_level else None
+    next_ids = p.u64(), p.u32(), p.u32(), p.u32()
+    oldest = p.u32(), p.u32(), p.u32(), p.u32()
     p.align(8)
-    time, _, _, oldest_active = p.i64(), p.u32(), p.u32(), p.u32()
-    level = wal_level if major is not None and major >= 17 else None
-    return CheckPoint(
-        redo, timeline, previous, full_page_writes, level, next_xid, next_oid, oldest_xid, time, oldest_active
-    )
+    return CheckPoint(*head, level, *next_ids, *oldest, p.i64(), p.u32(), p.u32(), p.u32())
 
 
 def parse_parameter_change(main_data: bytes, lsn: int) -> ParameterChange:
@@ -125,7 +137,7 @@ def parse_end_of_recovery(main_data: bytes, lsn: int, major: int) -> EndOfRecove
         RecordError: malformed.
     """
     p = Payload(main_data, "END_OF_RECOVERY", lsn)
-    return EndOfRecovery(p.i64(), p.u32(), p.u32(), p.i32() if major >= 17 else None)
+    return EndOfRecovery(p.i64(), p.u32(), p.u32(), p.i32() if VERSIONS[major].logs_wal_level else None)
 
 
 def parse_overwrite_contrecord(main_data: bytes, lsn: int) -> OverwriteContrecord:
@@ -155,3 +167,64 @@ def parse_backup_end(main_data: bytes, lsn: int) -> int:
         RecordError: malformed.
     """
     return Payload(main_data, "BACKUP_END", lsn).u64()
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (xlog_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    if kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
+        checkpoint = parse_checkpoint(data, lsn, style.version.major)
+        return f"{_checkpoint_text(checkpoint)}; {'shutdown' if kind == CHECKPOINT_SHUTDOWN else 'online'}"
+    if kind == NEXTOID:
+        return str(Payload(data, "NEXTOID", lsn).u32())
+    if kind == RESTORE_POINT:
+        return shown_bytes(parse_restore_point(data, lsn).name)
+    if kind == BACKUP_END:
+        return str(Lsn(parse_backup_end(data, lsn)))
+    if kind == PARAMETER_CHANGE:
+        return _parameters_text(parse_parameter_change(data, lsn))
+    if kind == FPW_CHANGE:
+        return _switch(Payload(data, "FPW_CHANGE", lsn).flag())
+    if kind == END_OF_RECOVERY:
+        end = parse_end_of_recovery(data, lsn, style.version.major)
+        level = "" if end.wal_level is None else f"; wal_level {_level(end.wal_level)}"
+        return f"tli {end.timeline}; prev tli {end.previous_timeline}; time {style.stamp(end.time)}{level}"
+    if kind == OVERWRITE_CONTRECORD:
+        cut = parse_overwrite_contrecord(data, lsn)
+        return f"lsn {Lsn(cut.overwritten_lsn)}; time {style.stamp(cut.time)}"
+    return f"wal_level {_level(Payload(data, 'CHECKPOINT_REDO', lsn).i32())}" if kind == CHECKPOINT_REDO else ""
+
+
+def _switch(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _level(number: int) -> str:
+    return _WAL_LEVELS[number] if 0 <= number < len(_WAL_LEVELS) else "?"
+
+
+def _checkpoint_text(c: CheckPoint) -> str:
+    level = "" if c.wal_level is None else f"wal_level {_level(c.wal_level)}; "
+    return (
+        f"redo {Lsn(c.redo)}; tli {c.timeline}; prev tli {c.previous_timeline}; "
+        f"fpw {_switch(c.full_page_writes)}; {level}"
+        f"xid {full_xid(c.next_xid)}; oid {c.next_oid}; multi {c.next_multi}; offset {c.next_multi_offset}; "
+        f"oldest xid {c.oldest_xid} in DB {c.oldest_xid_database}; "
+        f"oldest multi {c.oldest_multi} in DB {c.oldest_multi_database}; "
+        f"oldest/newest commit timestamp xid: {c.oldest_commit_ts_xid}/{c.newest_commit_ts_xid}; "
+        f"oldest running xid {c.oldest_active_xid}"
+    )
+
+
+def _parameters_text(change: ParameterChange) -> str:
+    return (
+        f"max_connections={change.max_connections} max_worker_processes={change.max_worker_processes} "
+        f"max_wal_senders={change.max_wal_senders} max_prepared_xacts={change.max_prepared_xacts} "
+        f"max_locks_per_xact={change.max_locks_per_xact} wal_level={_level(change.wal_level)} "
+        f"wal_log_hints={'on' if change.wal_log_hints else 'off'} "
+        f"track_commit_timestamp={'on' if change.track_commit_timestamp else 'off'}"
+    )

@@ -14,33 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rmgr._index import find_locator
-from headwater.rmgr._record import (
-    BLOCKS,
-    DATA_AT,
-    DATA_LENGTH,
-    DB,
-    MAIN_AT,
-    MAIN_LENGTH,
-    ORIGIN,
-    REL,
-    SPC,
-    Int,
-    parse_headers,
-    u16,
-    u32,
-)
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.rmgr._locators import find_locator
+from headwater.rmgr._record import Int, parse_headers, u16, u32
+from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, DB, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC
 from headwater.rows._copy import copy
+from headwater.rows.items import (
+    CLEAR_TOAST,
+    DELETE,
+    INSERT,
+    LITERAL,
+    OLD_IS_KEY,
+    PARKED,
+    SEND_SCHEMA,
+    SKIPPED,
+    TOAST,
+    UPDATE,
+)
 
 OK, NEED_SPACE, NEED_ROOM, MALFORMED, UNCONFIRMED = 0, -1, -2, 1, 2
 """Status codes: done; the raw table is full; the tuples are; lengths disagree; a CONFIRM without its speculative
 insert."""
-
-INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
-"""Kinds of items; SKIPPED only drops pending chunks, PARKED is a speculative insert not yet confirmed."""
-
-OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
-WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE = 1, 2, 4, 8
 
 # Columns of the raw table int64[capacity, COLUMNS]: one row of it is an item, in WAL order.
 KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = range(11)
@@ -300,7 +294,7 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
         if work.parked[unit] >= 0:
             work.parked[unit] = -1
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
-    elif wanted.wants[relation] & (WANT_DELETE_OLD if flags & 0x06 else WANT_DELETE_BARE):
+    elif wanted.wants[relation] & (WANT_DELETE if flags & 0x06 else WANT_BARE_DELETE):
         n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x04 else 0))
         if flags & 0x06:
             _keep(data, main + 8, length - 8, work, raw, n, OLD_AT)

@@ -53,8 +53,8 @@ CODE_ARRAY = 40
 CODE_HEX = 41  # no text form, but the bytes as they are stored are wanted
 CODE_UNKNOWN = 42  # no text form: no kernel is ever asked to print such a value
 
-SET_MAJOR = 0
+SET_INFINITE_INTERVALS = 0
 SET_BYTEA_ESCAPE = 1
 SET_TZ_CYCLE = 2
-"""Slots of ``TextTables.settings``: server major; 1 if bytea_output is escape; 1 if the time zone's last 400 years of
-transitions repeat for ever. The others are 0."""
+"""Slots of ``TextTables.settings``, 1 if it is so: an interval can be infinite; bytea_output is escape; the time zone's
+last 400 years of transitions repeat for ever. The others are 0."""

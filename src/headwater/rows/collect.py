@@ -2,12 +2,13 @@
 
 In: a :class:`~headwater.reorder.plan.Slice` and the framed records of its ranges, stretch by stretch. Out:
 :class:`Items` with their tuples, transactions and literals for the plugin. One pass over the records; nothing is
-allocated per record, and of a stretch nothing stays in memory but planned changes, however long the ranges are.
+allocated per record but of logical messages, and of a stretch nothing stays in memory but planned changes, however long
+the ranges are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
-from headwater.rmgr._index import fill_locators
-from headwater.rmgr._record import HEADERS_LENGTH
+from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.rmgr.index import KeptRecord
+from headwater.rmgr.locator_hash import locator_hash
+from headwater.rmgr.registry import LOGICALMSG
 from headwater.rows import _collect as k
 from headwater.rows.items import LITERAL, Items, Literals, Transactions
 from headwater.wal.frames import Frames
@@ -42,12 +45,17 @@ class SliceChanges:
     relations: tuple[RelationUse, ...]
 
 
-def collect(plan: Slice, stretches: Iterable[Frames]) -> SliceChanges:
+MakeMessages = Callable[[KeptRecord], Sequence[bytes]]
+"""What a plugin makes of the record of a logical message."""
+
+
+def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages) -> SliceChanges:
     """Pick a slice's changes out of its records.
 
     Args:
         plan: the slice.
         stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
+        make: makes what the plugin says of a logical message.
 
     Returns:
         the changes, in output order.
@@ -57,9 +65,10 @@ def collect(plan: Slice, stretches: Iterable[Frames]) -> SliceChanges:
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    scan = _Scan(plan, _wanted(plan, order))
+    scan, said = _Scan(plan, _wanted(plan, order)), _LogicalMessages(plan, order, make)
     for frames in stretches:
         scan.add(frames)
+        said.add(frames)
     raw, count = scan.finish()
     grouped, transactions = _group(plan, raw, count)
     missing = k.announce(
@@ -69,7 +78,7 @@ def collect(plan: Slice, stretches: Iterable[Frames]) -> SliceChanges:
         raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
     items, used = _items(grouped, len(plan.relations))
     relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    return SliceChanges(scan.tuples, items, transactions, _literals(plan, order), relations)
+    return SliceChanges(scan.tuples, items, transactions, _literals(plan, order, said.finish()), relations)
 
 
 def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
@@ -85,7 +94,7 @@ def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
         unit_hi=plan.unit_hi,
         unit_own=plan.unit_own,
         files=files,
-        file_slots=_file_hash(files),
+        file_slots=locator_hash(files, files.shape[1]),
         chunks=plan.chunks[0] * files.shape[1] + plan.chunks[1],
         spans=plan.spans,
         wants=np.array([use.wants for use in plan.relations], np.int64),
@@ -147,6 +156,37 @@ class _Scan:
             self._work = self._work._replace(tuples=longer)
 
 
+class _LogicalMessages:
+    """What the plugin says of logical messages, made as their records come by."""
+
+    def __init__(self, plan: Slice, order: NDArray[np.int64], make: MakeMessages) -> None:
+        self._places = plan.event_place[order[plan.event_made[order] < 0]]
+        self._make = make
+        self._made: list[Sequence[bytes]] = []
+
+    def add(self, frames: Frames) -> None:
+        """Make those of one stretch."""
+        if not len(frames.lsns):
+            return
+        places = self._places[slice(*np.searchsorted(self._places, [frames.lsns[0], frames.lsns[-1] + 1]))]
+        for at in np.searchsorted(frames.lsns, places).tolist():
+            record = KeptRecord(int(frames.lsns[at]), int(frames.end_lsns[at]), frames.record(at))
+            if record.lsn != self._places[len(self._made)] or record.data[17] != LOGICALMSG:
+                break
+            self._made.append(self._make(record))
+
+    def finish(self) -> Sequence[Sequence[bytes]]:
+        """All of them, by place.
+
+        Raises:
+            DecodingError: one was not among the records.
+        """
+        if len(self._made) < len(self._places):
+            missing = int(self._places[len(self._made)])
+            raise DecodingError("a planned logical message is not in the WAL any more", lsn=missing)
+        return self._made
+
+
 def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
     if status == k.UNCONFIRMED:
         return DecodingError("invalid ordering of speculative insertion changes", lsn=lsn)
@@ -158,12 +198,6 @@ def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
     slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
     k.fill_members(xids, slots, keys)
     return slots, keys
-
-
-def _file_hash(files: NDArray[np.int64]) -> NDArray[np.int32]:
-    slots = np.full(1 << int(2 * files.shape[1] + 1).bit_length(), -1, np.int32)
-    fill_locators(files, files.shape[1], slots)
-    return slots
 
 
 def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, Transactions]:
@@ -217,9 +251,11 @@ def _items(grouped: k.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]
     return items, used
 
 
-def _literals(plan: Slice, order: NDArray[np.int64]) -> Literals:
-    """Literal i is event ``order[i]``; the origin announcements follow."""
-    groups = [plan.event_messages[i] for i in order] + list(plan.origin_messages)
+def _literals(plan: Slice, order: NDArray[np.int64], said: Sequence[Sequence[bytes]]) -> Literals:
+    """Literal i is event ``order[i]``; the origin announcements follow. Logical messages come by place."""
+    rest = iter(said)
+    groups = [plan.messages[made] if made >= 0 else next(rest) for made in plan.event_made[order].tolist()]
+    groups += plan.origin_messages
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])
     offsets = np.cumsum([0] + [len(message) for message in messages])

@@ -19,9 +19,6 @@ a speculative insert that was not confirmed (yet): neither is rendered."""
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
 """Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""
 
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
-"""Flags of transactions (a huge one is cut over several slices; a bare one is a non-transactional message)."""
-
 NULL, TEXT, UNCHANGED, ABSENT = 0, 1, 2, 3
 """Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column."""
 
@@ -85,7 +82,7 @@ class Transactions(NamedTuple):
         commit_time: int64[t].
         item_start: int64[t] its items are ``[item_start, item_end)``.
         item_end: int64[t].
-        flags: uint8[t].
+        flags: uint8[t] (:mod:`headwater.reorder.unit_flags`).
         origin: int32[t] 1 + the literal to send after BEGIN (replication origin), 0 none.
     """
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import UnsupportedTypeError
+from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
 from headwater.rows.session import SessionSettings
 
@@ -216,7 +217,7 @@ def _int32(values: Iterable[int]) -> NDArray[np.int32]:
 
 def _settings(session: SessionSettings, cycle: bool) -> NDArray[np.int64]:
     settings = np.zeros(8, dtype=np.int64)
-    settings[codes.SET_MAJOR] = session.major
+    settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle
     return settings

@@ -12,16 +12,11 @@ from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
 from headwater.wal._crc import record_crc
-from headwater.wal._pages import PageTable
+from headwater.wal._pages import PAGE_OK, PageTable
 from headwater.wal._position import payload_to_lsn
+from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, OVERWRITE_CONTRECORD, PAGE_SIZE, SHORT_HEADER
 
-PAGE_SIZE = 8192
-SHORT_HEADER = 24
-LONG_HEADER = 40
 RECORD_HEADER = 24
-PAGE_OK = 0
-CONTRECORD = 1
-OVERWRITE_CONTRECORD = 8
 
 LAST_BUILTIN_RMGR = 21
 FIRST_CUSTOM_RMGR = 128

@@ -11,16 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import kernel
+from headwater.wal.page_layout import ALL_FLAGS, LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
 
-PAGE_SIZE = 8192
-PAGE_WORDS = 1024
-SHORT_WORDS = 3
-LONG_WORDS = 5
-
-CONTRECORD = 1
-LONG_HEADER_FLAG = 2
-OVERWRITE_CONTRECORD = 8
-ALL_FLAGS = 15
+PAGE_WORDS = PAGE_SIZE // 8
+SHORT_WORDS = SHORT_HEADER // 8
+LONG_WORDS = LONG_HEADER // 8
 
 PAGE_OK = 0
 PAGE_ZERO = 1

@@ -7,12 +7,7 @@ first of a segment has a header of 40 bytes, the others of 24.
 from __future__ import annotations
 
 from headwater.kernels import inline_kernel
-
-PAGE_SIZE = 8192
-SHORT_HEADER = 24
-LONG_HEADER = 40
-FIRST_PAYLOAD = PAGE_SIZE - LONG_HEADER
-PAGE_PAYLOAD = PAGE_SIZE - SHORT_HEADER
+from headwater.wal.page_layout import FIRST_PAYLOAD, LONG_HEADER, PAGE_PAYLOAD, PAGE_SIZE, SHORT_HEADER
 
 
 @inline_kernel

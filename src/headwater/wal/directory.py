@@ -28,7 +28,7 @@ import numpy as np
 from headwater.errors import SegmentError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
-from headwater.wal._pages import LONG_HEADER_FLAG, PAGE_OK, PAGE_SIZE, header_status
+from headwater.wal._pages import PAGE_OK, header_status
 from headwater.wal.packed_segments import (
     MAGIC_SIZE,
     compression_of,
@@ -36,6 +36,7 @@ from headwater.wal.packed_segments import (
     instead_of_segments,
     segment_of,
 )
+from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
 
 _SEGMENT_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
 _HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history")

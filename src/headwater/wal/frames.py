@@ -25,8 +25,9 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.wal import _frames as k
 from headwater.wal import _pages as p
-from headwater.wal._position import LONG_HEADER, PAGE_SIZE, SHORT_HEADER, lsn_to_payload
+from headwater.wal._position import lsn_to_payload
 from headwater.wal.directory import WalDirectory, next_valid_page
+from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 from headwater.wal.pages import PageWindow
 
 _LOOKS = 4

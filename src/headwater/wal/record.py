@@ -7,16 +7,13 @@ Layouts: ``access/xlogrecord.h``; the image flags are those of 15 and newer.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow
 
 from headwater.errors import RecordError
-from headwater.wal._lz4 import lz4_decompress
-from headwater.wal._pglz import pglz_decompress
+from headwater.wal.compression import decompressed
 
 BLCKSZ: Final = 8192
 
@@ -32,6 +29,7 @@ BKPIMAGE_COMPRESS_PGLZ: Final = 0x04
 BKPIMAGE_COMPRESS_LZ4: Final = 0x08
 BKPIMAGE_COMPRESS_ZSTD: Final = 0x10
 _COMPRESSED: Final = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
+_METHODS: Final = {BKPIMAGE_COMPRESS_PGLZ: "pglz", BKPIMAGE_COMPRESS_LZ4: "lz4", BKPIMAGE_COMPRESS_ZSTD: "zstd"}
 
 XLR_MAX_BLOCK_ID: Final = 32
 XLR_BLOCK_ID_TOPLEVEL_XID: Final = 252
@@ -66,6 +64,11 @@ class Image:
         """Redo restores it; False for the extra images of ``wal_consistency_checking``."""
         return bool(self.info & BKPIMAGE_APPLY)
 
+    @property
+    def method(self) -> str | None:
+        """How it is compressed: pglz, lz4, zstd; None if it is not."""
+        return next((name for bit, name in _METHODS.items() if self.info & bit), None)
+
     def page(self) -> bytes:
         """The whole page, 8192 bytes.
 
@@ -81,14 +84,11 @@ class Image:
         return body[: self.hole_offset] + bytes(self.hole_length) + body[self.hole_offset :]
 
     def _decompressed(self) -> bytes:
-        method = self.info & _COMPRESSED
-        if not method:
+        method, size = self.method, BLCKSZ - self.hole_length
+        if method is None:
             return self.data
-        size = BLCKSZ - self.hole_length
-        if method & BKPIMAGE_COMPRESS_PGLZ:
-            return self._by_kernel(pglz_decompress, "pglz", size)
-        if method & BKPIMAGE_COMPRESS_LZ4:
-            return self._by_kernel(lz4_decompress, "lz4", size)
+        if method != "zstd":
+            return self._decompressed_by(method, size)
         try:
             # One byte more than wanted, to notice an image that is too long.
             with pyarrow.CompressedInputStream(pyarrow.BufferReader(self.data), "zstd") as stream:
@@ -97,12 +97,11 @@ class Image:
             raise RecordError("could not decompress page image, method zstd", lsn=self.lsn) from None
         return body
 
-    def _by_kernel(self, decompress: Callable[..., int], method: str, size: int) -> bytes:
-        out = np.zeros(size, np.uint8)
-        source = np.frombuffer(self.data, np.uint8)
-        if decompress(source, 0, len(source), out, 0, size) != size:
+    def _decompressed_by(self, method: str, size: int) -> bytes:
+        body = decompressed(method, self.data, size)
+        if body is None:
             raise RecordError(f"could not decompress page image, method {method}", lsn=self.lsn)
-        return out.tobytes()
+        return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from headwater.wal._position import PAGE_SIZE
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
+from headwater.wal.page_layout import PAGE_SIZE
 
 STRETCH_BYTES = 16 << 20
 """WAL bytes of one piece; whole pages."""

@@ -11,7 +11,15 @@ from made_catalog import Log, attribute_row, class_row, make_store, row, system_
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
-from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_INDEX, PG_INHERITS, PG_PUBLICATION, PG_PUBLICATION_REL
+from headwater.pg.catalogs import (
+    PG_ATTRIBUTE,
+    PG_CLASS,
+    PG_INDEX,
+    PG_INHERITS,
+    PG_PUBLICATION,
+    PG_PUBLICATION_NAMESPACE,
+    PG_PUBLICATION_REL,
+)
 
 T = 16384
 
@@ -139,12 +147,37 @@ def test_publication_by_name() -> None:
     log.insert(
         900, PG_PUBLICATION, (0, 1), row(PG_PUBLICATION, {"oid": T, "pubname": "größe".encode(), **flags}), init=True
     )
-    member = row(PG_PUBLICATION_REL, {"oid": T + 1, "prpubid": T, "prrelid": T + 2, "prqual": b"\x0bqual"})
-    log.insert(900, PG_PUBLICATION_REL, (0, 1), member, init=True)
     view = store.view(log.commit(900) + 1)
     found = view.publication("größe")
     assert found is not None
     assert (found.insert, found.update, found.truncate, found.generated) == (True, False, True, "n")
-    assert (found.tables, found.filtered) == (frozenset({T + 2}), frozenset({T + 2}))
-    assert found.column_lists == ()
     assert view.publication("grosse") is None
+
+
+def test_publications_by_member() -> None:
+    store = make_store(system_pages())
+    log = Log(store)
+    vector = (2).to_bytes(2, "little") + (1).to_bytes(2, "little")
+    head = b"".join(n.to_bytes(4, "little") for n in (1, 0, 21, 2, 0))
+    columns = ((4 + len(head) + len(vector)) << 2).to_bytes(4, "little") + head + vector
+    rows = (
+        {"oid": T + 1, "prpubid": T + 9, "prrelid": T, "prattrs": columns},
+        {"oid": T + 2, "prpubid": T + 8, "prrelid": T, "prqual": b"\x0bqual"},
+        {"oid": T + 3, "prpubid": T + 8, "prrelid": T + 4},
+    )
+    for offnum, values in enumerate(rows, 1):
+        log.insert(900, PG_PUBLICATION_REL, (0, offnum), row(PG_PUBLICATION_REL, values), init=offnum == 1)
+    for offnum, publication in enumerate((T + 9, T + 8), 1):
+        data = row(PG_PUBLICATION_NAMESPACE, {"oid": T + 20 + offnum, "pnpubid": publication, "pnnspid": 2200})
+        log.insert(900, PG_PUBLICATION_NAMESPACE, (0, offnum), data, init=offnum == 1)
+    made = log.commit(900)
+    log.delete(901, PG_PUBLICATION_REL, (0, 2))
+    log.delete(901, PG_PUBLICATION_NAMESPACE, (0, 1))
+    gone = log.commit(901)
+    views = [store.view(lsn + 1) for lsn in (made, gone)]
+    assert [view.relation_publications(T) for view in views] == [
+        ((T + 8, None, True), (T + 9, (2, 1), False)),
+        ((T + 9, (2, 1), False),),
+    ]
+    assert [view.schema_publications(2200) for view in views] == [(T + 8, T + 9), (T + 8,)]
+    assert (views[0].relation_publications(T + 5), views[0].schema_publications(11)) == ((), ())

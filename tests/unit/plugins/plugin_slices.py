@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
 from headwater.plugins.buffer import pack_literals
+from headwater.reorder import unit_flags
 from headwater.rows import items as it
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
@@ -68,7 +69,7 @@ class Txn:
     commit_lsn: int = 0
     end_lsn: int = 0
     commit_time: int = 0
-    flags: int = it.BEGINS_HERE | it.ENDS_HERE
+    flags: int = unit_flags.BEGINS_HERE | unit_flags.ENDS_HERE
     origin: int = 0
 
 
@@ -200,9 +201,9 @@ def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: boo
     result: list[Row] = []
     for txn in part.txns:
         suffix = f" {txn.xid}".encode() if xids else b""
-        bare = bool(txn.flags & it.BARE)
-        wrote = bare or bool(txn.flags & it.WROTE_BEFORE) or not skip
-        if txn.flags & it.BEGINS_HERE and not bare and not skip:
+        bare = bool(txn.flags & unit_flags.BARE)
+        wrote = bare or bool(txn.flags & unit_flags.WROTE_BEFORE) or not skip
+        if txn.flags & unit_flags.BEGINS_HERE and not bare and not skip:
             result.append((txn.first_lsn, txn.xid, b"BEGIN" + suffix))
         for change in (c for c in txn.changes if c.kind < it.TOAST):
             ready = part.literals[change.layout] if change.kind == it.LITERAL else None
@@ -214,7 +215,7 @@ def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: boo
                 wrote = True
             lines = [change_text(part.schemas[change.layout], change)] if ready is None else ready
             result += [(change.lsn, txn.xid, line) for line in lines]
-        if txn.flags & it.ENDS_HERE and not bare and wrote:
+        if txn.flags & unit_flags.ENDS_HERE and not bare and wrote:
             result.append((txn.end_lsn, txn.xid, b"COMMIT" + suffix))
     return result
 
@@ -245,8 +246,8 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
     """What pgoutput writes for a slice whose layouts send the columns at the places given."""
     result: list[Row] = []
     for txn in part.txns:
-        bare = bool(txn.flags & it.BARE)
-        wrote = bare or bool(txn.flags & it.WROTE_BEFORE)
+        bare = bool(txn.flags & unit_flags.BARE)
+        wrote = bare or bool(txn.flags & unit_flags.WROTE_BEFORE)
         for change in (c for c in txn.changes if c.kind < it.TOAST):
             if change.kind == it.LITERAL:
                 batch = list(part.literals[change.layout])
@@ -262,18 +263,29 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
                 batch = [begin, *(part.literals[txn.origin - 1] if txn.origin else ()), *batch]
                 wrote = True
             result += [(change.lsn, txn.xid, line) for line in batch]
-        if txn.flags & it.ENDS_HERE and not bare and wrote:
+        if txn.flags & unit_flags.ENDS_HERE and not bare and wrote:
             commit = b"C\0" + struct.pack(">qqq", txn.commit_lsn, txn.end_lsn, txn.commit_time)
             result.append((txn.end_lsn, txn.xid, commit))
     return result
 
 
+@dataclass(frozen=True)
+class Published:
+    """A publication and what is in it: tables, some with column lists or row filters, and schemas."""
+
+    publication: Publication
+    tables: frozenset[int] = frozenset()
+    schemas: frozenset[int] = frozenset()
+    filtered: frozenset[int] = frozenset()
+    lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
 class Catalog:
     """A catalog view that knows just what it is given."""
 
-    def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Publication] = ()) -> None:
+    def __init__(self, relations: Sequence[RelationSchema] = (), publications: Sequence[Published] = ()) -> None:
         self._relations = {relation.oid: relation for relation in relations}
-        self._publications = {publication.name: publication for publication in publications}
+        self._publications = {found.publication.name: found for found in publications}
 
     def relation(self, oid: int) -> RelationSchema | None:
         """By OID."""
@@ -281,7 +293,20 @@ class Catalog:
 
     def publication(self, name: str) -> Publication | None:
         """By name."""
-        return self._publications.get(name)
+        found = self._publications.get(name)
+        return found.publication if found else None
+
+    def relation_publications(self, oid: int) -> tuple[tuple[int, tuple[int, ...] | None, bool], ...]:
+        """Those that it is in by itself."""
+        return tuple(
+            (found.publication.oid, found.lists.get(oid), oid in found.filtered)
+            for found in self._publications.values()
+            if oid in found.tables
+        )
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """Those that it is in."""
+        return tuple(found.publication.oid for found in self._publications.values() if oid in found.schemas)
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is one."""

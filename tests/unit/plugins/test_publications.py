@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
-from plugin_slices import INT4, MOOD, TEXT, Catalog, make_column, make_table
+from plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, make_table
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
@@ -16,8 +17,8 @@ from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
-from headwater.reorder import resend
-from headwater.reorder.resend import ENTRIES, LOADED, ROWS, SCHEMAS
+from headwater.reorder import schema_memory
+from headwater.reorder.schema_memory import ENTRIES, LOADED, ROWS, SCHEMAS
 
 MAJORS = (15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -31,24 +32,31 @@ LEAF = make_table(16412, "leaf", COLUMNS, is_partition=True, ancestors=(16411, 1
 RELATIONS = (TABLE, STORED, ROOT, MIDDLE, LEAF)
 
 
-def publication(name: str = "p", **more: object) -> Publication:
+FLAGS = {"all_tables": False, "insert": True, "update": True, "delete": True, "truncate": True, "via_root": False}
+
+
+def publication(name: str = "p", **more: Any) -> Published:
     """A publication of all actions, of no table unless said."""
-    values = {"all_tables": False, "insert": True, "update": True, "delete": True, "truncate": True, "via_root": False}
-    return Publication(oid=17000 + len(name), name=name, **(values | more))  # type: ignore[arg-type]
+    members = {key: more.pop(key) for key in ("tables", "schemas", "filtered", "lists") if key in more}
+    return Published(Publication(oid=17000 + hash_any(name.encode()), name=name, **(FLAGS | more)), **members)
+
+
+def truncates_only(found: Published) -> Published:
+    return replace(found, publication=replace(found.publication, insert=False, update=False, delete=False))
 
 
 def pgoutput(names: str, major: int) -> PgOutput:
     return PgOutput((("proto_version", "1"), ("publication_names", names)), PluginContext(major))
 
 
-def wants(schema: RelationSchema, *publications: Publication, major: int = 17) -> int:
-    names = ",".join(found.name for found in publications)
+def wants(schema: RelationSchema, *publications: Published, major: int = 17) -> int:
+    names = ",".join(found.publication.name for found in publications)
     return pgoutput(names, major).wants(schema, Catalog(RELATIONS, publications))
 
 
-def sent(schema: RelationSchema, *publications: Publication, major: int = 17) -> list[tuple[int, tuple[str, ...]]]:
+def sent(schema: RelationSchema, *publications: Published, major: int = 17) -> list[tuple[int, tuple[str, ...]]]:
     """Relations and columns of the R messages."""
-    names = ",".join(found.name for found in publications)
+    names = ",".join(found.publication.name for found in publications)
     messages = pgoutput(names, major).schema_messages(schema, Catalog(RELATIONS, publications))
     read = [RelationMessage.parse(message) for message in messages if message[:1] == b"R"]
     return [(relation.oid, relation.columns) for relation in read]
@@ -138,31 +146,31 @@ def test_partitions_via_their_topmost_published_ancestor() -> None:
 
 
 def test_the_higher_ancestor_wins_over_publications_and_drops_lower_lists() -> None:
-    own = publication("own", tables=frozenset({16412}), column_lists=((16412, (1,)),))
+    own = publication("own", tables=frozenset({16412}), lists={16412: (1,)})
     top = publication("top", via_root=True, tables=frozenset({16410}))
     for order in ((own, top), (top, own)):
         assert sent(LEAF, *order) == [(16410, ("a", "b")), (16412, ("a", "b"))]
 
 
 def test_a_leaf_announces_the_columns_of_its_ancestors_attnums() -> None:
-    via_root = publication(via_root=True, tables=frozenset({16410}), column_lists=((16410, (2,)),))
+    via_root = publication(via_root=True, tables=frozenset({16410}), lists={16410: (2,)})
     assert sent(LEAF, via_root) == [(16410, ("b",)), (16412, ())]
 
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_column_lists(major: int) -> None:
-    listed = publication("l", tables=frozenset({16400}), column_lists=((16400, (3,)),))
+    listed = publication("l", tables=frozenset({16400}), lists={16400: (3,)})
     assert sent(TABLE, listed, major=major) == [(16400, ("b",))]
     message = 'cannot use different column lists for table "public.t" in different publications'
     with pytest.raises(PluginError, match=f"^{message}$"):
         wants(TABLE, listed, publication(all_tables=True), major=major)
-    assert wants(TABLE, replace(listed, insert=False, update=False, delete=False), publication("x"), major=major) == 16
+    assert wants(TABLE, truncates_only(listed), publication("x"), major=major) == 16
 
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_list_of_every_live_column(major: int) -> None:
     """15 counts the dropped column, so there the list is not the whole table."""
-    full = publication("l", tables=frozenset({16400}), column_lists=((16400, (1, 3)),))
+    full = publication("l", tables=frozenset({16400}), lists={16400: (1, 3)})
     both = (full, publication(all_tables=True))
     assert sent(TABLE, full, major=major) == [(16400, ("a", "b"))]
     if major == 15:
@@ -184,7 +192,7 @@ def test_generated_columns(major: int) -> None:
     message = 'cannot use different values of publish_generated_columns for table "public.g" in different publications'
     with pytest.raises(PluginError, match=f"^{message}$"):
         wants(STORED, stored, none, major=major)
-    listed = publication("l", tables=frozenset({16401}), column_lists=((16401, (1, 3, 4)),))
+    listed = publication("l", tables=frozenset({16401}), lists={16401: (1, 3, 4)})
     assert sent(STORED, listed, stored, major=major) == [(16401, ("a", "b", "c"))]
 
 
@@ -196,7 +204,7 @@ def test_row_filters_are_refused_unless_overridden() -> None:
     assert wants(TABLE, replace(filtered, schemas=frozenset({2200}))) == EVERYTHING
     with pytest.raises(PluginError, match="row filter"):
         wants(TABLE, filtered, publication(all_tables=True, delete=False))
-    assert wants(TABLE, replace(filtered, insert=False, update=False, delete=False)) == 16
+    assert wants(TABLE, truncates_only(filtered)) == 16
 
 
 def test_messages_of_a_relation() -> None:
@@ -230,7 +238,8 @@ def test_messages_that_are_not_rows() -> None:
     assert plugin.truncate((TABLE, STORED), True, True) == [b"T\0\0\0\2\3\0\0\x40\x10\0\0\x40\x11"]
     assert plugin.truncate((), True, False) == []
     assert plugin.message(258, True, b"pre", b"x\0y") == [b"M\1\0\0\0\0\0\0\1\2pre\0\0\0\0\3x\0y"]
-    assert pgoutput("p", 17).message(258, False, b"pre", b"") == []
+    assert plugin.wants_message(True)
+    assert not pgoutput("p", 17).wants_message(False)
     assert plugin.origin("node", 258) == [b"O\0\0\0\0\0\0\1\2node\0"]
 
 
@@ -294,7 +303,7 @@ def test_what_is_looked_up_anew(major: int) -> None:
     assert found(by_name, hash_any("é".encode())) == [(ROWS, 3)]
     assert found(by_name, hash_any(b"another")) == []
     assert found(by_oid, 12345) == [(LOADED, 0)]
-    assert found(relations, 12345) == [(resend.RELATIONS, 0)]
+    assert found(relations, 12345) == [(schema_memory.RELATIONS, 0)]
     assert found(schemas, 12345) == [(SCHEMAS, 0)]
-    expected = [[(LOADED, 0), (ROWS, 0)], [(resend.RELATIONS, 0)], [(SCHEMAS, 0)], []]
+    expected = [[(LOADED, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
     assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected

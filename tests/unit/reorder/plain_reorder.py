@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
 from headwater.wal.frames import Frames
 from headwater.wal.record import Record, parse_record
 
 INSERT, UPDATE, DELETE, MESSAGE = 1, 2, 3, 4
-WANT_INSERT, WANT_UPDATE, WANT_DELETE_OLD, WANT_DELETE_BARE = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _Replay:
             kind, wanted, lsn, xid = INSERT, WANT_INSERT, insert.lsn, insert.xid
         elif op == 0x10:
             new, old = None, main[8:] if main[7] & 6 else None
-            kind, wanted, is_key = DELETE, WANT_DELETE_OLD if main[7] & 6 else WANT_DELETE_BARE, bool(main[7] & 4)
+            kind, wanted, is_key = DELETE, WANT_DELETE if main[7] & 6 else WANT_BARE_DELETE, bool(main[7] & 4)
         elif op == 0x00:
             kind, wanted = INSERT, WANT_INSERT
         else:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
+import plain_records as plain
 from plain_reorder import MESSAGE, Output, Resolve, Unit
 
 from headwater.catalog.relation import RelationSchema
+from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
-from headwater.reorder.history import LogicalMessage
+from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, Events, Plan, RelationUse, Slice, Units
-from headwater.reorder.resend import ENTRIES, Forget, ForgetPlaces
+from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
-from headwater.reorder.sync import Forgetting, SyncedRows, Touches, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
+from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
-from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.rmgr.invalidation import parse_invalidations
+from headwater.rmgr.index import KeptRecord, Request, WalIndex, build_index
+from headwater.rmgr.index_rows import MessageTable
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import collect
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
@@ -47,6 +51,32 @@ def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
 
 
+def said(record: KeptRecord) -> list[bytes]:
+    """What the plugin makes of a logical message: its content."""
+    return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
+
+
+class _View:
+    """A catalog of one publication, without members."""
+
+    def publication(self, name: str) -> None:
+        return None
+
+    def relation_publications(self, oid: int) -> tuple[()]:
+        return ()
+
+    def schema_publications(self, oid: int) -> tuple[()]:
+        return ()
+
+
+def only(txns: CommittedTransactions, which: slice) -> CommittedTransactions:
+    """Some transactions, numbered from 0."""
+    ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
+    members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
+    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "_"))]
+    return CommittedTransactions(**{name: getattr(txns, name)[which] for name in names}, **members)
+
+
 @dataclass
 class _Relations:
     """What :func:`sync_rows` asks a resolver."""
@@ -54,8 +84,8 @@ class _Relations:
     txns: CommittedTransactions
     resolutions: list[RelationUse]
 
-    def view(self, txn: int, lsn: int) -> None:
-        return None
+    def view(self, txn: int, lsn: int) -> _View:
+        return _View()
 
     def numbered(self, use: RelationUse) -> int:
         if use not in self.resolutions:
@@ -73,8 +103,8 @@ class _Sender:
     def tracks(self, schema: RelationSchema) -> bool:
         return True
 
-    def loads(self, catalog: object, txn: int, lsn: int) -> None:
-        return
+    def loads(self, catalog: object, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        return warned
 
     def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:
         return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
@@ -89,6 +119,7 @@ class Sliced:
         resolve: looks relations up.
         left_out: leave out changes from these origins.
         sends_schema: whether the plugin keeps relations in mind.
+        cuts: LSNs where what it keeps in mind goes from one window to the next.
     """
 
     made: Frames
@@ -96,6 +127,7 @@ class Sliced:
     resolve: Resolve
     left_out: frozenset[int]
     sends_schema: bool
+    cuts: Sequence[int] = ()
 
     def plan(self) -> Plan:
         """As ``pipeline/assemble.py`` does it."""
@@ -103,7 +135,7 @@ class Sliced:
         self.txns = committed_transactions(rows)
         self.relations: list[RelationUse] = []
         self.numbers: dict[int, int] = {}
-        self.commits = np.sort(rows.end_lsn[rows.end_invals > 0])
+        self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
         resolved = resolve_rows(
@@ -112,12 +144,11 @@ class Sliced:
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
-        announced = synced.announced(choice.wanted, np.empty(0, np.bool_)) & self.sends_schema
-        messages = list(self._messages())
-        bare = [m for m in messages if not m.transactional]
+        messages = self._messages(output)
+        bare = messages.take(np.flatnonzero(~messages.transactional))
         units, unit_of = make_units(self.txns, output, synced.own, bare)
-        changes = change_rows(rows, candidates, unit_of, resolution, choice, announced)
-        events = self._events(units, unit_of, messages, self.txns)
+        changes = change_rows(rows, candidates, unit_of, resolution, choice, synced.announce)
+        events = self._events(units, unit_of, messages)
         return Plan(
             units,
             changes,
@@ -126,20 +157,64 @@ class Sliced:
             spans_by_unit(spans, unit_of),
             rows.locators,
             self.index.grid,
-            left_out_origins(rows.change_origin, self.left_out.__contains__),
+            left_out_origins(rows.changes.origin, self.left_out.__contains__),
         )
 
     def _sync(self, candidates: Candidates, resolved: Resolved, output: np.ndarray) -> SyncedRows:
-        rows, txns = self.index.rows, self.txns
-        places = ForgetPlaces(rows, txns, output, np.where(output, np.arange(len(output)), -1), txns.commit_lsn)
-        forgets = places.forgets(lambda data, lsn: {(ENTRIES, m.value) for m in parse_invalidations(data, lsn, 16)})
-        if not self.sends_schema:
-            # Forgotten everywhere: each touch goes by what it sees itself.
-            touch = zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)
-            forgets = (Forget(txn, lsn, 0) for txn, lsn in touch)
+        """Window by window, with what the plugin has in mind as bytes in between."""
         none = Touches(*np.empty((3, 0), np.int64))
-        relations = _Relations(txns, self.relations)
-        return sync_rows(candidates, resolved, none, relations, Forgetting(forgets), _Sender(self.relations))
+        if not self.sends_schema:
+            return as_seen(resolved, none, self.txns.changes_catalog)
+        memory, parts = value_bytes(NOTHING_IN_MIND), []
+        for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
+            low, high = np.searchsorted(self.txns.commit_lsn, [lo, hi])
+            part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
+            parts.append(part)
+        columns = (
+            [part.resolved.resolution for part in parts],
+            [part.resolved.spans for part in parts],
+            [part.announce for part in parts],
+            [part.own for part in parts],
+        )
+        resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
+        # Spans of transactions without catalog changes are in every part.
+        spans = np.unique(spans, axis=1)
+        return SyncedRows(Resolved(resolution, spans), none.resolution, announce, announce[:0], own)
+
+    def _sync_window(
+        self,
+        candidates: Candidates,
+        resolved: Resolved,
+        output: np.ndarray,
+        which: slice,
+        window: tuple[int, int],
+        memory: bytes,
+    ) -> tuple[SyncedRows, bytes]:
+        """The transactions of one window, as if the index had only those."""
+        txns, invals, (lo, hi) = only(self.txns, which), self.index.rows.invals, window
+        later = self.txns.base_lsn[which.stop :]
+        invals = invals.take(np.flatnonzero((invals.xid != 0) | ((invals.lsn >= lo) & (invals.lsn < hi))))
+        found = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
+        forgets, given = find_forgets(found, toplevel_of(self.index.rows), txns, output[which])
+        before = read_value(SchemaMemory, memory)
+        low, high = np.searchsorted(candidates.txn, [which.start, which.stop])
+        ours = (resolved.spans[0] < 0) | ((resolved.spans[0] >= which.start) & (resolved.spans[0] < which.stop))
+        spans = resolved.spans[:, ours].copy()
+        spans[0] = np.where(spans[0] >= 0, spans[0] - which.start, -1)
+        some = Candidates(*(column[low:high] for column in candidates))
+        synced, after = sync_rows(
+            some._replace(txn=some.txn - which.start),
+            Resolved(resolved.resolution[low:high], spans),
+            Touches(*np.empty((3, 0), np.int64)),
+            _Relations(txns, self.relations),
+            Forgetting(forgets, before.given | given, txns, output[which]),
+            _Sender(self.relations),
+            before,
+            WindowEnd(hi, int(later[later < hi].min(initial=NEVER))),
+        )
+        spans = synced.resolved.spans.copy()
+        spans[0] = np.where(spans[0] >= 0, spans[0] + which.start, -1)
+        return replace(synced, resolved=synced.resolved._replace(spans=spans)), value_bytes(after)
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
@@ -157,32 +232,20 @@ class Sliced:
         return self.numbers[found.number]
 
     def _commands(self) -> list[tuple[int, int]]:
-        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
-        return [(r.xid, r.lsn) for r in records if r.rmid == 9]
+        commands = self.index.rows.commands
+        return list(zip(commands.xid.tolist(), commands.lsn.tolist(), strict=True))
 
-    def _messages(self) -> list[LogicalMessage]:
-        records = (parse_record(k.data, k.lsn, k.end_lsn, 16) for k in self.index.kept)
-        found = []
-        for r in records:
-            if r.rmid == 21:
-                m = parse_message(r.main_data, r.lsn)
-                found.append(LogicalMessage(r.lsn, r.end_lsn, r.xid, r.origin, m.transactional, m.prefix, m.content))
-        return [m for m in found if not (m.transactional and m.origin in self.left_out)]
+    def _messages(self, output: np.ndarray) -> MessageTable:
+        found = self.index.rows.messages
+        is_output = np.append(output, False)[self.txns.txn_of(found.owner)] & ~np.isin(found.origin, [*self.left_out])
+        return found.take(np.flatnonzero(is_output | ~found.transactional))
 
-    def _events(
-        self, units: Units, unit_of: np.ndarray, messages: Sequence[LogicalMessage], txns: CommittedTransactions
-    ) -> Events:
-        bare = iter(np.flatnonzero(units.txn < 0))
-        made = []
-        for m in messages:
-            txn = int(txns.txn_of(np.array([m.xid]))[0]) if m.transactional else -1
-            if m.transactional and (txn < 0 or unit_of[txn] < 0):
-                continue
-            unit = int(unit_of[txn]) if m.transactional else int(next(bare))
-            made.append((unit, m.lsn, m.end_lsn, (m.content,)))
-        made.sort(key=lambda event: event[:2])
-        columns = [np.array([event[i] for event in made], np.int64) for i in range(3)]
-        return Events(*columns, tuple(event[3] for event in made), np.empty(0, np.int64), ())
+    def _events(self, units: Units, unit_of: np.ndarray, messages: MessageTable) -> Events:
+        unit = np.append(unit_of, -1)[self.txns.txn_of(messages.owner)]
+        unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
+        order = np.lexsort((messages.lsn, unit))
+        columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
+        return Events(*(column[order] for column in columns), (), np.empty(0, np.int64), ())
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
@@ -197,7 +260,7 @@ class Sliced:
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
     def _collect(self, one: Slice, found: list[Unit]) -> None:
-        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges))
+        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), said)
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import io
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from sliced import part
 
 from headwater.errors import RecordError
+from headwater.flat_values import read_value, same, write_value
 from headwater.reorder.merge import merge_indexes
-from headwater.rmgr.index import Request, Rows, build_index
+from headwater.rmgr.index import Request, build_index
+from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
 from headwater.wal.frames import EndOfWal, Frames
 
 REQUEST = Request(plain.DATABASE, ((plain.SPC, plain.DATABASE, 1259),), 16)
@@ -28,6 +31,11 @@ def linked() -> Frames:
         plain.invalidations(703, bytes(range(48))),
         plain.insert(703, 20001),
         plain.new_cid(705, 1),
+        plain.truncate(705, [9, 8]),
+        plain.message(703, b"m"),
+        plain.create_file(703, 20009),
+        plain.truncate(700, [7]),
+        plain.insert(703, 20001),
         plain.commit(705, [703]),
     ]
     frames = plain.frames(made)
@@ -48,17 +56,51 @@ def test_parts_joined_are_the_whole(cuts) -> None:
     whole, joined = merge_indexes(runs(frames)), merge_indexes(runs(frames, *cuts))
     for name in ("lo", "hi", "records", "first_prev", "last_lsn", "kept", "end", "grid"):
         assert getattr(whole, name) == getattr(joined, name)
-    for field in fields(Rows):
-        if field.name.startswith(("end_", "sub_", "assign_", "inval_")):
-            assert getattr(whole.rows, field.name).tolist() == getattr(joined.rows, field.name).tolist(), field.name
+    for name in ("ends", "assigns", "invals", "commands", "truncates", "messages"):
+        assert same(getattr(whole.rows, name), getattr(joined.rows, name)), name
     assert counts(whole.rows) == counts(joined.rows)
+    assert made_files(whole.rows) == made_files(joined.rows)
 
 
 def counts(rows: Rows) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
-    for xid, file, count in zip(rows.change_xid, rows.locators[rows.change_locator, 2], rows.change_count, strict=True):
+    changes = rows.changes
+    for xid, file, count in zip(changes.xid, rows.locators[changes.locator, 2], changes.count, strict=True):
         found[int(xid), int(file)] = found.get((int(xid), int(file)), 0) + int(count)
     return found
+
+
+def made_files(rows: Rows) -> list[tuple[int, int, int]]:
+    return list(zip(rows.files.xid, rows.files.lsn, rows.locators[rows.files.locator, 2], strict=True))
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_rows_of_open_transactions_joined_with_what_follows(at) -> None:
+    frames = linked()
+    whole, (before, after) = merge_indexes(runs(frames, at)).rows, (one.rows for one in runs(frames, at))
+
+    def is_open(xid):
+        return np.isin(xid, [703, 705])
+
+    carried, since = before.of_transactions(is_open), int(frames.lsns[at])
+    joined, chosen = join_rows([carried, NO_ROWS, after]), whole.of_transactions(is_open, since)
+    for name, table in joined.tables():
+        expected = getattr(whole, name)
+        which = is_open(expected.xid) | (expected.lsn >= since)
+        assert table.lsn.tolist() == expected.lsn[which].tolist(), name
+        assert same(getattr(chosen, name).xid, table.xid), name
+    assert counts(joined) == counts(chosen)
+    assert made_files(joined) == made_files(chosen)
+    assert chosen.locators.tolist() == sorted(chosen.locators.tolist())
+    used = {number for table in (chosen.changes, chosen.files) for number in table.locator.tolist()}
+    assert used == set(range(len(chosen.locators)))
+    assert same(read_value(Rows, memoryview(written(carried))), carried)
+
+
+def written(rows: Rows) -> bytes:
+    sink = io.BytesIO()
+    write_value(sink, rows)
+    return sink.getvalue()
 
 
 def test_runs_that_do_not_meet_are_an_error() -> None:

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_reorder import PlainRelation, PlainReorder
 from random_sessions import TABLES, UNKNOWN, random_records
-from sliced import Sliced, index_parts, part
+from sliced import Sliced, index_parts, part, said
 
+from headwater.errors import DecodingError
 from headwater.reorder.plan import READ_GAP
 from headwater.rmgr.index import GRID, Request
 from headwater.rows.collect import collect
 from headwater.rows.items import TOAST
+from headwater.wal.frames import Frames
 
 OWNERS = {toast: table for table, toast in TABLES.items() if toast}
 
@@ -49,9 +51,10 @@ class Relations:
     st.sampled_from([64, 512, 4096, GRID]),
     st.sampled_from([0, 0, 8, 1 << 16, 1 << 21]),
     st.integers(1, 4),
+    st.integers(0, 4),
 )
 def test_slices_joined_are_what_a_reorder_buffer_gives(
-    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts
+    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts, cuts
 ) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions), step=step)
@@ -59,7 +62,8 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     twin = PlainReorder(resolve, left_out, sends_schema)
     twin.read(made)
     index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
-    found = Sliced(made, index, resolve, left_out, sends_schema).units(target)
+    windows = [rng.choice(made.lsns.tolist()) for _ in range(cuts)]
+    found = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
         (u.xid, u.first_lsn, u.commit_lsn) for u in found
     ]
@@ -92,7 +96,7 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
     sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), False)
     (one,) = sliced.plan().slices(10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
-    changes = collect(one, (part(made, *bounds) for bounds in one.ranges))
+    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said)
     chunks = changes.items.kind == TOAST
     assert changes.items.xid[chunks].tolist() == [701]
     assert changes.items.xid[~chunks].tolist() == [701, 700]
@@ -118,3 +122,22 @@ def test_windows_with_next_to_nothing(records) -> None:
     twin.read(made)
     found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), True).units(1)
     assert [u.items for u in twin.units] == [u.items for u in found]
+
+
+def test_a_transaction_of_messages_is_cut_between_them() -> None:
+    records = [plain.message(700, bytes([65 + i]) * 100) for i in range(20)]
+    made = plain.frames([*records, plain.commit(700)])
+    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
+    slices = sliced.plan().slices(500)
+    assert max(len(one.event_place) for one in slices) <= 5
+    assert [bytes([65 + i]) * 100 for i in range(20)] == [item.new for item in sliced.units(500)[0].items]
+
+
+def test_a_message_that_is_not_where_it_was_planned() -> None:
+    made = plain.frames([plain.insert(700, 20000), plain.message(700, b"there"), plain.commit(700)])
+    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
+    (one,) = sliced.plan().slices(10**9)
+    without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)
+    with pytest.raises(DecodingError, match="logical message is not in the WAL") as raised:
+        collect(one, [without], said)
+    assert raised.value.lsn == made.lsns[1]

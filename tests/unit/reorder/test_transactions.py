@@ -6,7 +6,8 @@ import numpy as np
 import plain_records as plain
 
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
-from headwater.rmgr.index import Request, Rows, build_index
+from headwater.rmgr.index import Request, build_index
+from headwater.rmgr.index_rows import Rows
 
 FILE = 20000
 

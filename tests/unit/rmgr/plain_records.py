@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from headwater.rmgr.heap import TupleBytes, parse_delete, parse_truncate, parse_tuple, parse_update
+from headwater.rmgr.heap2 import parse_multi_insert_tuples, parse_new_cid
+from headwater.rmgr.invalidation import parse_invalidations
+from headwater.rmgr.logicalmsg import parse_message
+from headwater.rmgr.smgr import parse_create
 from headwater.wal.frames import Frames
-from headwater.wal.record import parse_record
+from headwater.wal.record import Record, parse_record
 
 DATABASE = 5
 SPC = 1663
@@ -129,22 +134,50 @@ def message(xid: int, content: bytes, *, transactional: bool = True, **more: int
     return record(21, 0x00, xid, main, **more)
 
 
-def new_cid(xid: int, cmin: int, *, file: int = 1259, **more: int) -> bytes:
+def new_cid(
+    xid: int, cmin: int, *, cmax: int = 0xFFFFFFFF, file: int = 1259, database: int = DATABASE, **more: int
+) -> bytes:
     """A NEW_CID record of an insert into a catalog."""
-    main = struct.pack("<IIII", xid, cmin, 0xFFFFFFFF, 0xFFFFFFFF) + struct.pack(
-        "<IIIHHH", SPC, DATABASE, file, 0, 1, 1
-    )
+    main = struct.pack("<IIII", xid, cmin, cmax, 0xFFFFFFFF)
+    main += struct.pack("<IIIHHH", SPC, database, file, 0, 1, 1)
     return record(9, 0x70, xid, main, **more)
+
+
+def truncate(xid: int, relations: Sequence[int], *, flags: int = 0, database: int = DATABASE, **more: int) -> bytes:
+    """A heap TRUNCATE record."""
+    main = struct.pack(f"<IIB3x{len(relations)}I", database, len(relations), flags, *relations)
+    return record(10, 0x30, xid, main, **more)
+
+
+def create_file(xid: int, file: int, *, fork: int = 0, database: int = DATABASE, **more: int) -> bytes:
+    """An SMGR CREATE record."""
+    return record(2, 0x10, xid, struct.pack("<IIIi", SPC, database, file, fork), **more)
+
+
+def inval_message(kind: int, value: int, database: int = DATABASE) -> bytes:
+    """An invalidation message; those of files have a layout of their own."""
+    if kind == -3:
+        return struct.pack("<bbHIII", kind, 1, 2, SPC, database, value)
+    return struct.pack("<b3xIII", kind, database, value, 0xEEEEEEEE)
 
 
 @dataclass
 class PlainIndex:
-    """What the kernel should find, one record at a time, nothing aggregated cleverly."""
+    """What the kernel should find, one record at a time, nothing aggregated cleverly.
+
+    Rows of truncates, messages and files are lists of what their tables' columns say.
+    """
 
     changes: Counter[tuple[int, int, int, int]]
     ends: list[tuple[int, int, int]]
     first: dict[int, int]
     assigns: list[tuple[int, int]]
+    commands: list[tuple[int, int, int]] = field(default_factory=list)
+    truncates: list[tuple[int, int, int, int, tuple[int, ...]]] = field(default_factory=list)
+    messages: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
+    files: list[tuple[int, int, int]] = field(default_factory=list)
+    invals: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    memory: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
 def plain_index(made: Frames) -> PlainIndex:
@@ -161,10 +194,58 @@ def plain_index(made: Frames) -> PlainIndex:
             continue
         if one.xid:
             found.first.setdefault(one.xid, lsn)
+        _event(found, one)
         kind, count = _kind(one.rmid, op, one.main_data)
         if kind:
             found.changes[one.xid, one.blocks[0].rel, kind, lsn] += count
+            found.memory[one.xid, one.blocks[0].rel] += sum(_change_sizes(one))
     return found
+
+
+def _event(found: PlainIndex, one: Record) -> None:
+    """Whatever is no change."""
+    main, op = one.main_data, one.info & 0x70
+    if one.rmid == 9 and op == 0x70:
+        change = parse_new_cid(main, one.lsn)
+        if change.locator[1] in (0, DATABASE):
+            command = max(c for c in (change.cmin, change.cmax) if c != 0xFFFFFFFF) + 1
+            found.commands.append((one.xid, one.lsn, command))
+    elif one.rmid == 10 and op == 0x30:
+        cut = parse_truncate(main, one.lsn)
+        if cut.database == DATABASE:
+            found.truncates.append((one.xid, one.lsn, one.origin, cut.cascade + 2 * cut.restart_seqs, cut.relations))
+    elif one.rmid == 21:
+        said = parse_message(main, one.lsn)
+        if said.database == DATABASE:
+            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional))
+    elif one.rmid == 2 and op == 0x10:
+        made = parse_create(main, one.lsn)
+        if made.fork == 0 and made.locator[1] == DATABASE:
+            found.files.append((one.xid, one.lsn, made.locator[2]))
+    elif one.rmid == 1 and op == 0x60:
+        for message in parse_invalidations(main[4:], one.lsn):
+            found.invals.append((one.xid, one.lsn, message.id, message.db, message.value))
+
+
+def _change_sizes(one: Record) -> Iterator[int]:
+    """What each change of a record weighs: ReorderBufferChange, and for a tuple HeapTupleData and t_len bytes."""
+
+    def tuples(*found: TupleBytes | None) -> int:
+        return 80 + sum(24 + 23 + len(t.tail) for t in found if t is not None)
+
+    main, block, op = one.main_data, one.blocks[0].data, one.info & 0x70
+    if one.rmid == 9:
+        for row in parse_multi_insert_tuples(block, struct.unpack_from("<H", main, 2)[0], one.lsn):
+            yield tuples(row)
+    elif op == 0x00:
+        yield tuples(parse_tuple(block, one.lsn))
+    elif op == 0x10:
+        yield tuples(parse_delete(main, one.lsn).old)
+    elif op == 0x50:
+        yield tuples()
+    else:
+        new = parse_tuple(block, one.lsn) if main[7] & 0x10 else None
+        yield tuples(new, parse_update(main, one.lsn).old)
 
 
 def _kind(rmid: int, op: int, main: bytes) -> tuple[int, int]:

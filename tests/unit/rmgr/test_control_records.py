@@ -26,7 +26,13 @@ def xact_record(info: int, main: bytes, xid: int = 700) -> Record:
 
 
 def stats(major: int, count: int) -> bytes:
-    return struct.pack("<i", count) + bytes(count * (16 if major >= 18 else 12))
+    """Dropped statistics: the i-th of kind i, in database 5, its object with a higher half from 18 on."""
+    entries = (struct.pack("<iII", i, 5, 7) + (struct.pack("<I", 9) if major >= 18 else b"") for i in range(count))
+    return struct.pack("<i", count) + b"".join(entries)
+
+
+def parsed_stats(major: int, count: int) -> tuple[tuple[int, int, int], ...]:
+    return tuple((i, 5, 7 | (9 << 32 if major >= 18 else 0)) for i in range(count))
 
 
 def full_end(major: int, with_invals: bool) -> bytes:
@@ -60,7 +66,7 @@ def test_every_part_of_a_transaction_end(major: int, operation: int, is_commit: 
         tablespace=1663,
         subxacts=(701, 702),
         relations=((1663, 5, 16384),),
-        dropped_stats=3,
+        dropped_stats=parsed_stats(major, 3),
         invalidations=PARSED_MESSAGES if is_commit else (),
         gid=b"it's",
         origin_lsn=0xABCD,
@@ -112,7 +118,10 @@ def test_every_part_of_a_prepare(major: int) -> None:
         subxacts=(701, 702, 703),
         commit_relations=((1663, 5, 1),),
         abort_relations=((1663, 5, 2), (1663, 5, 3)),
+        commit_stats=parsed_stats(major, 1),
+        abort_stats=(),
         invalidations=PARSED_MESSAGES,
+        init_file=True,
         gid=b"a name",
         origin_lsn=7,
         origin_time=8,
@@ -158,8 +167,9 @@ def test_a_checkpoint(major: int | None, level: int | None) -> None:
     data = struct.pack("<QII?3xIQ", 0x5000000, 3, 2, True, 2, (1 << 32) + 755)
     data += struct.pack("<IIIIIII4xqIII4x", 24576, 11, 22, 722, 1, 33, 1, 1_700_000_001, 44, 55, 750)
     assert len(data) == 88
+    counters = (1 << 32) + 755, 24576, 11, 22, 722, 1, 33, 1
     assert xlog.CheckPoint(
-        0x5000000, 3, 2, True, level, (1 << 32) + 755, 24576, 722, 1_700_000_001, 750
+        0x5000000, 3, 2, True, level, *counters, 1_700_000_001, 44, 55, 750
     ) == xlog.parse_checkpoint(data, LSN, major)
 
 

@@ -70,13 +70,6 @@ def test_new_cid() -> None:
     assert heap2.parse_new_cid(main, LSN) == expected
 
 
-def test_rewrite() -> None:
-    main = struct.pack("<IIIxxxxqIxxxxQ", 700, 5, 1259, 0, 1, 0x99)
-    main += struct.pack("<IIIIIIHHHHHH", 1663, 5, 1259, 1663, 5, 2000, 0, 1, 2, 0, 3, 4)
-    expected = heap2.Rewrite(700, 5, 1259, 0x99, (((1663, 5, 1259), (1663, 5, 2000), (1, 2), (3, 4)),))
-    assert heap2.parse_rewrite(main, LSN) == expected
-
-
 PRUNED = heap2.Prune(((1, 4), (2, 5)), (3,), (7, 8))
 
 
@@ -98,6 +91,20 @@ def test_prune_of_new(op: int, plans: int, conflict: int) -> None:
     data += struct.pack("<5H", 2, 1, 4, 2, 5) + struct.pack("<2H", 1, 3) + struct.pack("<3H", 2, 7, 8) + bytes(4)
     assert heap2.parse_prune(main, data, op, 17, LSN) == PRUNED
     assert heap2.parse_prune(main, b"", op, 17, LSN) == heap2.Prune()
+    assert heap2.parse_freeze_plans(main, data, 17, LSN) == plans * (heap2.FreezePlan(0, 0, 0, ()),)
+    assert heap2.parse_freeze_plans(main, b"", 17, LSN) == ()
+
+
+def test_freeze_plans() -> None:
+    """Offsets stand behind all plans, those of the first one first."""
+    plans = struct.pack("<IHHBxHIHHBxH", 9, 2, 3, 0, 2, 8, 4, 5, 0, 1)
+    expected = (heap2.FreezePlan(9, 3, 2, (11, 12)), heap2.FreezePlan(8, 5, 4, (13,)))
+    main, offsets = struct.pack("<IH?", 1, 2, False), struct.pack("<3H", 11, 12, 13)
+    assert heap2.parse_freeze_plans(main, plans + offsets, 16, LSN) == expected
+    newer = struct.pack("<HH", 2, 0) + plans + struct.pack("<HH", 1, 99) + struct.pack("<3H", 11, 12, 13)
+    assert heap2.parse_freeze_plans(bytes((0, 0x10 | 0x40)), newer, 17, LSN) == expected
+    with pytest.raises(RecordError, match="offset array"):
+        heap2.parse_freeze_plans(struct.pack("<IH?", 1, 2, False), plans, 16, LSN)
 
 
 def test_files_made_and_cut() -> None:
@@ -128,9 +135,10 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "multi": lambda data: heap2.parse_multi_insert(data, False, LSN),
     "multi tuples": lambda data: heap2.parse_multi_insert_tuples(data, 3, LSN),
     "new cid": lambda data: heap2.parse_new_cid(data, LSN),
-    "rewrite": lambda data: heap2.parse_rewrite(data, LSN),
     "prune": lambda data: heap2.parse_prune(data[:8], data[8:], 0x10, 15, LSN),
     "prune 17": lambda data: heap2.parse_prune(data[:2], data[2:], 0x10, 17, LSN),
+    "plans 16": lambda data: heap2.parse_freeze_plans(data[:8], data[8:], 16, LSN),
+    "plans 17": lambda data: heap2.parse_freeze_plans(data[:2], data[2:], 17, LSN),
     "create": lambda data: smgr.parse_create(data, LSN),
     "cut": lambda data: smgr.parse_truncate(data, LSN),
     "relmap": lambda data: relmap.parse_update(data, LSN),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
+from itertools import pairwise
 
 import numpy as np
 import plain_records as plain
@@ -11,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import RecordError
-from headwater.rmgr._index import CATALOG_CHANGE, HAS_BASE, UNSETTLED
 from headwater.rmgr.index import GRID, Request, build_index
+from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE, UNSETTLED
+from headwater.rmgr.index_rows import Ragged
 
-REQUEST = Request(plain.DATABASE, (), 16)
+REQUEST = Request(plain.DATABASE, (), 18)
 
 
 def index(records, step=0, request=REQUEST):
@@ -24,17 +27,31 @@ def index(records, step=0, request=REQUEST):
 
 xids = st.integers(3, 9)
 files = st.integers(20000, 20004)
+databases = st.sampled_from([plain.DATABASE, plain.DATABASE, 6])
+oids = st.integers(0, 9)
+command_ids = st.sampled_from([0xFFFFFFFF, 0, 3, 9])
 one_record = st.one_of(
     st.builds(plain.insert, xids, files),
     st.builds(plain.insert, xids, files, flags=st.sampled_from([0, 8, 12])),
-    st.builds(plain.update, xids, files),
+    st.builds(plain.update, xids, files, with_key=st.booleans(), body=st.binary(max_size=9)),
+    st.builds(plain.confirm, xids, files),
     st.builds(plain.delete, xids, files, with_key=st.booleans()),
     st.builds(plain.delete, xids, files, with_key=st.just(False), super_delete=st.just(True)),
     st.builds(plain.multi_insert, xids, files, st.integers(1, 40), last=st.booleans()),
     st.builds(plain.insert, st.integers(10, 14), files, toplevel=xids),
     st.builds(plain.commit, xids, st.lists(st.integers(10, 14), max_size=3)),
     st.builds(plain.abort, xids),
-    st.builds(plain.new_cid, xids, st.integers(0, 5)),
+    st.builds(plain.new_cid, xids, st.integers(0, 5), cmax=command_ids, database=databases),
+    st.builds(
+        plain.truncate, xids, st.lists(oids, max_size=3), flags=st.integers(0, 3), database=databases, origin=oids
+    ),
+    st.builds(plain.message, st.integers(0, 4), st.binary(max_size=9), transactional=st.booleans(), origin=oids),
+    st.builds(plain.create_file, st.integers(0, 4), files, fork=st.integers(0, 2), database=databases),
+    st.builds(
+        plain.invalidations,
+        st.integers(0, 4),
+        st.lists(st.builds(plain.inval_message, st.integers(-6, 80), oids)).map(b"".join),
+    ),
     st.builds(plain.record, st.just(11), st.just(0), xids, st.just(b"btree")),
 )
 
@@ -45,10 +62,27 @@ def test_rows_say_what_the_records_say(records, step) -> None:
     made, found = index(records, step)
     twin = plain.plain_index(made)
     rows = found.rows
-    assert Counter(dict(_counts(rows))) == _by_file(twin.changes)
-    assert [*zip(rows.end_kind, rows.end_xid, rows.end_lsn, strict=True)] == twin.ends
+    assert _sums(rows, rows.changes.count) == _by_file(twin.changes)
+    assert _sums(rows, rows.changes.memory) == twin.memory
+    assert [*zip(rows.ends.kind, rows.ends.xid, rows.ends.lsn, strict=True)] == twin.ends
     assert _first(rows) == twin.first
-    assert [*zip(rows.assign_sub, rows.assign_top, strict=True)] == twin.assigns
+    assert [*zip(rows.assigns.xid, rows.assigns.top, strict=True)] == twin.assigns
+    assert listed(rows.commands) == twin.commands
+    assert listed(rows.truncates) == twin.truncates
+    assert listed(rows.messages) == twin.messages
+    assert listed(rows.invals) == twin.invals
+    assert [(xid, lsn, int(rows.locators[file, 2])) for xid, lsn, file in listed(rows.files)] == twin.files
+
+
+def listed(table):
+    columns = [getattr(table, one.name) for one in fields(table)]
+    return [
+        *zip(*([tuple(of) for of in _lists(c)] if isinstance(c, Ragged) else c.tolist() for c in columns), strict=True)
+    ]
+
+
+def _lists(column):
+    return (column.values[a:b].tolist() for a, b in pairwise(column.starts))
 
 
 @settings(deadline=None, max_examples=150)
@@ -56,16 +90,16 @@ def test_rows_say_what_the_records_say(records, step) -> None:
 def test_no_row_crosses_a_catalog_event_or_a_grid_line(records, step) -> None:
     _, found = index(records, step)
     rows = found.rows
-    events = [int(k.lsn) for k in found.kept] + [int(x) for x in rows.inval_lsn]
-    for first, last in zip(rows.change_first, rows.change_last, strict=True):
+    events = [*rows.commands.lsn.tolist(), *rows.truncates.lsn.tolist(), *rows.invals.lsn.tolist()]
+    for first, last in zip(rows.changes.first, rows.changes.last, strict=True):
         assert first // GRID == last // GRID
         assert not any(first < event < last for event in events)
 
 
-def _counts(rows):
+def _sums(rows, column):
     total: Counter = Counter()
-    for xid, locator, count in zip(rows.change_xid, rows.change_locator, rows.change_count, strict=True):
-        total[int(xid), int(rows.locators[locator][2])] += int(count)
+    for xid, locator, value in zip(rows.changes.xid, rows.changes.locator, column, strict=True):
+        total[int(xid), int(rows.locators[locator][2])] += int(value)
     return total
 
 
@@ -78,7 +112,7 @@ def _by_file(changes):
 
 def _first(rows):
     first: dict = {}
-    for xid, lsn in zip(rows.xid, rows.xid_lsn, strict=True):
+    for xid, lsn in zip(rows.xids.xid, rows.xids.lsn, strict=True):
         first[int(xid)] = min(int(lsn), first.get(int(xid), int(lsn)))
     return first
 
@@ -86,22 +120,22 @@ def _first(rows):
 def test_neighbouring_changes_share_a_row() -> None:
     _, found = index([plain.insert(3, 20000), plain.update(3, 20000), plain.insert(3, 20001), plain.commit(3)])
     rows = found.rows
-    assert [*zip(rows.change_kinds, rows.change_count, strict=True)] == [(1 | 2, 2), (1, 1)]
+    assert [*zip(rows.changes.kinds, rows.changes.count, strict=True)] == [(1 | 2, 2), (1, 1)]
 
 
 def test_a_speculative_insert_leaves_its_row_unsettled_until_it_is_confirmed() -> None:
     spec, confirm = plain.insert(3, 20000, flags=12), plain.record(10, 0x50, 3, b"\1\0", file=20000)
-    assert index([spec])[1].rows.change_kinds[0] & UNSETTLED
+    assert index([spec])[1].rows.changes.kinds[0] & UNSETTLED
     rows = index([spec, confirm])[1].rows
-    assert (rows.change_kinds[0], rows.change_count[0]) == (16 | 32, 1)
+    assert (rows.changes.kinds[0], rows.changes.count[0]) == (16 | 32, 1)
 
 
 def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_catalog() -> None:
     lock = plain.record(10, 0x60, 3, bytes(8), file=20000)
     made, found = index([lock, plain.insert(3, 20000), plain.new_cid(4, 0)])
     rows = found.rows
-    assert [*zip(rows.xid, rows.xid_bits, strict=True)] == [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)]
-    assert [int(x) for x in made.lsns] == [int(x) for x in rows.xid_lsn]
+    assert [*zip(rows.xids.xid, rows.xids.bits, strict=True)] == [(3, 0), (3, HAS_BASE), (4, CATALOG_CHANGE)]
+    assert [int(x) for x in made.lsns] == [int(x) for x in rows.xids.lsn]
 
 
 def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
@@ -109,23 +143,23 @@ def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
     catalog = plain.record(10, 0x00, 3, b"\1\0\0", file=1259, block_data=plain.tuple_bytes())
     _, found = index([catalog, plain.insert(3, 20000)], request=request)
     assert [catalog] == [k.data for k in found.kept]
-    assert len(found.rows.change_xid) == 1
+    assert len(found.rows.changes) == 1
 
 
 def test_commits_carry_subtransactions_times_and_invalidations() -> None:
     messages = bytes(range(32))
     _, found = index([plain.commit(3, [4, 5], time=-9, invals=messages), plain.commit(6)])
-    rows = found.rows
-    assert rows.end_subs.tolist() == [0, 2, 2]
-    assert rows.sub_xids.tolist() == [4, 5]
-    assert rows.end_time.tolist() == [-9, 77]
-    assert rows.end_invals.tolist() == [2, 0]
-    assert rows.end_database.tolist() == [plain.DATABASE] * 2
+    ends = found.rows.ends
+    assert ends.subs.starts.tolist() == [0, 2, 2]
+    assert ends.subs.values.tolist() == [4, 5]
+    assert ends.time.tolist() == [-9, 77]
+    assert ends.invals.tolist() == [2, 0]
+    assert ends.database.tolist() == [plain.DATABASE] * 2
 
 
 def test_more_files_than_the_table_first_holds() -> None:
     _, found = index([plain.insert(3, 20000 + i) for i in range(5000)])
-    assert 5000 == len(found.rows.locators) == int(found.rows.change_count.sum())
+    assert 5000 == len(found.rows.locators) == int(found.rows.changes.count.sum())
 
 
 @pytest.mark.parametrize(("rmid", "info"), [(22, 0), (3, 0x70), (0, 0xF0), (127, 0)])
@@ -146,3 +180,15 @@ def test_mutated_records_raise_our_errors_only(made, at, value) -> None:
     except RecordError:
         return
     assert np.all(np.isfinite(frames.lsns))
+
+
+def test_a_command_without_a_number_is_malformed() -> None:
+    with pytest.raises(RecordError, match="malformed record of resource manager 9"):
+        index([plain.new_cid(3, 0xFFFFFFFF)])
+
+
+def test_what_a_version_does_not_send_is_no_message() -> None:
+    relsync = plain.invalidations(3, plain.inval_message(-6, 1))
+    with pytest.raises(RecordError, match="unrecognized SI message ID: -6"):
+        index([relsync], request=Request(plain.DATABASE, (), 17))
+    assert listed(index([relsync])[1].rows.invals) == [(3, 0x1000028, -6, plain.DATABASE, 1)]

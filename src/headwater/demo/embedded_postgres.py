@@ -39,6 +39,7 @@ import psycopg
 
 from headwater.caches import server_cache
 from headwater.errors import HeadwaterError
+from headwater.pg.version import VERSIONS
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_path, check_tree, make_directory
 
@@ -349,7 +350,7 @@ class EmbeddedPostgres:
         command += [f"--wal-segsize={self.wal_segment_megabytes}"]
         if self.data_checksums:
             command.append("--data-checksums")
-        elif self.programs.major >= 18:
+        elif VERSIONS[self.programs.major].checksums_by_default:
             command.append("--no-data-checksums")
         _run_as_server_user(command)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headwater.cli.stream_comparison import first_difference, joined, messages_table
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
 
 ROWS = [(16, 7, b"BEGIN"), (24, 7, b"\x00\xffraw"), (32, 7, b"COMMIT")]
 

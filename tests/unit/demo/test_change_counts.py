@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from headwater.cli.change_counts import OTHER, TableCounts, count_changes
-from headwater.cli.stream_comparison import messages_table
+from headwater.demo.change_counts import OTHER, TableCounts, count_changes
+from headwater.demo.stream_comparison import messages_table
 
 
 def relation(oid: int, schema: str, name: str) -> bytes:

@@ -1,0 +1,65 @@
+"""A plugin that sends schemas, as the reorder room asks it with what it keeps in mind.
+
+Mirrors the calls of ``get_rel_sync_entry`` into the catalog: what the server would warn of is warned of, where it would
+stop is an error that says how far the window can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import HeadwaterError, warn
+from headwater.pg.lsn import Lsn
+from headwater.plugins.api import OutputPlugin
+from headwater.reorder.publications_in_mind import CatalogInMind
+from headwater.reorder.resolve import Describe
+
+
+@dataclass(frozen=True)
+class PluginSender:
+    """The plugin; see :class:`headwater.reorder.publications_in_mind.SchemaSender`.
+
+    Attributes:
+        plugin: it.
+        describe: asks it how a relation is published, unless that is not one of the tables that are asked for.
+        end_before: the last end of a window, LSN, that leaves a transaction by number out.
+    """
+
+    plugin: OutputPlugin
+    describe: Describe
+    end_before: Callable[[int], int]
+
+    @property
+    def publication_names(self) -> Sequence[str]:
+        """The publications that it was given."""
+        return self.plugin.publication_names
+
+    def tracks(self, schema: RelationSchema) -> bool:
+        """Whether it keeps an entry of this relation."""
+        return self.plugin.tracks(schema)
+
+    def loads(self, catalog: CatalogInMind, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        """Warn of publications that are missing there, of each once."""
+        missing = self.plugin.missing_publications(catalog)
+        for name in dict.fromkeys(missing):
+            if name not in warned:
+                warn(
+                    f'skipped loading publication "{name}": it does not exist at this point in the WAL',
+                    lsn=lsn,
+                    hint="nothing is published by it until a change that comes after its creation",
+                )
+        return warned.union(missing)
+
+    def describes(
+        self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """Ask; an error says where, and how to have what comes before."""
+        try:
+            return self.describe(schema, catalog)
+        except HeadwaterError as error:
+            error.lsn = error.lsn if error.lsn is not None else lsn
+            end = Lsn(self.end_before(txn))
+            error.hint = error.hint or f"end the window at {end} to have what comes before that change's transaction"
+            raise

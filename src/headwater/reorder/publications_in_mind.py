@@ -1,0 +1,303 @@
+"""What the plugin goes by when it is asked how a relation is published (PostgreSQL: get_rel_sync_entry of pgoutput.c).
+
+In: the changes at which it makes an entry of a relation. Out: its answers, and what is in mind at the end of a window.
+
+An answer is put together from things that are kept longer than an entry. The publications are loaded at the first entry
+of any relation after a message about any publication, but from rows that the catalog cache keeps until a message names
+that very row: each was read at the first loading since. Which publications a relation or a schema is in is looked up at
+the first entry that asks for it after a message about their members: the entry of another relation may have asked
+before, one of the same schema or of the same partitioned table.
+
+What was looked up at an earlier change of the log than the one that asks is what that one sees itself, for else a
+message would have come between; so the plugin is asked again only where something was looked up later in the log.
+What the plugin refuses to say (a publication is missing) is an error at the first place in the output where it is
+asked, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.history import HistoricCatalog, PublicationMember
+from headwater.catalog.relation import Publication, RelationSchema
+from headwater.reorder.forgetting import Forgetting, Places
+from headwater.reorder.resolve import Resolver
+from headwater.reorder.schema_memory import (
+    LOADED,
+    RELATIONS,
+    ROWS,
+    SCHEMAS,
+    Entry,
+    Given,
+    RelationInMind,
+    RowInMind,
+    SchemaInMind,
+    SchemaMemory,
+)
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CatalogInMind:
+    """The catalog at a touch, with publications and their members as they were when they were looked up last.
+
+    Attributes:
+        now: at the touch.
+        rows: by name, the publications as they were loaded.
+        relations: by OID, the publications that the relation and its ancestors are in.
+        schemas: by OID, those that their schemas are in.
+    """
+
+    now: HistoricCatalog
+    rows: Mapping[str, Publication | None]
+    relations: Mapping[int, tuple[PublicationMember, ...]]
+    schemas: Mapping[int, tuple[int, ...]]
+
+    def relation(self, oid: int) -> RelationSchema | None:
+        """The relation with this OID, now."""
+        return self.now.relation(oid)
+
+    def publication(self, name: str) -> Publication | None:
+        """The publication as its row was read."""
+        return self.rows[name]
+
+    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+        """The publications that a relation was in."""
+        return self.relations[oid]
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        """The publications that a schema was in."""
+        return self.schemas[oid]
+
+
+class SchemaSender(Protocol):
+    """The plugin, as it is asked for what it keeps in mind."""
+
+    @property
+    def publication_names(self) -> Sequence[str]:
+        """The publications that it was given."""
+
+    def tracks(self, schema: RelationSchema) -> bool:
+        """Whether it keeps an entry of this relation."""
+
+    def loads(self, catalog: CatalogInMind, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        """Told that it loads its publications at the change at an LSN.
+
+        Args:
+            catalog: what it loads; lsn: of the change.
+            warned: names of publications of whose absence it has warned.
+
+        Returns:
+            those of which it has now.
+        """
+
+    def describes(
+        self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """Which changes it wants, and its schema messages.
+
+        Args:
+            schema: the relation; catalog: what it asks.
+            txn: transaction of the change; lsn: its LSN.
+
+        Raises:
+            HeadwaterError: the server would stop there.
+        """
+
+
+@dataclass(frozen=True)
+class _Lookups:
+    """What is looked up in one memory.
+
+    Attributes:
+        asker: int64[k] sorted: who asks; subject: int64[k] for what.
+        source: int64[k] which of the askers looked it up, or -1 - number of what was in mind before the window.
+        kept: (subject, whether it is from before the window: a negative number as above) in mind at the end.
+    """
+
+    asker: Int64s
+    subject: Int64s
+    source: Int64s
+    kept: Sequence[tuple[int, int]]
+
+    def of(self, asker: int) -> Iterator[tuple[int, int]]:
+        """What one of them asks for, and the source."""
+        low, high = np.searchsorted(self.asker, [asker, asker + 1]).tolist()
+        return zip(self.subject[low:high].tolist(), self.source[low:high].tolist(), strict=True)
+
+
+class Asked:
+    """The changes at which the plugin makes an entry of a relation, a of them, in the order of the output.
+
+    Args:
+        resolution: int64[a] the relation as of the change, which is described as the change sees it.
+        places: of the changes.
+        resolver: looks at the catalog.
+        forgetting: where things are forgotten.
+        sender: the plugin.
+        memory: what it had in mind before the window.
+    """
+
+    def __init__(
+        self,
+        resolution: Int64s,
+        places: Places,
+        resolver: Resolver,
+        forgetting: Forgetting,
+        sender: SchemaSender,
+        memory: SchemaMemory,
+    ) -> None:
+        self._resolution, self._places, self._resolver = resolution, places, resolver
+        self._sender, self._memory = sender, memory
+        self._warned = frozenset(memory.warned)
+        nothing = np.zeros(len(resolution), np.int64)
+        known = np.zeros(0 if memory.loaded is None else 1, np.int64)
+        self._loaded = forgetting.look_up(LOADED, known, nothing, places)
+        self._loads = np.flatnonzero(self._loaded.source == np.arange(len(resolution)))
+        self._rows = self._look_up_rows(forgetting)
+        relations, schemas = self._subjects()
+        self._relations = self._look_up(RELATIONS, memory.relations, *relations, forgetting)
+        self._schemas = self._look_up(SCHEMAS, memory.schemas, *schemas, forgetting)
+
+    def anew(self) -> Iterator[tuple[int, tuple[int, tuple[bytes, ...]]]]:
+        """Which of them the plugin answers otherwise than as the change sees things, or had refused to, and how.
+
+        Raises:
+            HeadwaterError: of the first one at which it refuses.
+        """
+        uses = self._resolver.resolutions
+        is_decided = np.array([use.is_decided for use in uses] or [True], np.bool_)[self._resolution]
+        again = ~is_decided | (self._latest() > self._places.lsn)
+        is_load = np.zeros(len(again), np.bool_)
+        is_load[self._loads] = True
+        for asker in np.flatnonzero(again | is_load).tolist():
+            catalog, (txn, lsn) = self._catalog(asker), self._place(asker)
+            if is_load[asker]:
+                self._warned = self._sender.loads(catalog, lsn, self._warned)
+            if again[asker]:
+                yield asker, self._sender.describes(uses[int(self._resolution[asker])].schema, catalog, txn, lsn)
+
+    def remembered(self, lsn: int, entries: tuple[Entry, ...], given: Given) -> SchemaMemory:
+        """What is in mind at the end of the window; to be asked for after the answers.
+
+        Args:
+            lsn: the end.
+            entries: of relations; given: what transactions that are still open may have received.
+        """
+        was, now = self._memory, self._resolver.view(-1, lsn)
+        names = self._sender.publication_names
+        return SchemaMemory(
+            entries=entries,
+            loaded=self._loaded_at_end(now),
+            rows=tuple(
+                was.rows[-1 - at] if at < 0 else RowInMind(number, now.publication(names[number - 1]))
+                for number, at in self._rows.kept
+            ),
+            relations=tuple(
+                was.relations[-1 - at] if at < 0 else RelationInMind(oid, now.relation_publications(oid))
+                for oid, at in self._relations.kept
+            ),
+            schemas=tuple(
+                was.schemas[-1 - at] if at < 0 else SchemaInMind(oid, now.schema_publications(oid))
+                for oid, at in self._schemas.kept
+            ),
+            given=given,
+            warned=tuple(sorted(self._warned)),
+            latest=max(was.latest, int(self._places.lsn.max(initial=0))),
+        )
+
+    def _loaded_at_end(self, now: HistoricCatalog) -> tuple[Publication | None, ...] | None:
+        if not len(self._loaded.kept):
+            return None
+        if self._loaded.kept_source[0] < 0:
+            return self._memory.loaded
+        return tuple(now.publication(name) for name in self._sender.publication_names)
+
+    def _look_up_rows(self, forgetting: Forgetting) -> _Lookups:
+        """What each loading finds of the publications' rows (GetPublicationByName), by number from 1."""
+        count = len(self._sender.publication_names)
+        numbers = np.tile(np.arange(1, count + 1), len(self._loads))
+        return self._look_up(ROWS, self._memory.rows, np.repeat(self._loads, count), numbers, forgetting)
+
+    def _look_up(
+        self, memory: int, known: Sequence[tuple[int, Any]], asker: Int64s, subject: Int64s, forgetting: Forgetting
+    ) -> _Lookups:
+        subjects = np.array([one[0] for one in known], np.int64)
+        found = forgetting.look_up(memory, subjects, subject, self._places.take(asker))
+        source = np.where(found.source < 0, found.source, np.append(asker, 0)[np.maximum(found.source, -1)])
+        kept = list(zip(found.kept.tolist(), found.kept_source.tolist(), strict=True))
+        return _Lookups(asker, subject, source, kept)
+
+    def _subjects(self) -> tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]:
+        """(asker, OID) of the relations and their ancestors, and of the schemas of all these, by asker."""
+        schemas = [use.schema for use in self._resolver.resolutions]
+        relation = np.array([schema.oid for schema in schemas] or [0], np.int64)[self._resolution]
+        namespace = np.array([schema.namespace_oid for schema in schemas] or [0], np.int64)[self._resolution]
+        has_ancestors = np.array([bool(schema.ancestors) for schema in schemas] or [False], np.bool_)
+        more: list[tuple[int, int]] = []
+        more_namespaces: list[tuple[int, int]] = []
+        for asker in np.flatnonzero(has_ancestors[self._resolution]).tolist():
+            catalog = self._view(asker)
+            for oid in schemas[int(self._resolution[asker])].ancestors:
+                more.append((asker, oid))
+                ancestor = catalog.relation(oid)
+                more_namespaces += [(asker, ancestor.namespace_oid)] if ancestor is not None else []
+        return _by_asker(relation, more), _by_asker(namespace, more_namespaces)
+
+    def _latest(self) -> Int64s:
+        """int64[a] LSN of the latest change at which something was looked up that each one goes by."""
+        lsn = np.append(self._places.lsn, self._memory.latest)
+        of_load = np.zeros(len(lsn), np.int64)
+        of_load[-1] = self._memory.latest
+        np.maximum.at(of_load, self._rows.asker, lsn[np.maximum(self._rows.source, -1)])
+        latest = of_load[np.maximum(self._loaded.source, -1)]
+        for found in (self._relations, self._schemas):
+            np.maximum.at(latest, found.asker, lsn[np.maximum(found.source, -1)])
+        return latest
+
+    def _catalog(self, asker: int) -> CatalogInMind:
+        relations = {
+            oid: self._memory.relations[-1 - at].publications if at < 0 else self._view(at).relation_publications(oid)
+            for oid, at in self._relations.of(asker)
+        }
+        schemas = {
+            oid: self._memory.schemas[-1 - at].publications if at < 0 else self._view(at).schema_publications(oid)
+            for oid, at in self._schemas.of(asker)
+        }
+        return CatalogInMind(self._view(asker), self._publications(int(self._loaded.source[asker])), relations, schemas)
+
+    def _publications(self, load: int) -> dict[str, Publication | None]:
+        """The publications as loaded by one of the askers, or as they were in mind."""
+        names = self._sender.publication_names
+        if load < 0:
+            return dict(zip(names, self._memory.loaded or (), strict=True))
+        return {
+            names[number - 1]: self._memory.rows[-1 - at].row
+            if at < 0
+            else self._view(at).publication(names[number - 1])
+            for number, at in self._rows.of(load)
+        }
+
+    def _view(self, asker: int) -> HistoricCatalog:
+        return self._resolver.view(*self._place(asker))
+
+    def _place(self, asker: int) -> tuple[int, int]:
+        return int(self._places.txn[asker]), int(self._places.lsn[asker])
+
+
+def _by_asker(own: Int64s, more: Sequence[tuple[int, int]]) -> tuple[Int64s, Int64s]:
+    """(asker, subject) by asker.
+
+    Args:
+        own: int64[a] a subject of each; more: other pairs.
+    """
+    others = np.array(more, np.int64).reshape(-1, 2)
+    asker = np.concatenate([np.arange(len(own)), others[:, 0]])
+    order = np.argsort(asker, kind="stable")
+    return asker[order], np.concatenate([own, others[:, 1]])[order]

@@ -1,0 +1,136 @@
+"""What a plugin that sends schemas keeps in mind within a session, as a value that goes from window to window.
+
+PostgreSQL: RelationSyncCache and the publications of pgoutput.c, and what the catalog caches hold that it asks. The
+invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are kept
+by the server with these transactions; here they are kept once, as long as one that is open may have received them.
+
+Invariants: values, no views of the catalog; everything is sorted, so that memories of which nothing differs are equal
+(:func:`headwater.flat_values.same`). What is in mind at the end of a window was so at its end, or an invalidation
+would have named it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.history import PublicationMember
+from headwater.catalog.relation import Publication
+from headwater.reorder.keys import distinct_rows
+
+Int64s = NDArray[np.int64]
+
+ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = range(5)
+"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
+is announced, how it is published); the publications as loaded, as one; their catalog rows, by number from 1 among those
+that it was given; which of them relations are in, and which schemas are, each by OID."""
+
+Subject = tuple[int, int]
+"""What an invalidation concerns: one of these memories, and what in it, 0 for all."""
+
+
+class Entry(NamedTuple):
+    """What the plugin has said of a relation (RelationSyncEntry).
+
+    Attributes:
+        relation: its OID.
+        wants: bits of WANT_*.
+        messages: what announces it.
+        is_announced: they have been sent.
+    """
+
+    relation: int
+    wants: int
+    messages: tuple[bytes, ...]
+    is_announced: bool
+
+
+class RowInMind(NamedTuple):
+    """A publication's catalog row as the cache has it: its number among the given ones; None if there was no row."""
+
+    number: int
+    row: Publication | None
+
+
+class RelationInMind(NamedTuple):
+    """The publications that a relation (by OID) is in by itself, as the cache has them."""
+
+    relation: int
+    publications: tuple[PublicationMember, ...]
+
+
+class SchemaInMind(NamedTuple):
+    """OIDs of the publications that a schema (by OID) is in, as the cache has them."""
+
+    schema: int
+    publications: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What commits hand on to transactions that run then, g subjects, sorted, each once a commit.
+
+    Attributes:
+        lsn: int64[g] start of the commit record.
+        memory: int64[g]; subject: int64[g] what is forgotten (:data:`Subject`).
+    """
+
+    lsn: Int64s
+    memory: Int64s
+    subject: Int64s
+
+    @classmethod
+    def of(cls, columns: Int64s) -> Given:
+        """Sorted, and each once.
+
+        Args:
+            columns: int64[3, n] LSN, memory, subject.
+        """
+        return cls(*distinct_rows(columns)[0])
+
+    def __or__(self, other: Given) -> Given:
+        """Both."""
+        return Given.of(np.concatenate([self._columns(), other._columns()], axis=1))
+
+    def _columns(self) -> Int64s:
+        return np.stack([self.lsn, self.memory, self.subject])
+
+    def since(self, lsn: int) -> Given:
+        """Those of commits behind an LSN."""
+        after = int(np.searchsorted(self.lsn, lsn, "right"))
+        return Given(self.lsn[after:], self.memory[after:], self.subject[after:])
+
+
+NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64))
+
+
+@dataclass(frozen=True)
+class SchemaMemory:
+    """What is in mind between two windows of one session.
+
+    Attributes:
+        entries: by relation.
+        loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
+            loaded anew.
+        rows, relations, schemas: what the caches hold, by their numbers and OIDs.
+        given: what transactions that are still open may have received.
+        warned: names of publications whose absence has been warned of.
+        latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
+            see the same themselves.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    loaded: tuple[Publication | None, ...] | None = None
+    rows: tuple[RowInMind, ...] = ()
+    relations: tuple[RelationInMind, ...] = ()
+    schemas: tuple[SchemaInMind, ...] = ()
+    given: Given = field(default=NOTHING_GIVEN)
+    warned: tuple[str, ...] = ()
+    latest: int = 0
+
+
+NOTHING_IN_MIND = SchemaMemory()
+"""The start of a session."""

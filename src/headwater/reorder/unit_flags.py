@@ -1,0 +1,6 @@
+"""Flags of a slice's units: what of a transaction, or of a message that is in none, a slice holds."""
+
+from __future__ import annotations
+
+BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
+"""Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message."""

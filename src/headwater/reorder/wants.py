@@ -1,0 +1,8 @@
+"""Which changes of a relation an output plugin makes a message of: the bits of ``OutputPlugin.wants``."""
+
+from __future__ import annotations
+
+WANT_INSERT, WANT_UPDATE, WANT_DELETE, WANT_BARE_DELETE, WANT_TRUNCATE = 1, 2, 4, 8, 16
+"""A bare DELETE has no old tuple."""
+
+WANT_ALL = 31

@@ -1,0 +1,41 @@
+"""Kernel: a hash from relation files to their numbers, by open addressing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import borrowing_kernel
+from headwater.rmgr._record import Int
+
+Int64s = NDArray[np.int64]
+Slots = NDArray[np.int32]
+
+
+@borrowing_kernel
+def find_locator(spc: Int, db: Int, rel: Int, table: Int64s, slots: Slots) -> Int:
+    """Index of a relation file in ``table``, or -1 - the free slot where it belongs.
+
+    Args:
+        spc: tablespace OID; db: database OID; rel: file number.
+        table: int64[3, k] known files.
+        slots: int32[power of two] open addressing, -1 free.
+    """
+    mask = len(slots) - 1
+    slot = (rel * 2654435761 + db * 40503 + spc * 9973) & mask
+    while True:
+        found = slots[slot]
+        if found < 0:
+            return -1 - slot
+        if table[2, found] == rel and table[1, found] == db and table[0, found] == spc:
+            return found
+        slot = (slot + 1) & mask
+
+
+@borrowing_kernel
+def fill_locators(table: Int64s, count: Int, slots: Slots) -> None:
+    """Enter the first ``count`` files of int64[3, k] ``table`` into an empty hash."""
+    for i in range(count):
+        found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
+        if found < 0:
+            slots[-1 - found] = i

@@ -1,0 +1,20 @@
+"""Records of the COMMIT_TS resource manager described (PostgreSQL: ``access/commit_ts.h``, ``committsdesc.c``)."""
+
+from __future__ import annotations
+
+from headwater.rmgr.description_parts import Style
+from headwater.rmgr.payload import Payload
+from headwater.wal.record import Record
+
+ZEROPAGE, TRUNCATE = 0x00, 0x10
+
+
+def describe(record: Record, style: Style) -> str:
+    """What ``pg_waldump`` says of a record (commit_ts_desc).
+
+    Raises:
+        RecordError: malformed.
+    """
+    p = Payload(record.main_data, "COMMIT_TS", record.lsn)
+    page = p.i64() if style.version.has_wide_page_numbers else p.i32()
+    return f"{page}" if record.info & 0xF0 == ZEROPAGE else f"pageno {page}, oldestXid {p.u32()}"

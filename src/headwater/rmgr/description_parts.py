@@ -1,0 +1,128 @@
+"""What descriptions of records of several resource managers are put together from.
+
+Mirrors ``rmgrdesc_utils.c``, standby_desc_invalidations of ``standbydesc.c`` and ``common/relpath.c``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from headwater.pg.version import Version
+from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT, Invalidation
+
+FORK_NAMES = ("main", "fsm", "vm", "init")
+"""By fork number."""
+
+_EPOCH_SECONDS = 946_684_800
+"""2000-01-01 00:00 UTC in seconds since 1970."""
+
+_DEFAULT_TABLESPACE, _GLOBAL_TABLESPACE = 1663, 1664
+
+_Locator = tuple[int, int, int]
+
+
+class Style(NamedTuple):
+    """What a description depends on beside its record.
+
+    Attributes:
+        version: PostgreSQL's, as the words differ.
+        stamp: the text of a time, which is given in microseconds since 2000-01-01 00:00 UTC.
+    """
+
+    version: Version
+    stamp: Callable[[int], str]
+
+
+def local_stamp(microseconds: int) -> str:
+    """A time in the time zone of the process, as ``pg_waldump`` shows it (``compat.c``).
+
+    Args:
+        microseconds: since 2000-01-01 00:00 UTC.
+    """
+    return _stamp(microseconds, time.localtime)
+
+
+def utc_stamp(microseconds: int) -> str:
+    """The same in UTC, whatever the process's time zone is."""
+    return _stamp(microseconds, time.gmtime)
+
+
+def _stamp(microseconds: int, broken_down: Callable[[int], time.struct_time]) -> str:
+    # C divides towards zero.
+    seconds = abs(microseconds) // 1_000_000 * (1 if microseconds >= 0 else -1)
+    at = broken_down(seconds + _EPOCH_SECONDS)
+    zone = "UTC" if broken_down is time.gmtime else time.strftime("%Z", at)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', at)}.{microseconds - seconds * 1_000_000:06d} {zone}"
+
+
+def joined(values: Iterable[object]) -> str:
+    """Values between brackets (array_desc)."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def locator_text(locator: _Locator) -> str:
+    """A file as ``tablespace/database/number``."""
+    tablespace, database, number = locator
+    return f"{tablespace}/{database}/{number}"
+
+
+def file_path(locator: _Locator, fork: int, version: Version) -> str:
+    """A file's path in the data directory (GetRelationPath); a fork that does not exist is shown by its number."""
+    tablespace, database, number = locator
+    suffix = "" if fork == 0 else f"_{FORK_NAMES[fork] if 0 < fork < len(FORK_NAMES) else fork}"
+    if tablespace == _GLOBAL_TABLESPACE:
+        return f"global/{number}{suffix}"
+    if tablespace == _DEFAULT_TABLESPACE:
+        return f"base/{database}/{number}{suffix}"
+    directory = f"PG_{version.major}_{version.catalog_version}"
+    return f"pg_tblspc/{tablespace}/{directory}/{database}/{number}{suffix}"
+
+
+def full_xid(xid: int) -> str:
+    """A 64-bit transaction id as ``epoch:xid``."""
+    return f"{xid >> 32}:{xid & 0xFFFFFFFF}"
+
+
+def letter(condition: int) -> str:
+    """``T`` or ``F``."""
+    return "T" if condition else "F"
+
+
+def catalog_flag(is_catalog: int, style: Style, separator: str = ": ") -> str:
+    """Whether a record is about a catalog, for the end of its description, where the version says so."""
+    return f", isCatalogRel{separator}{letter(is_catalog)}" if style.version.describes_catalog_flags else ""
+
+
+def shown_bytes(content: bytes) -> str:
+    """Names in the server's encoding; bytes that are no UTF-8 come back with the error handler ``surrogateescape``."""
+    return content.decode("utf-8", "surrogateescape")
+
+
+def invalidations_text(messages: Sequence[Invalidation], init_file_of: tuple[int, int] | None = None) -> str:
+    """Invalidation messages; nothing if there are none.
+
+    Args:
+        messages: in their order.
+        init_file_of: database and tablespace, if their relation cache's init file is to go too.
+    """
+    if not messages:
+        return ""
+    shown = "".join(f" {_message_text(message)}" for message in messages)
+    if init_file_of is None:
+        return f"; inval msgs:{shown}"
+    return f"; relcache init file inval dbid {init_file_of[0]} tsid {init_file_of[1]}; inval msgs:{shown}"
+
+
+_WORDS = {CATALOG: "catalog", RELCACHE: "relcache", SNAPSHOT: "snapshot", RELSYNC: "relsync"}
+
+
+def _message_text(message: Invalidation) -> str:
+    if message.id >= 0:
+        return f"catcache {message.id}"
+    if message.id == SMGR:
+        return "smgr"
+    if message.id == RELMAP:
+        return f"relmap db {message.db}"
+    return f"{_WORDS[message.id]} {message.value}"

@@ -1,0 +1,15 @@
+"""Codes in the rows of an index: what was changed, what an xid has done, how a transaction ended."""
+
+from __future__ import annotations
+
+INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETES = 1, 2, 4, 8, 16, 32, 64
+"""Bits of a change row's ``kinds``."""
+
+UNSETTLED = 128
+"""Bit of ``kinds``: the row's last change leaves TOAST chunks or a speculative insert pending; do not cut after it."""
+
+HAS_BASE, CATALOG_CHANGE = 1, 2
+"""Bits of an xid row: something was queued (a base snapshot exists); the catalog was changed."""
+
+COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
+"""Kinds of transaction ends: the opcode of the XACT record, shifted by four."""

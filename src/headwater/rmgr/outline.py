@@ -1,0 +1,117 @@
+"""Records in outline, and those of them that are chosen: for listings and statistics of all that is in the WAL.
+
+In: framed records and a choice. Out: flat arrays of what their headers say; the chosen ones parsed, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import RecordError
+from headwater.rmgr import _outline as k
+from headwater.rmgr._outline import Outline
+from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.wal.frames import Frames
+from headwater.wal.record import Record, parse_record
+
+__all__ = ["EVERY_RECORD", "Outline", "RecordChoice", "chosen_records", "outline"]
+
+
+@dataclass(frozen=True)
+class RecordChoice:
+    """Which records are wanted; each part narrows the choice.
+
+    Attributes:
+        start: those that start there or later; end: those that are whole before it, None for no end.
+        managers: ids of resource managers, empty for all.
+        xid: ``xl_xid``, None for all.
+        relation: (tablespace, database, file number) that a block lies in; block: its number; fork: its fork's; all
+            of one and the same block. None for any.
+        has_image: with a page image.
+    """
+
+    start: int = 0
+    end: int | None = None
+    managers: frozenset[int] = frozenset()
+    xid: int | None = None
+    relation: tuple[int, int, int] | None = None
+    block: int | None = None
+    fork: int | None = None
+    has_image: bool = False
+
+    @property
+    def _blocks(self) -> k.ChosenBlocks:
+        tablespace, database, number = self.relation or (0, 0, 0)
+        return k.ChosenBlocks(
+            tablespace,
+            database,
+            number,
+            -1 if self.block is None else self.block,
+            -1 if self.fork is None else self.fork,
+            is_any=self.relation is None and self.block is None and self.fork is None,
+            has_image=self.has_image,
+        )
+
+
+EVERY_RECORD = RecordChoice()
+
+
+def outline(frames: Frames, segment_size: int, choice: RecordChoice = EVERY_RECORD) -> Outline:
+    """Read the headers of all records.
+
+    Args:
+        frames: the records, n of them.
+        segment_size: bytes.
+        choice: decides ``is_chosen``.
+
+    Raises:
+        RecordError: a record is malformed.
+    """
+    n = len(frames.positions)
+    found = Outline(
+        xid=np.empty(n, np.int64),
+        prev=np.empty(n, np.int64),
+        rmid=np.empty(n, np.uint8),
+        info=np.empty(n, np.uint8),
+        length=np.empty(n, np.int64),
+        image_bytes=np.empty(n, np.int64),
+        end=np.empty(n, np.int64),
+        is_chosen=np.empty(n, np.bool_),
+    )
+    headers = np.zeros(HEADERS_LENGTH, np.int64)
+    status = int(
+        k.outline_records(frames.data, frames.positions, frames.lsns, segment_size, choice._blocks, headers, found)
+    )
+    if status != k.DONE:
+        raise RecordError("malformed record: its lengths disagree", lsn=int(frames.lsns[status]))
+    return found._replace(is_chosen=found.is_chosen & _passes(frames, found, choice))
+
+
+def _passes(frames: Frames, found: Outline, choice: RecordChoice) -> NDArray[np.bool_]:
+    passes: NDArray[np.bool_] = frames.lsns >= choice.start
+    if choice.end is not None:
+        passes &= found.end <= choice.end
+    if choice.managers:
+        passes &= np.isin(found.rmid, sorted(choice.managers))
+    if choice.xid is not None:
+        passes &= found.xid == choice.xid
+    return passes
+
+
+def chosen_records(frames: Frames, found: Outline, major: int) -> Iterator[Record]:
+    """The chosen records parsed, in LSN order.
+
+    Args:
+        frames: the records.
+        found: their outline.
+        major: PostgreSQL's.
+
+    Raises:
+        RecordError: a record is malformed.
+    """
+    for i in np.flatnonzero(found.is_chosen).tolist():
+        yield parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major)

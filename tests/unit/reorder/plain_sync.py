@@ -1,0 +1,340 @@
+"""Plain twin of what a schema-sending plugin keeps in mind: RelationSyncCache and the caches it asks, step by step.
+
+Also a catalog whose every change is told of by messages, as a server's is, and random sessions that change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from headwater.catalog.relation import Publication, RelationSchema
+from headwater.errors import PluginError
+from headwater.reorder.schema_memory import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
+
+NAMES = ("p", "q", "p")
+PUBLICATIONS = {"p": 1, "q": 2}
+TABLES = (101, 102, 103, 104)
+PARTITIONS = (103, 104)
+ROOTS = (105, 106)
+NAMESPACES = (11, 12)
+DATABASE = 5
+
+CHANGE, TRUNCATE, DEFINE, TELL, COMMIT, ABORT = range(6)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A record of the log.
+
+    Attributes:
+        lsn: its place; kind: CHANGE and so on; xid: 0 for none.
+        relations: OIDs touched; key, value: what of the catalog is set; subjects: what messages are about.
+        is_rolled_back: it is of a subtransaction that is rolled back before the transaction ends.
+    """
+
+    lsn: int
+    kind: int
+    xid: int
+    relations: tuple[int, ...] = ()
+    key: tuple[str, Any] = ("", 0)
+    value: Any = None
+    subjects: tuple[Subject, ...] = ()
+    is_rolled_back: bool = False
+
+
+@dataclass
+class PlainCatalog:
+    """Values by key, each since its transaction set it or committed.
+
+    Attributes:
+        versions: (LSN, xid, value) by key, in LSN order; commits: LSN by xid.
+    """
+
+    versions: dict[tuple[str, Any], list[tuple[int, int, Any]]] = field(default_factory=dict)
+    commits: dict[int, int] = field(default_factory=dict)
+
+    def read(self, log: list[Event]) -> None:
+        """All of a log."""
+        for event in log:
+            if event.kind == DEFINE and not event.is_rolled_back:
+                self.versions.setdefault(event.key, []).append((event.lsn, event.xid, event.value))
+            elif event.kind == COMMIT:
+                self.commits[event.xid] = event.lsn
+
+    def view(self, xid: int, lsn: int) -> PlainView:
+        return PlainView(self, xid, lsn)
+
+
+@dataclass(frozen=True)
+class PlainView:
+    """The catalog as a transaction (0: none) sees it."""
+
+    catalog: PlainCatalog
+    xid: int
+    lsn: int
+
+    def _value(self, kind: str, name: Any, default: Any) -> Any:
+        found, since = default, -1
+        for at, xid, value in self.catalog.versions.get((kind, name), ()):
+            visible = at if xid == self.xid else self.catalog.commits.get(xid, 1 << 60)
+            if visible < self.lsn and visible >= since:
+                found, since = value, visible
+        return found
+
+    def publication(self, name: str) -> Publication | None:
+        flags = self._value("publication", name, None)
+        return None if flags is None else Publication(PUBLICATIONS[name], name, False, *flags)
+
+    def relation_publications(self, oid: int) -> tuple[tuple[int, None, bool], ...]:
+        return tuple((one, None, False) for one in self._value("members", oid, ()))
+
+    def schema_publications(self, oid: int) -> tuple[int, ...]:
+        return self._value("schema", oid, ())
+
+    def relation(self, oid: int) -> RelationSchema:
+        version, namespace, ancestors = self._value("relation", oid, (0, NAMESPACES[0], ()))
+        return RelationSchema(
+            oid, "s", f"v{version}", "r", "p", "d", (), (), 0, 0, bool(ancestors), ancestors, namespace
+        )
+
+
+def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple[bytes, ...]]:
+    """What the plugin says: which publications, if they exist, publish the relation itself or an ancestor, and as what.
+
+    Raises:
+        PluginError: a publication is missing, and that is refused.
+    """
+    found, wants = [], 0
+    for name in NAMES:
+        row = catalog.publication(name)
+        if row is None and refuses:
+            raise PluginError(f"{name} is missing")
+        if row is None:
+            continue
+        for oid in (schema.oid, *schema.ancestors):
+            relation = schema if oid == schema.oid else catalog.relation(oid)
+            is_member = any(member[0] == row.oid for member in catalog.relation_publications(oid))
+            if is_member or row.oid in catalog.schema_publications(relation.namespace_oid):
+                found.append(f"{name} {oid} {relation.name} {relation.namespace_oid}")
+                wants |= row.insert | row.update << 1 | row.truncate << 4
+    return wants, (" ".join(found).encode(),) if wants else ()
+
+
+@dataclass
+class _Txn:
+    base: int = 1 << 62
+    steps: list[Event] = field(default_factory=list)
+    received: list[tuple[int, tuple[Subject, ...]]] = field(default_factory=list)
+
+
+@dataclass
+class Said:
+    """What is output of a touch: LSN, relation, wants, messages, whether they are sent first."""
+
+    lsn: int
+    relation: int
+    wants: int
+    messages: tuple[bytes, ...]
+    is_announced: bool
+
+
+class PlainSync:
+    """Reads a log record by record, and replays transactions when they commit.
+
+    Args:
+        catalog: of the log; refuses: a missing publication is an error; passed_over: xids that are not decoded.
+    """
+
+    def __init__(self, catalog: PlainCatalog, refuses: bool, passed_over: frozenset[int]) -> None:
+        self.catalog, self.refuses, self.passed_over = catalog, refuses, passed_over
+        self.said: list[Said] = []
+        self.refused: tuple[int, str] | None = None
+        self.txns: dict[int, _Txn] = {}
+        self.entries: dict[int, list[Any]] = {}
+        self.loaded: tuple[Publication | None, ...] | None = None
+        self.caches: dict[int, dict[int, Any]] = {ROWS: {}, RELATIONS: {}, SCHEMAS: {}}
+        self.given: list[tuple[int, int, int]] = []
+        self.warned: list[str] = []
+        self.latest = 0
+
+    def read(self, log: list[Event]) -> None:
+        """All of it, up to where the plugin refuses."""
+        for event in log:
+            self._read(event)
+            if self.refused is not None:
+                return
+
+    def _read(self, event: Event) -> None:
+        if event.kind == TELL and not event.xid:
+            self._forget(event.subjects)
+            return
+        txn = self.txns.setdefault(event.xid, _Txn())
+        if event.kind == ABORT:
+            del self.txns[event.xid]
+        elif event.kind == COMMIT:
+            self._commit(event, self.txns.pop(event.xid))
+        else:
+            txn.steps.append(event)
+            if event.kind in (CHANGE, TRUNCATE):
+                txn.base = min(txn.base, event.lsn)
+
+    def _commit(self, event: Event, txn: _Txn) -> None:
+        own = tuple(subject for step in txn.steps for subject in step.subjects)
+        if event.xid not in self.passed_over:
+            steps = [step for step in txn.steps if not step.is_rolled_back]
+            steps += [Event(lsn, TELL, event.xid, subjects=subjects) for lsn, subjects in txn.received]
+            for step in sorted(steps, key=lambda step: step.lsn):
+                self._replay(event.xid, step)
+            for _, subjects in txn.received:
+                self._forget(subjects)
+        self._forget(own)
+        self.given += [(event.lsn, *subject) for subject in own]
+        for other in self.txns.values():
+            if other.base < event.lsn and own:
+                other.received.append((event.lsn, own))
+
+    def _replay(self, xid: int, step: Event) -> None:
+        for relation in step.relations:
+            self._touch(xid, step, relation)
+        self._forget(step.subjects)
+
+    def _forget(self, subjects: tuple[Subject, ...]) -> None:
+        for memory, subject in subjects:
+            if memory == LOADED:
+                self.loaded = None
+                continue
+            kept = self.entries if memory == ENTRIES else self.caches[memory]
+            for known in list(kept) if subject == 0 else [subject]:
+                kept.pop(known, None)
+
+    def _touch(self, xid: int, step: Event, oid: int) -> None:
+        if self.refused is not None:
+            return
+        view = self.catalog.view(xid, step.lsn)
+        if oid not in self.entries:
+            self.latest = max(self.latest, step.lsn)
+            try:
+                self.entries[oid] = [*say(view.relation(oid), self._look_up(view, oid), self.refuses), False]
+            except PluginError as error:
+                self.refused = (step.lsn, error.message)
+                return
+        entry = self.entries[oid]
+        wanted = entry[0] & (16 if step.kind == TRUNCATE else 1)
+        self.said.append(Said(step.lsn, oid, entry[0], entry[1], bool(wanted) and not entry[2]))
+        entry[2] |= bool(wanted)
+
+    def _look_up(self, view: PlainView, oid: int) -> _InMind:
+        schema = view.relation(oid)
+        relations, schemas = self.caches[RELATIONS], self.caches[SCHEMAS]
+        for one in (oid, *schema.ancestors):
+            relations.setdefault(one, view.relation_publications(one))
+            namespace = view.relation(one).namespace_oid
+            schemas.setdefault(namespace, view.schema_publications(namespace))
+        if self.loaded is None:
+            rows = self.caches[ROWS]
+            self.loaded = tuple(rows.setdefault(n, view.publication(name)) for n, name in enumerate(NAMES, 1))
+            missing = [name for name, row in zip(NAMES, self.loaded, strict=True) if row is None]
+            self.warned += [name for name in dict.fromkeys(missing) if name not in self.warned]
+        return _InMind(view, dict(zip(NAMES, self.loaded, strict=True)), dict(relations), dict(schemas))
+
+
+@dataclass(frozen=True)
+class _InMind:
+    view: PlainView
+    rows: dict[str, Publication | None]
+    relations: dict[int, Any]
+    schemas: dict[int, Any]
+
+    def relation(self, oid: int) -> RelationSchema:
+        return self.view.relation(oid)
+
+    def publication(self, name: str) -> Publication | None:
+        return self.rows[name]
+
+    def relation_publications(self, oid: int) -> Any:
+        return self.relations[oid]
+
+    def schema_publications(self, oid: int) -> Any:
+        return self.schemas[oid]
+
+
+class RandomLog:
+    """Sessions side by side that change tables, and the catalog, whose keys they lock until they end."""
+
+    def __init__(self, rng: Random, sessions: int) -> None:
+        self.rng, self.sessions = rng, sessions
+        self.lsn, self.xid = 0, 700
+        self.open: list[int] = []
+        self.locks: dict[tuple[str, Any], int] = {}
+
+    def events(self, count: int) -> Iterator[Event]:
+        """So many, and perhaps the ends of what is open then."""
+        for key in [("publication", name) for name in PUBLICATIONS] if self.rng.random() < 0.8 else []:
+            yield self._event(DEFINE, 1, key=key, value=self._value(key))
+        yield self._event(COMMIT, 1)
+        for _ in range(count):
+            if len(self.open) < self.sessions and self.rng.random() < 0.5:
+                self.xid += 1
+                self.open.append(self.xid)
+            yield self._next()
+        while self.open and self.rng.random() < 0.8:
+            yield self._end(self.open[0])
+
+    def _event(self, kind: int, xid: int, **more: Any) -> Event:
+        self.lsn += 10
+        return Event(self.lsn, kind, xid, **more)
+
+    def _next(self) -> Event:
+        rng = self.rng
+        if not self.open or rng.random() < 0.05:
+            return self._event(TELL, 0, subjects=self._noise())
+        xid, rolled_back = rng.choice(self.open), rng.random() < 0.15
+        dice = rng.random()
+        if dice < 0.5:
+            return self._event(CHANGE, xid, relations=(rng.choice(TABLES),), is_rolled_back=rolled_back)
+        if dice < 0.55:
+            some = tuple(rng.sample(TABLES, 2))
+            return self._event(TRUNCATE, xid, relations=some, is_rolled_back=rolled_back)
+        if dice < 0.62:
+            return self._event(TELL, xid, subjects=self._noise(), is_rolled_back=rolled_back)
+        if dice < 0.8:
+            return self._define(xid, rolled_back)
+        return self._end(xid)
+
+    def _end(self, xid: int) -> Event:
+        self.open.remove(xid)
+        self.locks = {key: owner for key, owner in self.locks.items() if owner != xid}
+        return self._event(ABORT if self.rng.random() < 0.15 else COMMIT, xid)
+
+    def _noise(self) -> tuple[Subject, ...]:
+        entries = [(ENTRIES, oid) for oid in (0, *TABLES, *TABLES, 999)]
+        others = [(LOADED, 0), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
+        return tuple(self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2))))
+
+    def _define(self, xid: int, rolled_back: bool) -> Event:
+        rng = self.rng
+        keys = [("publication", name) for name in PUBLICATIONS] + [("schema", oid) for oid in NAMESPACES]
+        keys += [(kind, oid) for kind in ("members", "relation") for oid in (*TABLES, *ROOTS)]
+        key = rng.choice(keys)
+        if self.locks.setdefault(key, xid) != xid:
+            return self._event(TELL, xid, subjects=self._noise(), is_rolled_back=rolled_back)
+        entries = (ENTRIES, rng.choice((0, 0, key[1]))) if key[0] in ("members", "relation") else (ENTRIES, 0)
+        caches = {"members": [(RELATIONS, 0)], "schema": [(SCHEMAS, 0)], "relation": []}
+        numbers = [(ROWS, n) for n, name in enumerate(NAMES, 1) if name == key[1]]
+        more = caches.get(key[0], [(LOADED, 0), *numbers])
+        # A root's own entry is not that of its partitions, which depend on it.
+        entries = (ENTRIES, 0) if key[1] in ROOTS else entries
+        subjects = (entries, *more)
+        return self._event(DEFINE, xid, key=key, value=self._value(key), subjects=subjects, is_rolled_back=rolled_back)
+
+    def _value(self, key: tuple[str, Any]) -> Any:
+        rng = self.rng
+        if key[0] == "publication":
+            return rng.choice((None, *[(*(rng.random() < 0.7 for _ in range(4)), True)] * 4))
+        if key[0] in ("members", "schema"):
+            return tuple(sorted(rng.sample((1, 2), rng.choice((0, 1, 1, 2)))))
+        ancestors = tuple(rng.sample(ROOTS, rng.randrange(3))) if key[1] in PARTITIONS else ()
+        return rng.randrange(100), rng.choice(NAMESPACES), ancestors

@@ -1,0 +1,259 @@
+"""What a schema-sending plugin keeps in mind, window by window, against a plain cache that goes record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_sync import (
+    ABORT,
+    CHANGE,
+    COMMIT,
+    NAMES,
+    TRUNCATE,
+    Event,
+    PlainCatalog,
+    PlainSync,
+    RandomLog,
+    Said,
+    say,
+)
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import PluginError
+from headwater.flat_values import read_value, same, value_bytes
+from headwater.reorder.changes import Candidates
+from headwater.reorder.forgetting import Forgetting, least_between
+from headwater.reorder.plan import RelationUse
+from headwater.reorder.resend import Concerns, find_forgets
+from headwater.reorder.resolve import Resolved
+from headwater.reorder.schema_memory import (
+    NOTHING_IN_MIND,
+    RELATIONS,
+    ROWS,
+    SCHEMAS,
+    Entry,
+    Given,
+    RelationInMind,
+    RowInMind,
+    SchemaInMind,
+    SchemaMemory,
+)
+from headwater.reorder.sync import Touches, WindowEnd, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions
+from headwater.rmgr.index_codes import INSERTS
+
+END = 1 << 40
+
+
+@dataclass
+class _Relations:
+    """What :func:`sync_rows` asks a resolver."""
+
+    catalog: PlainCatalog
+    txns: CommittedTransactions
+    refuses: bool
+    resolutions: list[RelationUse] = field(default_factory=list)
+
+    def view(self, txn: int, lsn: int) -> Any:
+        return self.catalog.view(int(self.txns.xid[txn]) if txn >= 0 else 0, lsn)
+
+    def numbered(self, use: RelationUse) -> int:
+        if use not in self.resolutions:
+            self.resolutions.append(use)
+        return self.resolutions.index(use)
+
+    def number(self, txn: int, oid: int, lsn: int) -> int:
+        """As the change sees it."""
+        view = self.view(txn, lsn)
+        schema = view.relation(oid)
+        try:
+            return self.numbered(RelationUse(schema, *_swapped(say(schema, view, self.refuses))))
+        except PluginError:
+            return self.numbered(RelationUse(schema, 0, is_decided=False))
+
+
+def _swapped(said: tuple[int, tuple[bytes, ...]]) -> tuple[int, bool, tuple[bytes, ...]]:
+    return said[0], False, said[1]
+
+
+@dataclass
+class _Sender:
+    """The plugin; notes its warnings."""
+
+    refuses: bool
+    warnings: list[str]
+    publication_names: tuple[str, ...] = NAMES
+
+    def tracks(self, schema: RelationSchema) -> bool:
+        return True
+
+    def loads(self, catalog: Any, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        missing = [name for name in dict.fromkeys(NAMES) if catalog.publication(name) is None]
+        self.warnings += [name for name in missing if name not in warned]
+        return warned.union(missing)
+
+    def describes(self, schema: RelationSchema, catalog: Any, txn: int, lsn: int) -> tuple[int, tuple[bytes, ...]]:
+        try:
+            return say(schema, catalog, self.refuses)
+        except PluginError as error:
+            error.lsn = lsn
+            raise
+
+
+@dataclass
+class Folded:
+    """A log, window by window.
+
+    Attributes:
+        log: all of it; catalog: of it.
+        refuses: a missing publication is an error; passed_over: xids that are not decoded.
+    """
+
+    log: Sequence[Event]
+    catalog: PlainCatalog
+    refuses: bool
+    passed_over: frozenset[int]
+    said: list[Said] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
+
+    def fold(self, cuts: Sequence[int]) -> SchemaMemory:
+        """Through all windows; what is in mind goes as bytes from one to the next."""
+        memory = value_bytes(NOTHING_IN_MIND)
+        for lo, hi in pairwise([0, *sorted(cuts), END]):
+            memory = value_bytes(self._window(lo, hi, read_value(SchemaMemory, memory)))
+        return read_value(SchemaMemory, memory)
+
+    def _window(self, lo: int, hi: int, memory: SchemaMemory) -> SchemaMemory:
+        commits = [e for e in self.log if e.kind == COMMIT and lo <= e.lsn < hi]
+        number = {e.xid: n for n, e in enumerate(commits)}
+        steps = [e for e in self.log if e.lsn < hi and (e.xid or e.lsn >= lo)]
+        txns = _transactions(commits, self.log)
+        decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
+        rows = [
+            (e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject)
+            for e in steps
+            for subject in dict.fromkeys(e.subjects)
+        ]
+        found = Concerns(*np.array(rows, np.int64).reshape(-1, 4).T)
+        forgets, handed_on = find_forgets(
+            found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
+        )
+        resolver = _Relations(self.catalog, txns, self.refuses)
+        ours = [e for e in steps if e.xid in number and decoded[number[e.xid]] and not e.is_rolled_back]
+        ours.sort(key=lambda e: (number[e.xid], e.lsn))
+        touches = {
+            kind: [
+                (number[e.xid], e.lsn, oid, resolver.number(number[e.xid], oid, e.lsn))
+                for e in ours
+                if e.kind == kind
+                for oid in e.relations
+            ]
+            for kind in (CHANGE, TRUNCATE)
+        }
+        changes, truncates = (np.array(touches[kind], np.int64).reshape(-1, 4).T for kind in (CHANGE, TRUNCATE))
+        count = changes.shape[1]
+        sender = _Sender(self.refuses, self.warned)
+        synced, after = sync_rows(
+            Candidates(
+                np.arange(count), changes[0], np.zeros(count, np.int32), np.full(count, INSERTS, np.uint8), changes[1]
+            ),
+            Resolved(changes[3], np.empty((4, 0), np.int64)),
+            Touches(truncates[3], truncates[0], truncates[1]),
+            resolver,
+            Forgetting(forgets, memory.given | handed_on, txns, decoded),
+            sender,
+            memory,
+            WindowEnd(hi, _oldest_base(self.log, hi)),
+        )
+        taken = np.concatenate([synced.resolved.resolution, synced.others]).tolist()
+        sends = np.concatenate([synced.announce, synced.announce_others]).tolist()
+        places = [*changes.T.tolist(), *truncates.T.tolist()]
+        found_said = [
+            (txn, Said(lsn, oid, resolver.resolutions[use].wants, resolver.resolutions[use].messages, sent))
+            for (txn, lsn, oid, _), use, sent in zip(places, taken, sends, strict=True)
+        ]
+        self.said += [said for _, said in sorted(found_said, key=lambda one: (one[0], one[1].lsn))]
+        return after
+
+
+def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> CommittedTransactions:
+    xids, lsns = [e.xid for e in commits], [e.lsn for e in commits]
+    base = {}
+    for e in log:
+        if e.kind in (CHANGE, TRUNCATE):
+            base.setdefault(e.xid, e.lsn)
+    defines = {e.xid for e in log if e.subjects}
+    bases = [base.get(xid, lsn if xid in defines else NEVER) for xid, lsn in zip(xids, lsns, strict=True)]
+    zeros = np.zeros(len(xids), np.int64)
+    order = np.argsort(xids)
+    return CommittedTransactions(
+        *(np.array(xids, np.int64), np.array(lsns, np.int64), *[zeros] * 6, np.array(bases, np.int64)),
+        changes_catalog=np.array([xid in defines for xid in xids], np.bool_),
+        member_xid=np.array(xids, np.int64)[order],
+        member_txn=order.astype(np.int64),
+    )
+
+
+def _oldest_base(log: Sequence[Event], hi: int) -> int:
+    """Of the transactions that are open at an LSN."""
+    ended = {e.xid for e in log if e.kind in (COMMIT, ABORT) and e.lsn < hi}
+    return min(
+        (e.lsn for e in log if e.kind in (CHANGE, TRUNCATE) and e.lsn < hi and e.xid not in ended), default=NEVER
+    )
+
+
+def in_mind(plain: PlainSync, log: Sequence[Event]) -> SchemaMemory:
+    """What a plain cache has in mind, as a value."""
+    oldest = _oldest_base(log, END)
+    handed_on = [one for one in plain.given if one[0] > oldest]
+    rows, relations, schemas = (sorted(plain.caches[memory].items()) for memory in (ROWS, RELATIONS, SCHEMAS))
+    return SchemaMemory(
+        entries=tuple(Entry(oid, *entry) for oid, entry in sorted(plain.entries.items())),
+        loaded=plain.loaded,
+        rows=tuple(RowInMind(*one) for one in rows),
+        relations=tuple(RelationInMind(*one) for one in relations),
+        schemas=tuple(SchemaInMind(*one) for one in schemas),
+        given=Given.of(np.array(handed_on, np.int64).reshape(-1, 3).T),
+        warned=tuple(sorted(plain.warned)),
+        latest=plain.latest,
+    )
+
+
+@settings(max_examples=600)
+@given(st.integers(0, 1 << 62), st.integers(1, 6), st.integers(1, 120), st.booleans(), st.integers(0, 6))
+def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, cuts) -> None:
+    rng = Random(seed)
+    log = list(RandomLog(rng, sessions).events(count))
+    catalog = PlainCatalog()
+    catalog.read(log)
+    passed_over = frozenset(e.xid for e in log if e.kind == COMMIT and rng.random() < 0.1)
+    plain = PlainSync(catalog, refuses, passed_over)
+    plain.read(log)
+    folded = Folded(log, catalog, refuses, passed_over)
+    windows = [rng.choice(log).lsn for _ in range(cuts)]
+    if plain.refused is not None:
+        with pytest.raises(PluginError) as refused:
+            folded.fold(windows)
+        assert plain.refused == (refused.value.lsn, refused.value.message)
+        assert folded.said == plain.said[: len(folded.said)]
+        return
+    memory = folded.fold(windows)
+    assert folded.said == plain.said
+    assert folded.warned == plain.warned
+    assert same(memory, in_mind(plain, log))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1), st.data())
+def test_least_between(values, data) -> None:
+    bounds = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))))
+    low, high = np.array(bounds, np.int64).reshape(-1, 2).T
+    expected = [min(values[a:b], default=NEVER) for a, b in bounds]
+    assert least_between(np.array(values, np.int64), low, high).tolist() == expected
