@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+
 from headwater.cli.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.cli.stream_comparison import first_difference
-
 from oracle.calls import cut, get_piecewise, peek_between, record_ends
 from oracle.streams import call_slot, format_lsn, parse_lsn
 
