@@ -3,7 +3,8 @@
 The relation of a change is looked up as of the change: other transactions' catalog changes count from their commit
 on, the transaction's own from the command on that follows them. As no row of the index crosses either, one look-up
 serves a whole row, and rows of a file share it: those of transactions without catalog changes between two commits of
-catalog changes, those of a transaction with them also between two of its own commands. Mirrors ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
+catalog changes, those of a transaction with them also between two of its own commands. Mirrors
+ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
 """
 
 from __future__ import annotations
