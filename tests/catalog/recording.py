@@ -19,7 +19,7 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.rmgr import heap2, xact
+from headwater.rmgr import heap2, standby, xact
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import Record, parse_record
@@ -192,6 +192,8 @@ class Rolled:
         commands: per toplevel xid, (lsn, next command id).
         members: per toplevel xid, (lsn, subxid) in order of appearance.
         aborted: lsn of each aborted xid's record.
+        ends: the xids that ended with the record at an lsn.
+        extra: the files that turned out to be catalogs'.
     """
 
     store: CatalogStore
@@ -199,6 +201,8 @@ class Rolled:
     commands: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     members: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     aborted: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    extra: frozenset[tuple[int, int, int]] = frozenset()
 
     def own(self, mark: Mark) -> OwnCommands:
         """What the transaction of a mark may see of its own."""
@@ -227,17 +231,19 @@ def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
             records = read_records(wal, store.start_lsn, store.major)
         rolled = Rolled(store, rounds)
         for record in records:
-            if _is_wanted(record, store):
+            if is_wanted(record, store):
                 store.apply(record)
         if not store.missing_locators():
             break
         assert not store.missing_locators() <= extra
         extra |= store.missing_locators()
     _learn(rolled, records)
+    tell(store, records)
+    rolled.extra = extra
     return rolled
 
 
-def _is_wanted(record: Record, store: CatalogStore) -> bool:
+def is_wanted(record: Record, store: CatalogStore) -> bool:
     """Records an index step would keep: nothing but what the store asked for."""
     if record.rmid in (2, 7):
         return True
@@ -246,18 +252,38 @@ def _is_wanted(record: Record, store: CatalogStore) -> bool:
     return record.rmid in (0, 9, 10) and any(block.locator in store.locators() for block in record.blocks)
 
 
+def tell(store: CatalogStore, records: Iterable[Record]) -> None:
+    """Tell a store what became of transactions, and where its copy is complete."""
+    for record in records:
+        if record.rmid == 1 and record.info & 0x70 in (0x00, 0x20, 0x30, 0x40):
+            end = xact.parse_end(record, store.major)
+            if end.is_commit:
+                store.commit((end.xid, *end.subxacts), record.lsn)
+            else:
+                store.abort((end.xid, *end.subxacts))
+        elif record.rmid == 8 and record.info & 0x70 == standby.RUNNING_XACTS:
+            store.settle_before(standby.parse_running_xacts(record.main_data, record.lsn).oldest_running_xid)
+        elif record.rmid == 0 and _completes(record, store):
+            store.complete()
+
+
+def _completes(record: Record, store: CatalogStore) -> bool:
+    """The end of the online backup that the store was opened from, or a checkpoint that began behind another copy's."""
+    start = store.origin.backup_start
+    if record.info & 0xF0 == 0x50:
+        return int.from_bytes(record.main_data[:8], "little") == start
+    redo = int.from_bytes(record.main_data[:8], "little")
+    return record.info & 0xF0 in (0x00, 0x10) and start is None and redo > store.origin.start_lsn
+
+
 def _learn(rolled: Rolled, records: Iterable[Record]) -> None:
-    tops: dict[int, int] = {}
     for record in records:
         if record.toplevel_xid:
-            tops[record.xid] = record.toplevel_xid
             rolled.members.setdefault(record.toplevel_xid, []).append((record.lsn, record.xid))
         if record.rmid == 1 and record.info & 0x70 in (0x00, 0x20, 0x30, 0x40):
             end = xact.parse_end(record, rolled.store.major)
-            if end.is_commit:
-                rolled.store.commit((end.xid, *end.subxacts), record.lsn)
-            else:
-                rolled.store.abort((end.xid, *end.subxacts))
+            rolled.ends[record.lsn] = (end.xid, *end.subxacts)
+            if not end.is_commit:
                 rolled.aborted |= dict.fromkeys((end.xid, *end.subxacts), record.lsn)
         elif record.rmid == 9 and record.info & 0x70 == heap2.NEW_CID:
             change = heap2.parse_new_cid(record.main_data, record.lsn)

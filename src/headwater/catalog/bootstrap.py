@@ -11,10 +11,12 @@ from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory, running_server
 from headwater.catalog.heaps import Locator
-from headwater.catalog.prepared import prepared_transactions
+from headwater.catalog.origin import CatalogOrigin
+from headwater.catalog.prepared import PreparedTransaction, prepared_transactions
 from headwater.catalog.rows import CatalogRows, DatabaseRow
-from headwater.catalog.store import INCOMPLETE, CatalogOrigin, CatalogStore
-from headwater.catalog.versions import Fates
+from headwater.catalog.snapshot import xid_precedes
+from headwater.catalog.store import INCOMPLETE, CatalogStore
+from headwater.catalog.versions import NEVER
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
@@ -47,7 +49,7 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     chosen = _choose(_databases(directory, shared_map), database, path)
     store = _new_store(directory, chosen)
     for locator in extra_locators:
-        store.add_extra(locator, directory.heap(locator), str(directory.relation_path(locator)))
+        store.add_extra(locator, directory.heap(locator))
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     store.map_catalogs(local_map, is_shared=False)
@@ -94,12 +96,9 @@ def _databases(directory: DataDirectory, shared_map: dict[int, int]) -> list[Dat
     store = _new_store(directory, DatabaseRow(0, "", 0, False, False, DEFAULT_TABLESPACE))
     locator = (GLOBAL_TABLESPACE, 0, _mapped(shared_map, PG_DATABASE))
     _add_heap(directory, store, locator, PG_DATABASE, must_exist=True)
-    store.tables[PG_DATABASE].indexes["oid"].load_all()
-    lives = (
-        store.timeline_of(("pg_database", "oid", oid)) for oid in store.tables[PG_DATABASE].indexes["oid"].versions
-    )
+    lives = ((version, *store.fates.lifetime(version)) for version in store.tables[PG_DATABASE].all_versions())
     rows = CatalogRows(directory.major, "UTF8")
-    return rows.databases(version.data for life in lives for version in life.rows[-1])
+    return rows.databases(version.data for version, born, died in lives if born < NEVER == died)
 
 
 def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> DatabaseRow:
@@ -118,6 +117,7 @@ def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> Data
 
 def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
     control = directory.control
+    prepared = prepared_transactions(directory)
     origin = CatalogOrigin(
         major=directory.major,
         system_identifier=control.system_identifier,
@@ -134,9 +134,23 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         backup_start=directory.backup_start,
         reach_lsn=directory.reach_lsn,
         reach_timeline=directory.reach_timeline,
-        prepared=tuple(one for one in prepared_transactions(directory) if one.database == row.oid),
+        prepared=tuple(one for one in prepared if one.database == row.oid),
+        xid_epoch=control.next_xid >> 32,
     )
-    return CatalogStore(origin, Fates(directory.is_committed, origin.next_xid), directory.update_xid)
+    store = CatalogStore(origin, directory, directory.is_clean)
+    if directory.is_shutdown:
+        store.settle_before(_oldest(prepared, origin.next_xid))
+    elif directory.label is None and control.oldest_active_xid:
+        store.settle_before(control.oldest_active_xid)
+    return store
+
+
+def _oldest(prepared: Iterable[PreparedTransaction], next_xid: int) -> int:
+    """The oldest xid that was running at a shutdown checkpoint: prepared transactions outlive it."""
+    oldest = next_xid
+    for xid in (xid for one in prepared for xid in (one.xid, *one.subxacts)):
+        oldest = xid if xid_precedes(xid, oldest) else oldest
+    return oldest
 
 
 def _add_heap(

@@ -15,6 +15,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.catalog.commit_log import CommitLog, commit_log_of
 from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.snapshot import xid_precedes
 from headwater.errors import CatalogError, RecordError
@@ -34,6 +35,7 @@ _GROUPS_PER_PAGE = BLCKSZ // _GROUP_SIZE
 _FIRST_UPDATE_STATUS = 4
 _IN_PROGRESS, _COMMITTED = 0, 1
 
+_LRU_FILE = re.compile(r"[0-9A-F]{4,15}")
 _START = re.compile(r"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) \(file ([0-9A-F]{24})\)$", re.M)
 _FROM_STANDBY = re.compile(r"^BACKUP FROM: standby$", re.M)
 _MANIFEST_END = re.compile(r'"End-LSN": "([0-9A-F]+/[0-9A-F]+)"')
@@ -221,6 +223,18 @@ class DataDirectory:
         number, at = divmod(xid, _XACTS_PER_FILE)
         byte = self._stored("pg_xact", number, at // 4, 1, f"transaction {xid}", is_old)
         return byte[0] >> at % 4 * 2 & 3 if byte else _IN_PROGRESS
+
+    def commit_log(self) -> CommitLog:
+        """All of ``pg_xact``.
+
+        Raises:
+            CatalogError: a file cannot be read.
+        """
+        folder = self.path / "pg_xact"
+        numbers = [int(file.name, 16) for file in folder.iterdir() if _LRU_FILE.fullmatch(file.name)]
+        files = {number: self._slru("pg_xact", number) for number in numbers}
+        control = self.control
+        return commit_log_of(files, control.next_xid & 0xFFFFFFFF, control.next_multi, self.label is not None)
 
     def update_xid(self, multi: int) -> int:
         """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it was to come.

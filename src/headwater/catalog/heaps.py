@@ -3,6 +3,8 @@
 Job: give redo the version at a page and offset, and take page images in. After VACUUM FULL one catalog has several
 heaps, and one version may lie in two of them.
 
+In: the pages of a backup, or the places of an image, as flat arrays; a page becomes objects when redo touches it.
+
 A page of an online backup may be younger than the backup's start. What it says is provisional until the WAL's first
 page image of it arrives (the server writes one for every page changed during a backup): versions that the image lacks
 are then taken back, as the records that follow bring them again. In the same way a whole file may be younger: then the
@@ -12,24 +14,24 @@ catalog moves there in the middle of the WAL, and what it holds is matched with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.pages import (
-    BLCKSZ,
     HEAP_XMAX_COMMITTED,
     HEAP_XMAX_IS_MULTI,
     HEAP_XMIN_COMMITTED,
-    HeapScan,
     PageTuple,
-    page_lsn,
     page_tuples,
     scan_heap,
 )
 from headwater.catalog.tables import CatalogTable, Key
-from headwater.catalog.versions import FROZEN_XID, INVALID_XID, Fates, Version
-from headwater.pg.catalogs import CatalogLayout
+from headwater.catalog.version_rows import NO_ROWS, VersionBase, rows_of_scan
+from headwater.catalog.versions import INVALID_XID, Fates, Version
 
+Int64s = NDArray[np.int64]
 Locator = tuple[int, int, int]
 """Tablespace OID, database OID (0 shared), file number."""
 Tid = tuple[int, int]
@@ -52,70 +54,112 @@ class Page:
         self.is_provisional = is_provisional
 
 
+def _none() -> Int64s:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class HeapPlaces:
+    """What a file holds, m tuples in b blocks.
+
+    Attributes:
+        base: the versions.
+        block, offnum, row: int64[m] each tuple's block, offset number and row of ``base``; by block and offset number.
+        lay: int64[] rows of ``base`` that lay in this file before.
+        page_lsns: int64[b] ``pd_lsn`` of each block.
+        provisional: int64[] blocks that may come from the future.
+    """
+
+    base: VersionBase = field(default_factory=lambda: VersionBase(NO_ROWS))
+    block: Int64s = field(default_factory=_none)
+    offnum: Int64s = field(default_factory=_none)
+    row: Int64s = field(default_factory=_none)
+    lay: Int64s = field(default_factory=_none)
+    page_lsns: Int64s = field(default_factory=_none)
+    provisional: Int64s = field(default_factory=_none)
+
+
+def places_in_pages(
+    data: bytes, fixed_length: int, start_lsn: int, fates: Fates, update_xid: Callable[[int], int]
+) -> tuple[HeapPlaces, int]:
+    """What the file of a backup holds.
+
+    Args:
+        data: whole pages.
+        fixed_length: bytes that each row has at least.
+        start_lsn: of the backup; younger pages are provisional.
+        fates: of transactions; told of hint bits.
+        update_xid: resolves the updater of a multixact, 0 if it has none.
+
+    Returns:
+        its tuples, and the first block that is broken, -1 if there is none.
+    """
+    scan = scan_heap(data, fixed_length)
+    is_young = scan.page_lsns > start_lsn
+    rows, multis = rows_of_scan(scan, is_young[scan.block], fates)
+    base, row = VersionBase(rows, multis, update_xid), np.arange(len(rows))
+    young = np.flatnonzero(is_young)
+    return HeapPlaces(base, scan.block, scan.offnum, row, _none(), scan.page_lsns, young), scan.bad_block
+
+
 class CatalogHeap:
     """One file of a catalog, or of a relation that may turn out to be one.
 
     Args:
         locator: its place.
         fates: of transactions.
-        start_lsn: of the backup; younger pages are provisional.
         update_xid: resolves the updater of a multixact, 0 if it has none.
-        base: the backup's file, empty if it has none.
+        places: what it holds before any record is applied.
 
     Attributes:
         catalog: whose heap it is, None if that is not known yet.
-        command_ids: what NEW_CID said of tuples whose record has not come yet.
+        command_ids: what NEW_CID said of tuples whose record has not come yet: xid, cmin, cmax.
+        places: what it held when it was opened.
+        end: ``places`` holds for blocks before this one: the file was cut there.
         is_rewritten: the WAL has shown how this file was written as a whole.
         is_merged: its versions have been matched with those of the catalog's other heaps.
         file: where the backup has it, or should have it.
         is_missing: the backup does not have it.
         is_made: the WAL has shown how it came to be.
         blocks: pages that the backup has of it.
+        base_lsn: ``pd_lsn`` of the backup's youngest page, 0 if it has none.
         is_extended: the WAL has shown how the next one came to be.
+        is_changed: a record has touched it since it was opened.
+        pages: those that were read or made so far.
     """
 
     def __init__(
         self,
         locator: Locator,
         fates: Fates,
-        start_lsn: int,
         update_xid: Callable[[int], int],
-        base: bytes = b"",
+        places: HeapPlaces | None = None,
     ) -> None:
         self.locator = locator
         self.catalog: CatalogTable | None = None
-        self.command_ids: dict[Tid, tuple[int, int]] = {}
+        self.command_ids: dict[Tid, tuple[int, int, int]] = {}
+        self.places = places or HeapPlaces()
+        self.end = len(self.places.page_lsns)
         self.is_rewritten = False
         self.is_merged = False
         self.file = ""
         self.is_missing = False
         self.is_made = False
-        self.blocks = len(base) // BLCKSZ
+        self.blocks = 0
+        self.base_lsn = 0
         self.is_extended = False
+        self.is_changed = False
+        self.pages: dict[int, Page] = {}
         self._fates = fates
-        self._start_lsn = start_lsn
         self._update_xid = update_xid
-        self._base = memoryview(base)
-        self._pages: dict[int, Page] = {}
+        self._provisional = frozenset(self.places.provisional.tolist())
         self._known: dict[int, Version] = {}
+        self._gone: set[int] = set()
 
-    def scan(self, layout: CatalogLayout) -> HeapScan:
-        """Where the base's rows lie, if they are those of a catalog."""
-        return scan_heap(bytes(self._base), layout.fixed_length)
-
-    @property
-    def base_lsn(self) -> int:
-        """``pd_lsn`` of the base's youngest page, 0 without a base."""
-        if not len(self._base):
-            return 0
-        words = np.frombuffer(self._base, "<u4").reshape(-1, BLCKSZ // 4)
-        return int((words[:, 0].astype(np.int64) << 32 | words[:, 1]).max())
-
-    def attach(self, catalog: CatalogTable, scan: HeapScan) -> None:
-        """This is a heap of that catalog from the start on; its pages are read lazily, its rows found by the scan."""
+    def attach(self, catalog: CatalogTable) -> None:
+        """This is a heap of that catalog from the start on; its rows are found by key."""
         self.catalog = catalog
-        for index in catalog.indexes.values():
-            index.add_base(self, scan)
+        catalog.add_base(self.places.base)
 
     def merge(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
         """The catalog moves to this heap now: join its versions with those the catalog has from other heaps.
@@ -131,7 +175,7 @@ class CatalogHeap:
             for version in versions:
                 catalog.discard(version)
         self.catalog = catalog
-        self.is_merged = True
+        self.is_merged = catalog.is_changed = True
         taken = {id(version) for version in strangers}
         became = {}
         for version in versions:
@@ -149,7 +193,7 @@ class CatalogHeap:
     def precede(self, catalog: CatalogTable) -> None:
         """The catalog lay in this heap before it moved to those that are known: join its versions with their copies."""
         self.catalog = catalog
-        self.is_merged = True
+        self.is_merged = catalog.is_changed = True
         versions = self.versions()
         became: dict[int, Version] = {}
         rows: dict[Key, list[Version]] = {}
@@ -168,30 +212,33 @@ class CatalogHeap:
         self._replace(became)
 
     def _replace(self, became: dict[int, Version]) -> None:
+        self._gone |= self._known.keys() - {id(version) for version in became.values()}
         self._known = {id(version): version for version in became.values()}
-        for page in self._pages.values():
+        for page in self.pages.values():
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
     def page(self, block: int) -> Page:
         """A page; an empty one if neither the backup nor the WAL has shown it yet."""
-        page = self._pages.get(block)
+        page = self.pages.get(block)
         if page is None:
-            page = self._pages[block] = self._read(block)
+            page = self.pages[block] = self._read(block)
         return page
 
     def _read(self, block: int) -> Page:
-        raw = self._base[block * BLCKSZ : (block + 1) * BLCKSZ]
-        if len(raw) < BLCKSZ:
+        places = self.places
+        if block >= self.end:
             return Page()
-        lsn = page_lsn(raw)
-        page = Page(lsn, is_provisional=lsn > self._start_lsn)
-        for offnum, found in page_tuples(raw):
-            # Torn pages of an online backup may hold anything; sound ones were checked by the scan.
-            if self.catalog is not None and not self.catalog.is_row(found.data):
-                continue
-            page.slots[offnum] = self._version(found, page.is_provisional)
-            self.add(page.slots[offnum])
+        page = Page(int(places.page_lsns[block]), block in self._provisional)
+        lo, hi = np.searchsorted(places.block, block, "left"), np.searchsorted(places.block, block, "right")
+        for offnum, row in zip(places.offnum[lo:hi].tolist(), places.row[lo:hi].tolist(), strict=True):
+            version = page.slots[offnum] = places.base.version(row)
+            self._known[id(version)] = version
         return page
+
+    def is_provisional(self, block: int) -> bool:
+        """Whether a page may come from the future."""
+        page = self.pages.get(block)
+        return page.is_provisional if page is not None else block < self.end and block in self._provisional
 
     def add(self, version: Version) -> None:
         """Take in a version that has come to lie in this file."""
@@ -199,15 +246,11 @@ class CatalogHeap:
         if self.catalog is not None:
             self.catalog.add(version)
 
-    def _version(self, found: PageTuple, is_provisional: bool) -> Version:
+    def _version(self, found: PageTuple) -> Version:
+        """A version that a page image brings. Its hints may come from the future: the fate of the xid decides."""
         version = Version(found.xmin, found.xmin, found.data)
         mask = found.data.infomask
-        # Hints of a provisional page, or of an image, may come from the future: there the fate of the xid decides.
-        if found.is_frozen and not is_provisional:
-            version.inserter = FROZEN_XID
-        elif found.is_xmin_invalid:
-            version.inserter = found.xmin if is_provisional else INVALID_XID
-        elif mask & HEAP_XMIN_COMMITTED:
+        if mask & HEAP_XMIN_COMMITTED and not found.is_xmin_invalid:
             self._fates.hint(found.xmin)
         deleter = self._deleter(found)
         if deleter:
@@ -241,11 +284,13 @@ class CatalogHeap:
         for offnum, found in page_tuples(image):
             version = before.get(offnum)
             if version is None or version.xmin != found.xmin:
-                version = self._version(found, is_provisional=True)
+                version = self._version(found)
                 fresh.append(version)
                 self.add(version)
             else:
                 del before[offnum]
+                if self.catalog is not None and version.data.tail != found.data.tail:
+                    self.catalog.note_change(version)
                 version.data = found.data
                 if is_rewrite:
                     version.copied_deleter = self._deleter(found)
@@ -265,20 +310,32 @@ class CatalogHeap:
         """The page is now what the WAL says; what only a provisional page had never was."""
         for version in gone if page.is_provisional else ():
             self._known.pop(id(version), None)
+            self._gone.add(id(version))
             if self.catalog is not None:
                 self.catalog.discard(version)
         page.is_provisional = False
         page.lsn = lsn
-        self.is_extended |= self._pages.get(self.blocks) is page
+        self.is_extended |= self.pages.get(self.blocks) is page
 
     def versions(self) -> list[Version]:
-        """All versions that lie or lay in this file, as far as the WAL has come."""
-        for block in range(len(self._base) // BLCKSZ):
+        """All versions that lie or lay in this file, as far as the WAL has come; those that lie there first."""
+        places = self.places
+        for block in np.unique(places.block).tolist():
             self.page(block)
+        for row in np.concatenate([places.row, places.lay]).tolist():
+            version = places.base.version(row)
+            if id(version) not in self._gone:
+                self._known[id(version)] = version
+        lie = (page.slots[offnum] for _, page in sorted(self.pages.items()) for offnum in sorted(page.slots))
+        return list({id(version): version for version in (*lie, *self._known.values())}.values())
+
+    def known(self) -> list[Version]:
+        """Versions that lie or lay in this file and are objects already."""
         return list(self._known.values())
 
     def truncate(self, blocks: int) -> None:
         """The file now ends before block ``blocks``."""
-        self._base = self._base[: blocks * BLCKSZ]
-        for block in [block for block in self._pages if block >= blocks]:
-            del self._pages[block]
+        self.end = min(self.end, blocks)
+        for block in [block for block in self.pages if block >= blocks]:
+            del self.pages[block]
+        self.is_changed = True

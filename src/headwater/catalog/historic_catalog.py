@@ -17,10 +17,11 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headwater.catalog.memo import Memo, Span
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
-from headwater.catalog.tables import Key
+from headwater.catalog.tables import Dependency, Key
 from headwater.catalog.type_names import SPELLINGS
-from headwater.catalog.versions import NEVER, OwnCommands, visible_to
+from headwater.catalog.versions import OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     F_ARRAY_SUBSCRIPT_HANDLER,
@@ -36,59 +37,13 @@ if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
 
 T = TypeVar("T")
-Dependency = tuple[str, str, Key]
 PublicationMember = tuple[int, tuple[int, ...] | None, bool]
 """A publication that a relation is in: its OID, the attnums of the column list or None, whether rows are filtered."""
 
 
-class _Span:
-    """What a value rests on, and the LSNs ``(lo, hi]`` in which it holds."""
-
-    __slots__ = ("hi", "is_own", "keys", "lo")
-
-    def __init__(self) -> None:
-        self.lo, self.hi = 0, NEVER
-        self.keys: set[Dependency] = set()
-        self.is_own = False
-
-    def narrow(self, lo: int, hi: int) -> None:
-        self.lo = max(self.lo, lo)
-        self.hi = min(self.hi, hi)
-
-    def absorb(self, other: _Span) -> None:
-        self.narrow(other.lo, other.hi)
-        self.keys |= other.keys
-        self.is_own |= other.is_own
-
-
-class Memo:
-    """Values by what was asked, each for a span of LSNs."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, Any], tuple[list[int], list[tuple[_Span, Any]]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._found.clear()
-
-    def get(self, question: tuple[str, Any], lsn: int) -> tuple[_Span, Any] | None:
-        """The value remembered for an LSN."""
-        found = self._found.get(question)
-        if found is None:
-            return None
-        ends, answers = found
-        at = bisect_left(ends, lsn)
-        return answers[at] if at < len(ends) and answers[at][0].lo < lsn else None
-
-    def put(self, question: tuple[str, Any], span: _Span, value: Any) -> None:
-        """Remember a value; spans of one question do not overlap, or hold equal values where they do."""
-        ends, answers = self._found.setdefault(question, ([], []))
-        at = bisect_left(ends, span.hi)
-        ends.insert(at, span.hi)
-        answers.insert(at, (span, value))
+def relation_map_key(is_shared: bool, filenode: int) -> Dependency:
+    """What an answer rests on that asked the relation map."""
+    return ("relation map", "shared" if is_shared else "local", filenode)
 
 
 class HistoricCatalog:
@@ -120,7 +75,7 @@ class HistoricCatalog:
         self._memo = memo
         self._own_keys = own_keys
         self._own_memo = own_memo
-        self._spans: list[_Span] = []
+        self._spans: list[Span] = []
 
     @property
     def lsn(self) -> int:
@@ -164,9 +119,9 @@ class HistoricCatalog:
 
         One that only a part of a transaction has seen counts too.
         """
-        fates = self._store.fates
-        lives = map(fates.lifetime, self._store.versions(("pg_publication", "pubname", self._rows.encode(name))))
-        return any(born < self._lsn and died > 0 for born, died in lives)
+        key = self._rows.encode(name)
+        lives = map(self._store.fates.lifetime, self._store.versions(("pg_publication", "pubname", key)))
+        return key in self._store.publication_names or any(born < self._lsn and died > 0 for born, died in lives)
 
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
@@ -212,8 +167,8 @@ class HistoricCatalog:
         answer: T = hit[1]
         return answer
 
-    def _build(self, question: tuple[str, Any], build: Callable[[Any], T]) -> tuple[_Span, T]:
-        span = _Span()
+    def _build(self, question: tuple[str, Any], build: Callable[[Any], T]) -> tuple[Span, T]:
+        span = Span()
         self._spans.append(span)
         try:
             answer = build(question[1])
@@ -241,14 +196,19 @@ class HistoricCatalog:
     def _find_by_filenode(self, place: tuple[int, int]) -> RelationSchema | None:
         tablespace, filenode = place
         if tablespace == GLOBAL_TABLESPACE:
-            oid = self._store.mapped_oid(filenode, True)
+            oid = self._mapped_oid(filenode, True)
             return self.relation(oid) if oid is not None else None
         spc = 0 if tablespace == self._store.database_tablespace else tablespace
         for row in self._rows.classes(self._keyed("pg_class", "filenode", filenode | spc << 32)):
             if row.persistence != "t":
                 return self.relation(row.oid)
-        oid = self._store.mapped_oid(filenode, False)
+        oid = self._mapped_oid(filenode, False)
         return self.relation(oid) if oid is not None else None
+
+    def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
+        if self._spans:
+            self._spans[-1].keys.add(relation_map_key(is_shared, filenode))
+        return self._store.mapped_oid(filenode, is_shared)
 
     def _build_relation(self, oid: int) -> RelationSchema | None:
         found = self._rows.classes(self._keyed("pg_class", "oid", oid))

@@ -81,27 +81,60 @@ def _whole(lower: int) -> int:
     return max(PAGE_HEADER_SIZE, lower - (lower - PAGE_HEADER_SIZE) % 4)
 
 
-@dataclass(frozen=True)
+_HEADERS = np.dtype(
+    {
+        "names": ["xmin", "xmax", "infomask2", "infomask", "hoff"],
+        "formats": ["<u4", "<u4", "<u2", "<u2", "u1"],
+        "offsets": [0, 4, 18, 20, 22],
+        "itemsize": HEADER_SIZE,
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
 class HeapScan:
-    """Where the tuples of a heap lie, n of them.
+    """The tuples of a heap, n of them, by block and offset number.
 
     Attributes:
         data: uint8[] the heap's bytes.
         block: int64[n] block number.
-        body: int64[n] offset in ``data`` of the tuple's columns.
+        offnum: int64[n] offset number.
+        start: int64[n] offset in ``data`` of the tuple; length: int64[n] its bytes.
+        xmin, xmax: uint32[n]; infomask2, infomask: uint16[n]; hoff: uint8[n] as in the tuple's header.
+        page_lsns: int64[b] ``pd_lsn`` of each block.
         bad_block: a block with a broken header or line pointer, -1 if there is none.
     """
 
     data: NDArray[np.uint8]
     block: NDArray[np.int64]
-    body: NDArray[np.int64]
+    offnum: NDArray[np.int64]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    xmin: NDArray[np.uint32]
+    xmax: NDArray[np.uint32]
+    infomask2: NDArray[np.uint16]
+    infomask: NDArray[np.uint16]
+    hoff: NDArray[np.uint8]
+    page_lsns: NDArray[np.int64]
     bad_block: int
 
-    def column(self, offset: int, length: int) -> NDArray[np.generic]:
-        """A fixed column of every tuple: uint32[n] for 4 bytes, else S``length``[n]."""
-        at = self.body[:, None] + np.arange(offset, offset + length)
-        found = np.ascontiguousarray(self.data[at])
-        return found.view("<u4" if length == 4 else f"S{length}")[:, 0]
+    @property
+    def is_frozen(self) -> NDArray[np.bool_]:
+        """bool[n] as :attr:`PageTuple.is_frozen`."""
+        return np.asarray(self.infomask & HEAP_XMIN_FROZEN == HEAP_XMIN_FROZEN)
+
+    @property
+    def is_xmin_invalid(self) -> NDArray[np.bool_]:
+        """bool[n] as :attr:`PageTuple.is_xmin_invalid`."""
+        return np.asarray(self.infomask & HEAP_XMIN_FROZEN == HEAP_XMIN_INVALID)
+
+    @property
+    def is_deleted(self) -> NDArray[np.bool_]:
+        """bool[n] as :attr:`PageTuple.is_deleted`."""
+        mask = self.infomask
+        kinds = HEAP_XMAX_IS_MULTI | HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK
+        is_lock = (mask & HEAP_XMAX_LOCK_ONLY != 0) | (mask & kinds == HEAP_XMAX_EXCL_LOCK)
+        return np.asarray((self.xmax != 0) & (mask & HEAP_XMAX_INVALID == 0) & ~is_lock)
 
 
 def scan_heap(data: bytes, fixed_length: int) -> HeapScan:
@@ -112,7 +145,7 @@ def scan_heap(data: bytes, fixed_length: int) -> HeapScan:
         fixed_length: bytes that each row has at least.
 
     Returns:
-        the places of all sound tuples, and the first block that has an unsound one.
+        all sound tuples, and the first block that has an unsound one.
     """
     array = np.frombuffer(data, np.uint8)
     words = np.frombuffer(data, "<u2").reshape(-1, BLCKSZ // 2)
@@ -122,13 +155,25 @@ def scan_heap(data: bytes, fixed_length: int) -> HeapScan:
     counts = np.where(sound, (lower - PAGE_HEADER_SIZE) // 4, 0)
     block = np.repeat(np.arange(len(words)), counts)
     index = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    pointer = np.frombuffer(data, "<u4").reshape(-1, BLCKSZ // 4)[block, PAGE_HEADER_SIZE // 4 + index].astype(np.int64)
+    longs = np.frombuffer(data, "<u4").reshape(-1, BLCKSZ // 4)
+    pointer = longs[block, PAGE_HEADER_SIZE // 4 + index].astype(np.int64)
     normal = pointer >> 15 & 3 == LP_NORMAL
-    block, start, length = block[normal], pointer[normal] & 0x7FFF, pointer[normal] >> 17
+    block, offnum, start, length = block[normal], index[normal] + 1, pointer[normal] & 0x7FFF, pointer[normal] >> 17
     inside = (start + length <= BLCKSZ) & (length >= HEADER_SIZE)
-    hoff = np.zeros(len(block), np.int64)
-    hoff[inside] = array[(block * BLCKSZ + start)[inside] + HEADER_SIZE - 1]
+    start += block * BLCKSZ
+    header = _headers(array, np.where(inside, start, 0))
+    hoff = header["hoff"].astype(np.int64)
     good = inside & (hoff >= HEADER_SIZE) & (hoff + fixed_length <= length)
     bad_blocks = np.concatenate([bad, block[~good]])
-    body = block * BLCKSZ + start + hoff
-    return HeapScan(array, block[good], body[good], int(bad_blocks.min()) if len(bad_blocks) else -1)
+    page_lsns = longs[:, 0].astype(np.int64) << 32 | longs[:, 1]
+    columns = {name: np.ascontiguousarray(header[name][good]) for name in _HEADERS.names or ()}
+    where = {"block": block[good], "offnum": offnum[good], "start": start[good], "length": length[good]}
+    bad_block = int(bad_blocks.min()) if len(bad_blocks) else -1
+    return HeapScan(data=array, **where, **columns, page_lsns=page_lsns, bad_block=bad_block)
+
+
+def _headers(array: NDArray[np.uint8], start: NDArray[np.int64]) -> NDArray[np.void]:
+    """The tuple headers at these offsets."""
+    if not len(start):
+        return np.empty(0, _HEADERS)
+    return np.ascontiguousarray(array[start[:, None] + np.arange(HEADER_SIZE)]).view(_HEADERS)[:, 0]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headwater.catalog.heaps import CatalogHeap, Locator, Page, Tid
-from headwater.catalog.tables import Key
+from headwater.catalog.tables import Dependency
 from headwater.catalog.versions import INVALID_COMMAND_ID, Version
 from headwater.errors import CatalogError
 from headwater.rmgr import heap as heap_rmgr
@@ -38,7 +38,8 @@ class HeapRedo:
 
     Attributes:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
-        strays: files of catalogs or user catalog tables that are none of the heaps: NEW_CID named them.
+        strays: files that NEW_CID named and that are not known to be a catalog's: of catalogs or user catalog tables;
+            and the toplevel transaction that changed them last.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class HeapRedo:
         self._heaps = heaps
         self._major = major
         self._on_insert = on_insert
-        self.touched: dict[int, set[tuple[str, str, Key]]] = {}
-        self.strays: set[Locator] = set()
+        self.touched: dict[int, set[Dependency]] = {}
+        self.strays: dict[Locator, int] = {}
 
     def apply(self, record: Record) -> None:
         """Apply a record of any resource manager: its page images, then what heap records say.
@@ -74,6 +75,7 @@ class HeapRedo:
             heap = self._heaps.get(block.locator)
             if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
                 continue
+            heap.is_changed = True
             is_rewrite = record.rmid == RM_XLOG and record.info & 0xF0 == XLOG_FPI
             for version in heap.load(block.block, block.image.page(), record.end_lsn, is_rewrite):
                 self._on_insert(heap, version, record.lsn)
@@ -127,16 +129,26 @@ class HeapRedo:
         """Block 0 and its heap, if it is one of ours."""
         block = record.block(0)
         heap = self._heaps.get(block.locator) if block is not None and block.fork == MAIN_FORK else None
-        return None if block is None or heap is None else (block, heap)
+        if block is None or heap is None:
+            return None
+        heap.is_changed = True
+        return block, heap
 
     def _new_cid(self, record: Record) -> None:
         """Remember the commands until the record that they belong to arrives (log_heap_new_cid comes right before)."""
         change = heap2_rmgr.parse_new_cid(record.main_data, record.lsn)
         heap = self._heaps.get(change.locator)
-        if heap is None:
-            self.strays.add(change.locator)
-        else:
-            heap.command_ids[change.tid] = (change.cmin, change.cmax)
+        if heap is None or heap.catalog is None:
+            self.strays[change.locator] = change.top_xid
+        if heap is not None:
+            heap.is_changed = True
+            heap.command_ids[change.tid] = (record.xid, change.cmin, change.cmax)
+
+    @staticmethod
+    def _commands(record: Record, heap: CatalogHeap, tid: Tid) -> tuple[int, int]:
+        """The command ids that NEW_CID gave for a record's change of a tuple; those of another transaction are void."""
+        xid, cmin, cmax = heap.command_ids.pop(tid, (record.xid, INVALID_COMMAND_ID, INVALID_COMMAND_ID))
+        return (cmin, cmax) if xid == record.xid else (INVALID_COMMAND_ID, INVALID_COMMAND_ID)
 
     def _insert(
         self,
@@ -164,7 +176,7 @@ class HeapRedo:
         heap.add(version)
 
     def _learn_insert(self, record: Record, heap: CatalogHeap, tid: Tid, page: Page) -> None:
-        cmin, _ = heap.command_ids.pop(tid, (INVALID_COMMAND_ID, 0))
+        cmin, _ = self._commands(record, heap, tid)
         version = page.slots.get(tid[1])
         if version is not None and version.xmin == record.xid:
             version.cmin = cmin if cmin != INVALID_COMMAND_ID else version.cmin
@@ -175,7 +187,7 @@ class HeapRedo:
         """Note the deletion of the tuple at ``offnum``; returns it."""
         page = self._page_for(record, heap, block, may_reset=False)
         is_new = self._advance(record, heap, block, loaded)
-        cmin, cmax = heap.command_ids.pop((block.block, offnum), (INVALID_COMMAND_ID, INVALID_COMMAND_ID))
+        cmin, cmax = self._commands(record, heap, (block.block, offnum))
         version = page.slots.get(offnum)
         if version is None:
             if is_new:
@@ -231,6 +243,8 @@ class HeapRedo:
             )
         data = version.data
         tail = data.tail[: data.hoff - HEADER_SIZE] + block.data
+        if heap.catalog is not None:
+            heap.catalog.note_change(version)
         version.data = TupleBytes(data.infomask2, data.infomask, data.hoff, tail)
 
     def _prune(self, record: Record, heap: CatalogHeap, block: Block, op: int, loaded: set[int]) -> None:
@@ -266,6 +280,7 @@ class HeapRedo:
     def touch(self, xid: int, heap: CatalogHeap, version: Version) -> None:
         """Note that a transaction made or removed a version."""
         if heap.catalog is not None:
+            heap.catalog.note_change(version)
             self.touched.setdefault(xid, set()).update(heap.catalog.keys_of(version))
 
 

@@ -1,24 +1,30 @@
 """The catalog over a span of WAL: every version of every row that decoding reads.
 
-Made by :func:`headwater.catalog.bootstrap.open_catalog`, rolled forward with :meth:`CatalogStore.apply`, told of the
-fates of transactions, then asked for views at any LSN. Lives on the driver; tasks get the values that views give.
+Made by :func:`headwater.catalog.bootstrap.open_catalog`, or of an image that a store has made of itself. Rolled forward
+with :meth:`CatalogStore.apply`, told of the fates of transactions, then asked for views at any LSN from its horizon on.
+Lives on the driver; tasks get the values that views give.
 
 Rewritten catalogs: VACUUM FULL writes a new file before anyone can know what it is for. Its locator shows when the
-relation map or the pg_class row changes. A store that was told it beforehand (``extra_locators``) has kept its pages,
-and joins them with the catalog's history then; one that was not reports it in :meth:`CatalogStore.missing_locators`.
+relation map or the pg_class row changes. A store that was told it beforehand (:meth:`CatalogStore.add_extra`) has kept
+its pages, and joins them with the catalog's history then; one that was not reports it in
+:meth:`CatalogStore.missing_locators`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from headwater.catalog.heaps import CatalogHeap, Locator
-from headwater.catalog.historic_catalog import HistoricCatalog, Memo
+from headwater.catalog.commit_log import NoTransactions, Transactions
+from headwater.catalog.heaps import CatalogHeap, Locator, places_in_pages
+from headwater.catalog.historic_catalog import HistoricCatalog, relation_map_key
+from headwater.catalog.image import CatalogImage
+from headwater.catalog.memo import Memo
+from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import MAIN_FORK, HeapRedo
 from headwater.catalog.rows import CatalogRows
-from headwater.catalog.tables import CatalogTable, Key
+from headwater.catalog.saving import image_of, restore
+from headwater.catalog.tables import CatalogTable, Dependency
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
@@ -31,6 +37,7 @@ from headwater.pg.catalogs import (
     SHARED_CATALOGS,
     catalog_layout,
 )
+from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
 from headwater.rmgr import smgr as smgr_rmgr
 from headwater.wal.record import Record
@@ -40,84 +47,94 @@ OWN_MEMOS = 64
 INCOMPLETE = "is the copy complete? take a new base backup"
 
 
-@dataclass(frozen=True)
-class CatalogOrigin:
-    """Where and when a catalog was taken.
-
-    Attributes:
-        major: PostgreSQL's major version.
-        system_identifier: of the cluster.
-        timeline: at ``start_lsn``.
-        start_lsn: the redo LSN: WAL from here on rolls the catalog forward.
-        is_shutdown: ``start_lsn`` is a shutdown checkpoint: nothing was running.
-        database_oid: of the database.
-        database_name: its name.
-        database_tablespace: its default tablespace's OID.
-        encoding: name of its encoding.
-        wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
-        next_xid: low 32 bits of the next xid of ``pg_control``.
-        prepared: transactions of the database that were prepared then.
-        segment_blocks: blocks per file of a relation.
-        backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
-        reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
-    """
-
-    major: int
-    system_identifier: int
-    timeline: int
-    start_lsn: int
-    is_shutdown: bool
-    database_oid: int
-    database_name: str
-    database_tablespace: int
-    encoding: str
-    wal_level: int
-    next_xid: int
-    prepared: tuple[PreparedTransaction, ...] = ()
-    segment_blocks: int = 1 << 17
-    backup_start: int | None = None
-    reach_lsn: int = 0
-    reach_timeline: int = 1
-
-
 class CatalogStore:
     """The versions of the catalogs of one database.
 
     Args:
         origin: where the catalog came from.
-        fates: of transactions.
-        update_xid: resolves a multixact to its updater.
+        transactions: who knows those of before the WAL.
+        is_complete: no page or file of the copy can lack what the WAL of before ``lsn`` did.
 
     Attributes:
+        origin: where the catalog was taken first.
+        transactions: who knows those of before the WAL.
+        lsn: WAL from here on rolls it forward: the origin's ``start_lsn``, or the LSN of the image it was opened from.
+        horizon: views at this LSN or later can be had.
+        is_complete: see :meth:`complete`.
         reach_lsn: the window must go as far as this at least.
+        fates: of transactions.
+        rows: reads rows.
+        tables: the catalogs, by OID.
+        heaps: their files, by locator.
+        redo: applies heap records.
+        mapped: what relation maps name, by (is shared, file number): the catalog's OID, and the LSN where a record
+            mapped it elsewhere.
+        places: the file in which each catalog lies, or will lie if a running transaction commits, by OID.
+        remapped: the file in which a record of the WAL mapped each catalog last, by OID.
+        moving: transactions that changed the database's tablespace; moved_lsn: where one committed, None if none did.
+        publication_names: of publications that were visible before the horizon.
     """
 
-    def __init__(
-        self,
-        origin: CatalogOrigin,
-        fates: Fates,
-        update_xid: Callable[[int], int],
-    ) -> None:
+    def __init__(self, origin: CatalogOrigin, transactions: Transactions, is_complete: bool = True) -> None:
         self.origin = origin
-        self.fates = fates
+        self.transactions = transactions
+        self.lsn = origin.start_lsn
+        self.horizon = 0
+        self.is_complete = is_complete
         self.reach_lsn = origin.reach_lsn
+        self.fates = Fates(transactions.is_committed, origin.next_xid)
         self.rows = CatalogRows(origin.major, origin.encoding)
-        self.tables = {oid: CatalogTable(catalog_layout(origin.major, oid), fates) for oid in CATALOG_NAMES}
+        self.tables = {oid: CatalogTable(catalog_layout(origin.major, oid), self.fates) for oid in CATALOG_NAMES}
+        self.heaps: dict[Locator, CatalogHeap] = {}
+        self.redo = HeapRedo(self.heaps, origin.major, self._arrived)
+        self.mapped: dict[tuple[bool, int], tuple[int, int]] = {}
+        self.places: dict[int, Locator] = {}
+        self.remapped: dict[int, Locator] = {}
+        self.moving: set[int] = set()
+        self.moved_lsn: int | None = None
+        self.publication_names: frozenset[bytes] = frozenset()
+        self._source: CatalogImage | None = None
         self._by_name = {table.layout.name: table for table in self.tables.values()}
-        self._update_xid = update_xid
-        self._heaps: dict[Locator, CatalogHeap] = {}
-        self._redo = HeapRedo(self._heaps, origin.major, self._arrived)
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
         self._pages_reader = catalog_layout(origin.major, PG_CLASS).reader("relpages")
-        self._moves: list[Version] = []
         self._missing: set[Locator] = set()
-        self._places: dict[int, Locator] = {}
         self._is_settled = True
-        self._mapped: dict[tuple[bool, int], int] = {}
-        self._timelines: dict[tuple[str, str, Key], Timeline] = {}
+        self._timelines: dict[Dependency, Timeline] = {}
         self._memo = Memo()
         self._own_memos: dict[OwnCommands, Memo] = {}
-        self._own_keys: dict[frozenset[int], frozenset[tuple[str, str, Key]]] = {}
+        self._own_keys: dict[frozenset[int], frozenset[Dependency]] = {}
+
+    @classmethod
+    def of_image(cls, image: CatalogImage, before: CatalogStore | None = None) -> CatalogStore:
+        """The store as it was when an image was made of it.
+
+        Args:
+            image: the image.
+            before: the store that made it, not touched since: what its views remember is taken over.
+        """
+        source: Transactions = image.commit_log or NoTransactions()
+        store = cls(image.origin, source, image.is_complete)
+        restore(store, image)
+        store._source = image
+        if before is not None:
+            store._memo, before._memo = before._memo.aged(image.horizon), Memo()
+        return store
+
+    def image(self, horizon: int, lsn: int, next_xid: int) -> CatalogImage:
+        """The catalog as a value, from which a store can go on without the backup and the WAL up to here.
+
+        Args:
+            horizon: the oldest LSN at which views will be asked for; one before the store's own stands for that.
+            lsn: WAL from here on rolls it forward: where the next record begins.
+            next_xid: 64 bits, at ``lsn``.
+
+        Raises:
+            CatalogError: a file that a catalog lies in has not been read, see :meth:`missing_locators`.
+        """
+        missing = self.missing_locators()
+        if missing:
+            raise CatalogError(f"{len(missing)} files of catalogs have not been read, first {min(missing)}", lsn=lsn)
+        return image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
 
     @property
     def major(self) -> int:
@@ -181,17 +198,37 @@ class CatalogStore:
 
     def locators(self) -> frozenset[Locator]:
         """The files whose records :meth:`apply` must be given."""
-        return frozenset(self._heaps)
+        return frozenset(self.heaps)
 
     def missing_locators(self) -> frozenset[Locator]:
         """Files of catalogs that are not in :meth:`locators`. A store that has any cannot be relied on."""
         self._settle()
         return frozenset(self._missing)
 
-    def add_extra(self, locator: Locator, base: bytes | None = None, file: str = "") -> None:
+    def add_extra(self, locator: Locator, base: bytes | None = None) -> None:
         """A file that will turn out to be a catalog's, with its pages if the backup has them."""
-        heap = self._new_heap(locator, base or b"")
-        heap.is_missing, heap.file = base is None, file
+        self._new_heap(locator, base, "", 0)
+
+    def apply_earlier(self, records: Iterable[Record]) -> None:
+        """Roll files forward that were added with :meth:`add_extra`, up to where this store begins.
+
+        They were made, or written to, before :attr:`lsn`, when nothing told yet whose they are.
+
+        Args:
+            records: of before :attr:`lsn`, in LSN order: all that name one of these files.
+
+        Raises:
+            CatalogError: a file does not fit the WAL.
+            RecordError: a record is malformed.
+        """
+        unknown = {locator: heap for locator, heap in self.heaps.items() if heap.catalog is None}
+        redo = HeapRedo(unknown, self.major, self._arrived)
+        for record in records:
+            if record.rmid == RM_SMGR:
+                self._apply_storage(record, unknown)
+            elif record.rmid != RM_RELMAP:
+                redo.apply(record)
+        self._is_settled = False
 
     def add_heap(self, locator: Locator, catalog_oid: int, base: bytes | None, is_clean: bool, file: str = "") -> None:
         """A catalog's file in the backup.
@@ -207,22 +244,69 @@ class CatalogStore:
             CatalogError: a page is broken.
         """
         table = self.tables[catalog_oid]
-        heap = self._heaps.get(locator) or self._new_heap(locator, base or b"")
-        heap.is_missing, heap.file = base is None, file
-        scan = heap.scan(table.layout)
-        if scan.bad_block >= 0 and is_clean:
-            raise CatalogError(f"invalid page in block {scan.bad_block} of {table.layout.name}")
-        heap.attach(table, scan)
-        self._places.setdefault(catalog_oid, locator)
+        heap, bad_block = self._new_heap(locator, base, file, table.layout.fixed_length)
+        if bad_block >= 0 and is_clean:
+            raise CatalogError(f"invalid page in block {bad_block} of {table.layout.name}")
+        heap.attach(table)
+        self.places.setdefault(catalog_oid, locator)
 
-    def map_catalogs(self, mappings: dict[int, int], is_shared: bool) -> None:
-        """The relation map says where mapped catalogs lie."""
+    def _new_heap(self, locator: Locator, base: bytes | None, file: str, fixed_length: int) -> tuple[CatalogHeap, int]:
+        places, bad_block = places_in_pages(
+            base or b"", fixed_length, self.origin.start_lsn, self.fates, self.transactions.update_xid
+        )
+        heap = CatalogHeap(locator, self.fates, self.transactions.update_xid, places)
+        heap.is_missing, heap.file = base is None, file
+        heap.blocks, heap.base_lsn = heap.end, int(places.page_lsns.max(initial=0))
+        self.heaps[locator] = heap
+        return heap, bad_block
+
+    def map_catalogs(self, mappings: dict[int, int], is_shared: bool, lsn: int = 0) -> None:
+        """The relation map says where mapped catalogs lie.
+
+        Args:
+            mappings: OID to file number, the whole map.
+            is_shared: it is that of the shared catalogs.
+            lsn: of the record that says so.
+        """
+        before = self.mapped.copy()
+        for (shared, number), (oid, left) in before.items():
+            if shared == is_shared and left == NEVER and mappings.get(oid) != number:
+                self.mapped[shared, number] = oid, lsn
         for oid, number in mappings.items():
-            self._mapped[is_shared, number] = oid
+            self.mapped[is_shared, number] = oid, NEVER
+        changed = {key for key in self.mapped if self.mapped[key] != before.get(key)}
+        self._forget({relation_map_key(shared, number) for shared, number in changed})
 
     def mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         """The mapped catalog that lies, lay or will lie in a file."""
-        return self._mapped.get((is_shared, filenode))
+        found = self.mapped.get((is_shared, filenode))
+        return None if found is None else found[0]
+
+    def complete(self) -> None:
+        """The WAL that was applied has shown all that the copy may lack.
+
+        To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut
+        down, after the first checkpoint whose redo LSN is later than the origin's. Until then nothing is left out of
+        images, and a view may lack rows that the copy lacks.
+        """
+        self.is_complete = True
+
+    def take_fates(self, fates: Fates) -> None:
+        """Ask these fates of transactions from here on; before there is any heap."""
+        self.fates = fates
+        for table in self.tables.values():
+            table.fates = fates
+
+    def settle_before(self, xid: int) -> None:
+        """All transactions older than this one have ended: those of which no record says so aborted.
+
+        To be called with the oldest running xid of each RUNNING_XACTS record, after the ends of transactions before it
+        were told. Without it, what a crash has left behind stays in images.
+
+        Args:
+            xid: low 32 bits.
+        """
+        self.fates.settle_before(xid)
 
     def apply(self, record: Record) -> None:
         """Roll forward over one record, in LSN order.
@@ -234,21 +318,26 @@ class CatalogStore:
             CatalogError: the catalog does not fit the WAL.
             RecordError: the record is malformed.
         """
-        self._changed()
         self._is_settled = False
         if record.rmid == RM_RELMAP:
             self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
-        elif record.rmid == RM_SMGR and record.info & 0xF0 == smgr_rmgr.TRUNCATE:
+        elif record.rmid == RM_SMGR:
+            self._apply_storage(record, self.heaps)
+        else:
+            self.redo.apply(record)
+        self._forget_changed()
+
+    @staticmethod
+    def _apply_storage(record: Record, heaps: dict[Locator, CatalogHeap]) -> None:
+        if record.info & 0xF0 == smgr_rmgr.TRUNCATE:
             change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
-            heap = self._heaps.get(change.locator)
+            heap = heaps.get(change.locator)
             if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
                 heap.truncate(change.blocks)
-        elif record.rmid == RM_SMGR:
-            made = smgr_rmgr.parse_create(record.main_data, record.lsn)
-            if made.locator in self._heaps and made.fork == MAIN_FORK:
-                self._heaps[made.locator].is_made = True
         else:
-            self._redo.apply(record)
+            made = smgr_rmgr.parse_create(record.main_data, record.lsn)
+            if made.locator in heaps and made.fork == MAIN_FORK:
+                heaps[made.locator].is_made = heaps[made.locator].is_changed = True
 
     def check_files(self) -> None:
         """Refuse a backup that lacks a file, or a part of one, that a catalog still lies in, as far as the WAL is read.
@@ -261,11 +350,11 @@ class CatalogStore:
         """
         for oid, table in self.tables.items():
             locator, pages = self._place_and_pages(oid)
-            heap = None if locator is None else self._heaps.get(locator)
+            heap = None if locator is None else self.heaps.get(locator)
             if heap is None or heap.is_made:
                 continue
             if heap.is_missing:
-                raise CatalogError(f"{table.layout.name} has no file", file=heap.file, hint=INCOMPLETE)
+                raise CatalogError(f"{table.layout.name} has no file", file=heap.file or None, hint=INCOMPLETE)
             may_end = heap.blocks % self.origin.segment_blocks == 0 and not heap.is_extended
             if may_end and pages > heap.blocks:
                 raise CatalogError(
@@ -278,57 +367,66 @@ class CatalogStore:
         """Where a catalog lies at the end of the window, and how many pages it should have at least."""
         rows = self.timeline_of(("pg_class", "oid", oid)).rows[-1]
         if oid in SHARED_CATALOGS or not rows:
-            return self._places.get(oid), 0
+            return self.places.get(oid), 0
         (pages,) = self._pages_reader.unpack_from(rows[0].data.body)
         _, filenode, tablespace = self._class_reader.unpack_from(rows[0].data.body)
         if filenode == 0:
-            return self._places.get(oid), pages
+            return self.places.get(oid), pages
         return (tablespace or self.database_tablespace, self.database_oid, filenode), pages
 
     def youngest_page(self) -> int:
         """LSN of the page of the catalogs' files in the backup that was changed last."""
-        return max((heap.base_lsn for heap in self._heaps.values()), default=0)
+        return max((heap.base_lsn for heap in self.heaps.values()), default=0)
 
     def commit(self, xids: Sequence[int], lsn: int) -> None:
         """These transactions committed together, with a record that starts at ``lsn``."""
-        self._changed()
         self.fates.commit(xids, lsn)
+        self._forget_touched(xids)
 
     def abort(self, xids: Sequence[int]) -> None:
         """These transactions aborted."""
-        self._changed()
         self.fates.abort(xids)
+        self._forget_touched(xids)
 
     def view(self, lsn: int, own: OwnCommands | None = None) -> HistoricCatalog:
         """The catalog as it was at an LSN: with all that committed before it.
 
         Args:
-            lsn: at or after :attr:`start_lsn`.
+            lsn: at or after :attr:`horizon`.
             own: a transaction that also sees its own changes.
+
+        Raises:
+            CatalogError: the LSN lies before the horizon.
         """
+        if lsn < self.horizon:
+            raise CatalogError(f"the catalog is known from {Lsn(self.horizon)} on, expected {Lsn(lsn)}", lsn=lsn)
         self._settle()
         if own is None:
             return HistoricCatalog(self, lsn, None, self._memo, frozenset(), None)
         return HistoricCatalog(self, lsn, own, self._memo, self._touched_by(own.xids), self._own_memo(own))
 
-    def versions(self, key: tuple[str, str, Key]) -> list[Version]:
+    def versions(self, key: Dependency) -> list[Version]:
         """All versions under (catalog, index, key)."""
         return self._by_name[key[0]].find(key[1], key[2])
 
-    def timeline_of(self, key: tuple[str, str, Key]) -> Timeline:
+    def timeline_of(self, key: Dependency) -> Timeline:
         """When each version under (catalog, index, key) is visible."""
         timeline = self._timelines.get(key)
         if timeline is None:
             timeline = self._timelines[key] = Timeline(self.versions(key), self.fates)
         return timeline
 
-    def _touched_by(self, xids: frozenset[int]) -> frozenset[tuple[str, str, Key]]:
+    def _touched_by(self, xids: frozenset[int]) -> frozenset[Dependency]:
         """Everything that rows made or removed by these transactions may be looked up by."""
         keys = self._own_keys.get(xids)
         if keys is None:
-            touched = (self._redo.touched[xid] for xid in xids if xid in self._redo.touched)
-            keys = self._own_keys[xids] = frozenset().union(*touched)
+            keys = self._own_keys[xids] = frozenset().union(*map(self._touched, xids))
         return keys
+
+    def _touched(self, xid: int) -> set[Dependency]:
+        """Everything that rows which a transaction made or removed may be looked up by."""
+        named = [(table, v) for table in self.tables.values() for base in table.bases for v in base.named_by(xid)]
+        return self.redo.touched.get(xid, set()).union(*(table.keys_of(version) for table, version in named))
 
     def _own_memo(self, own: OwnCommands) -> Memo:
         memo = self._own_memos.get(own)
@@ -338,18 +436,28 @@ class CatalogStore:
             memo = self._own_memos[own] = Memo()
         return memo
 
-    def _changed(self) -> None:
-        """What views remembered may no longer hold."""
-        if self._timelines or self._memo or self._own_memos:
-            self._timelines.clear()
-            self._memo.clear()
+    def _remembers(self) -> bool:
+        return bool(self._timelines or self._memo or self._own_keys)
+
+    def _forget_touched(self, xids: Sequence[int]) -> None:
+        """What views remembered of rows that these transactions made or removed may no longer hold."""
+        if self._remembers():
+            self._forget(set().union(*map(self._touched, xids)))
+
+    def _forget_changed(self) -> None:
+        """What views remembered of rows that have changed may no longer hold."""
+        for table in self.tables.values():
+            if table.changed:
+                self._forget(table.changed)
+                table.changed.clear()
+
+    def _forget(self, keys: set[Dependency]) -> None:
+        if keys and self._remembers():
+            for key in keys:
+                self._timelines.pop(key, None)
+            self._memo.forget(keys)
             self._own_memos.clear()
             self._own_keys.clear()
-
-    def _new_heap(self, locator: Locator, base: bytes = b"") -> CatalogHeap:
-        heap = CatalogHeap(locator, self.fates, self.origin.start_lsn, self._update_xid, base)
-        self._heaps[locator] = heap
-        return heap
 
     def _arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
         """A pg_class row of a catalog may say that the catalog lies in another file now."""
@@ -366,50 +474,63 @@ class CatalogStore:
 
         Its files are copied then, with no record of their pages.
         """
-        commits = (self.fates.commit_lsn(version.inserter) for version in self._moves)
-        return min((lsn for lsn in commits if self.start_lsn <= lsn < NEVER), default=None)
+        commits = [lsn for lsn in map(self.fates.commit_lsn, self.moving) if self.start_lsn <= lsn < NEVER]
+        return min([*commits, *([] if self.moved_lsn is None else [self.moved_lsn])], default=None)
 
     def _note_place(self, version: Version) -> None:
         (row,) = self.rows.databases([version.data])
-        if row.oid == self.database_oid and row.tablespace != self.database_tablespace:
-            self._moves.append(version)
+        is_elsewhere = row.oid == self.database_oid and row.tablespace != self.database_tablespace
+        if is_elsewhere and not self.fates.is_settled(version.inserter):
+            self.moving.add(version.inserter)
 
     def _remap(self, update: relmap_rmgr.RelmapUpdate, lsn: int) -> None:
         is_shared = update.database == 0
         if not is_shared and update.database != self.database_oid:
             return
-        self.map_catalogs(update.mappings, is_shared)
+        self.map_catalogs(update.mappings, is_shared, lsn)
         for oid, number in update.mappings.items():
             if oid in self.tables and (oid in SHARED_CATALOGS) == is_shared:
                 spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
-                self._moved(oid, (spc, update.database, number), lsn)
+                self.remapped[oid] = spc, update.database, number
+                self._moved(oid, self.remapped[oid], lsn)
+                self._rejoin(oid, lsn)
+
+    def _rejoin(self, oid: int, lsn: int) -> None:
+        """A backup had the new map already; if its old file was found since, the two have rows in common."""
+        heap = self.heaps.get(self.remapped[oid])
+        if heap is not None and heap.is_rewritten and len(self._heaps_of(oid)) > 1:
+            self._merge(oid, heap, lsn)
 
     def _moved(self, oid: int, locator: Locator, lsn: int) -> None:
         """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on."""
-        if self._places.get(oid) == locator:
+        if self.places.get(oid) == locator:
             return
-        self._places[oid] = locator
-        heap = self._heaps.get(locator)
+        self.places[oid] = locator
+        heap = self.heaps.get(locator)
         if heap is None:
             self._missing.add(locator)
             return
-        if heap.catalog is None or heap.is_rewritten:
-            is_new = heap.catalog is None
-            # The backup may hold a file to which the catalog moves even later.
-            later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
-            heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
-            if is_new:
-                self._joined(oid, heap, lsn)
+        is_new = heap.catalog is None
+        if is_new or heap.is_rewritten:
+            self._merge(oid, heap, lsn)
+        if is_new:
+            self._joined(oid, heap, lsn)
+
+    def _merge(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
+        """Join a file's versions with those that the catalog had before it moved there."""
+        # The backup may hold a file to which the catalog moves even later.
+        later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
+        heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
 
     def _heaps_of(self, oid: int) -> list[CatalogHeap]:
-        return [heap for heap in self._heaps.values() if heap.catalog is self.tables[oid]]
+        return [heap for heap in self.heaps.values() if heap.catalog is self.tables[oid]]
 
     def _joined(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
         """What happened to this file's rows before it was known to be a catalog's is noted now."""
         for version in heap.versions():
             for xid in (version.inserter, *version.deleters):
                 if xid >= FIRST_NORMAL_XID:
-                    self._redo.touch(xid, heap, version)
+                    self.redo.touch(xid, heap, version)
             if oid == PG_CLASS:
                 self._arrived(heap, version, lsn)
 
@@ -422,14 +543,14 @@ class CatalogStore:
         if self._is_settled:
             return
         self._is_settled = True
-        for locator in self._redo.strays - self._heaps.keys():
-            if locator[1] == self.database_oid and self._owner(locator) is None:
+        for locator in self.redo.strays.keys() - self.heaps.keys():
+            if locator[1] == self.database_oid and self.owner(locator) is None:
                 self._missing.add(locator)
-        for heap in list(self._heaps.values()):
+        for heap in list(self.heaps.values()):
             if heap.catalog is None and not heap.is_rewritten:
                 self._recognize(heap)
 
-    def _owner(self, locator: Locator) -> int | None:
+    def owner(self, locator: Locator) -> int | None:
         """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
         spc = 0 if locator[0] == self.database_tablespace else locator[0]
         if self.mapped_oid(locator[2], False) is not None:
@@ -443,4 +564,5 @@ class CatalogStore:
             if rows and all(self.rows.looks_like(oid, row) for row in rows):
                 heap.precede(self.tables[oid])
                 self._joined(oid, heap, self.start_lsn)
+                self._forget_changed()
                 break

@@ -1,30 +1,27 @@
 """Catalogs: all versions of their rows, found by key.
 
-In: versions, as heaps read or redo makes them (:mod:`headwater.catalog.heaps`). Out: the versions under a key. A heap's
-base, the file in the backup, is scanned for keys as a whole; a page becomes versions only when redo touches it, or a
-key that is looked up lies on it.
+In: versions, as heaps read or redo makes them (:mod:`headwater.catalog.heaps`), and bases: the rows of the backup or of
+an image, as flat arrays. Out: the versions under a key. A base is sorted by key when it is first asked; its rows become
+versions only when redo or a look-up touches them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headwater.catalog.pages import HeapScan
+from headwater.catalog.version_rows import VersionBase
 from headwater.catalog.versions import INVALID_COMMAND_ID, Fates, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 
-if TYPE_CHECKING:
-    from headwater.catalog.heaps import CatalogHeap
-
 Key = int | bytes
 """An OID, two OIDs in one number, or a name."""
+Dependency = tuple[str, str, Key]
+"""Catalog, index, key: what versions are looked up by."""
 
 KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_attribute": {"attrelid": ("attrelid",)},
@@ -52,14 +49,15 @@ class KeyIndex:
     Args:
         layout: the catalog's.
         columns: one fixed column of 4 or 64 bytes, or two of 4.
+        bases: of the catalog; the caller adds to them.
     """
 
-    def __init__(self, layout: CatalogLayout, columns: Sequence[str]) -> None:
+    def __init__(self, layout: CatalogLayout, columns: Sequence[str], bases: list[VersionBase]) -> None:
         lengths = {column.name: column.length for column in layout.columns}
-        self._fields = [(layout.offsets[name], lengths[name]) for name in columns]
+        self._fields = tuple((layout.offsets[name], lengths[name]) for name in columns)
         self._readers = [(offset, struct.Struct("<I" if n == 4 else f"{n}s")) for offset, n in self._fields]
-        self._base: list[tuple[CatalogHeap, NDArray[np.generic], NDArray[np.int64]]] = []
-        self._loaded: set[Key] = set()
+        self._bases = bases
+        self._loaded: dict[Key, int] = {}
         self.versions: dict[Key, list[Version]] = {}
 
     def key_of(self, data: TupleBytes) -> Key:
@@ -68,30 +66,17 @@ class KeyIndex:
         values = [reader.unpack_from(data.tail, at + offset)[0] for offset, reader in self._readers]
         return as_key(values)
 
-    def add_base(self, heap: CatalogHeap, scan: HeapScan) -> None:
-        """Remember on which pages of a heap's base each key lies."""
-        columns = [scan.column(offset, length) for offset, length in self._fields]
-        keys = columns[0] if len(columns) == 1 else columns[0].astype("<u8") | columns[1].astype("<u8") << np.uint64(32)
-        order = np.argsort(keys, kind="stable")
-        self._base.append((heap, keys[order], scan.block[order]))
-        self._loaded.clear()
-
     def find(self, key: Key) -> list[Version]:
-        """All versions under a key, after reading the pages it lies on."""
-        if key not in self._loaded:
-            for heap, keys, blocks in self._base:
-                value = keys.dtype.type(key)
-                lo, hi = np.searchsorted(keys, value, "left"), np.searchsorted(keys, value, "right")
-                for block in dict.fromkeys(blocks[lo:hi].tolist()):
-                    heap.page(block)
-            self._loaded.add(key)
+        """All versions under a key, those of the bases included."""
+        seen = self._loaded.get(key, 0)
+        for base in self._bases[seen:]:
+            keys, rows = base.rows.sorted_keys(self._fields)
+            value = keys.dtype.type(key)
+            lo, hi = np.searchsorted(keys, value, "left"), np.searchsorted(keys, value, "right")
+            for row in rows[lo:hi].tolist():
+                base.version(row)
+        self._loaded[key] = len(self._bases)
         return self.versions.get(key, [])
-
-    def load_all(self) -> None:
-        """Read every page of the base."""
-        for heap, _, blocks in self._base:
-            for block in np.unique(blocks).tolist():
-                heap.page(block)
 
 
 def as_key(values: Sequence[int | bytes]) -> Key:
@@ -110,27 +95,56 @@ class CatalogTable:
     Args:
         layout: its columns.
         fates: of transactions, shared by all catalogs.
+
+    Attributes:
+        bases: rows that become versions when they are looked up.
+        changed: what may be found otherwise since its owner has emptied it last.
+        is_changed: anything has changed since the bases were added.
     """
 
     def __init__(self, layout: CatalogLayout, fates: Fates) -> None:
         self.layout = layout
         self.fates = fates
-        self.indexes = {name: KeyIndex(layout, columns) for name, columns in KEYS[layout.name].items()}
+        self.bases: list[VersionBase] = []
+        self.indexes = {name: KeyIndex(layout, columns, self.bases) for name, columns in KEYS[layout.name].items()}
+        self.changed: set[Dependency] = set()
+        self.is_changed = False
         self._primary = next(iter(self.indexes.values()))
+
+    def name_of(self, version: Version) -> bytes:
+        """The name of a row of a catalog that is looked up by name alone, as ``pg_publication``."""
+        key = self._primary.key_of(version.data)
+        assert isinstance(key, bytes)
+        return key
 
     def find(self, index: str, key: Key) -> list[Version]:
         """All versions under a key of an index of :data:`KEYS`."""
         return self.indexes[index].find(key)
 
+    def add_base(self, base: VersionBase) -> None:
+        """Take in rows that become versions when they are looked up."""
+        base.catalog = self
+        self.bases.append(base)
+
+    def made_versions(self) -> list[Version]:
+        """All versions that are objects already, each once."""
+        return [version for versions in self._primary.versions.values() for version in versions]
+
     def all_versions(self) -> Iterator[Version]:
         """All versions of all rows."""
-        self._primary.load_all()
-        for versions in list(self._primary.versions.values()):
-            yield from versions
+        for base in self.bases:
+            for row in range(len(base.rows)):
+                base.version(row)
+        yield from self.made_versions()
 
-    def keys_of(self, version: Version) -> list[tuple[str, str, Key]]:
+    def keys_of(self, version: Version) -> list[Dependency]:
         """Everything the version can be looked up by: (catalog, index, key)."""
         return [(self.layout.name, name, index.key_of(version.data)) for name, index in self.indexes.items()]
+
+    def note_change(self, version: Version) -> None:
+        """What is looked up by the version's keys may be found otherwise from here on."""
+        self.is_changed = True
+        self.changed.update(self.keys_of(version))
 
     def add(self, version: Version) -> None:
         """Take a version in.
@@ -138,12 +152,18 @@ class CatalogTable:
         Raises:
             CatalogError: its row is shorter than every row of this catalog.
         """
+        self.admit(version)
+        self.note_change(version)
+
+    def admit(self, version: Version) -> None:
+        """Take in a version that a base has had all along. Raises what :meth:`add` does."""
         self._require_row(version.data)
         for index in self.indexes.values():
             index.versions.setdefault(index.key_of(version.data), []).append(version)
 
     def discard(self, version: Version) -> None:
         """Take a version back."""
+        self.note_change(version)
         for index in self.indexes.values():
             versions = index.versions.get(index.key_of(version.data), [])
             if version in versions:

@@ -1,14 +1,15 @@
 """Versions of catalog rows, the fates of transactions, and who sees what.
 
 Job: keep every version of a catalog row that the WAL or the backup shows, with the transactions that made and removed
-it. A version is never forgotten when its place in the heap is reused: history is what decoding asks for.
+it. A version is not forgotten when its place in the heap is reused: history is what decoding asks for. It goes when an
+image is made whose horizon is later than all who could see it.
 Mirrors the outcome, not the code, of HeapTupleSatisfiesHistoricMVCC (heapam_visibility.c): a transaction's changes are
 visible at an LSN iff its commit record starts before it; the own transaction's by command ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.snapshot import xid_precedes
@@ -72,22 +73,31 @@ class Version:
 class Fates:
     """When transactions committed.
 
+    What the WAL has told is certain. What the backup says (``pg_xact`` and hint bits) may be of any time up to the end
+    of the copy, so the WAL may still tell better; it is final once a transaction is known to have ended before the WAL
+    that is read begins (:meth:`settle_before`).
+
     Args:
         committed_before: tells of an xid whether ``pg_xact`` of the backup has it as committed.
         next_xid: low 32 bits of the first xid that was to come when the catalog was taken, None if that is not known.
             Whatever the backup says of it and those after it may come from after the window: the WAL decides.
+        trusts_hints: hint bits of page images may say what nothing else tells.
     """
 
-    def __init__(self, committed_before: Callable[[int], bool], next_xid: int | None = None) -> None:
+    def __init__(
+        self, committed_before: Callable[[int], bool], next_xid: int | None = None, trusts_hints: bool = True
+    ) -> None:
         self._committed_before = committed_before
         self._next_xid = next_xid
+        self._trusts_hints = trusts_hints
+        self._settled: int | None = None
         self._lsns: dict[int, int] = {}
         self._hinted: set[int] = {BOOTSTRAP_XID, FROZEN_XID}
         self._before: dict[int, int] = {INVALID_XID: NEVER}
 
     def hint(self, xid: int) -> None:
         """A hint bit says that it committed; when is not known."""
-        if not self._is_to_come(xid):
+        if self._trusts_hints and not self._is_to_come(xid):
             self._hinted.add(xid)
 
     def commit(self, xids: Iterable[int], lsn: int) -> None:
@@ -100,8 +110,50 @@ class Fates:
         for xid in xids:
             self._lsns[xid] = NEVER
 
+    def settle_before(self, xid: int) -> None:
+        """Every transaction older than this one has ended: of those that the WAL told nothing, the backup's word holds.
+
+        Args:
+            xid: low 32 bits; one that is older than a former one changes nothing.
+        """
+        if self._settled is None or xid_precedes(self._settled, xid):
+            self._settled = xid
+
+    def restore(self, lsns: Mapping[int, int], hinted: Iterable[int], settled: int | None) -> None:
+        """Take over what another one was told.
+
+        Args:
+            lsns: per xid what :meth:`told` said.
+            hinted: xids of which :meth:`is_hinted` said so.
+            settled: what :meth:`settle_before` was told.
+        """
+        self._lsns.update(lsns)
+        self._hinted.update(hinted)
+        self._settled = settled
+
+    def is_settled(self, xid: int) -> bool:
+        """Whether the transaction is known to have ended."""
+        return xid in self._lsns or (self._settled is not None and xid_precedes(xid, self._settled))
+
+    @property
+    def settled(self) -> int | None:
+        """The xid that :meth:`settle_before` was told last."""
+        return self._settled
+
+    def told(self, xid: int) -> int | None:
+        """What the WAL told of a transaction: where it committed, :data:`NEVER` for an abort, None for nothing yet."""
+        return self._lsns.get(xid)
+
+    def is_hinted(self, xid: int) -> bool:
+        """Whether a hint bit said that it committed."""
+        return xid in self._hinted
+
     def commit_lsn(self, xid: int) -> int:
-        """Where it committed: 0 before the backup, :data:`NEVER` if it aborted or still runs."""
+        """Where it committed: 0 before the backup, :data:`NEVER` if it aborted or still runs.
+
+        Raises:
+            CatalogError: it ended before what is known of transactions begins.
+        """
         lsn = self._lsns.get(xid)
         if lsn is not None:
             return lsn

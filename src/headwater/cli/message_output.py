@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError, UsageError
-from headwater.pipeline.decode import DecodeResult
-from headwater.pipeline.delivery import Deliver
+from headwater.pipeline.decode import DecodeResult, Deliver
 from headwater.pipeline.message_files import check_text, message_schema, message_table
 from headwater.temporary_directories import OwnDirectory
 
@@ -113,11 +112,12 @@ class _Parquet:
 
 
 @contextmanager
-def message_output(out: str) -> Iterator[MessageOutput]:
+def message_output(out: str, place: Callable[[Path, Path], None] | None = None) -> Iterator[MessageOutput]:
     """Open what ``--out`` names; a file is there after the ``with`` block, or nothing is.
 
     Args:
         out: ``-``, or a path that :func:`check_output` has let pass.
+        place: moves a whole file to its place, None for a plain rename.
 
     Raises:
         HeadwaterError: it cannot be written.
@@ -128,7 +128,7 @@ def message_output(out: str) -> Iterator[MessageOutput]:
         with _appending(Path(out), out) as descriptor:
             yield _Late(descriptor, out)
     else:
-        with _whole_file(_target(Path(out)), out) as part:
+        with _whole_file(_target(Path(out)), out, place or os.replace) as part:
             if out.endswith(".parquet"):
                 with _parquet(part) as output:
                     yield output
@@ -159,14 +159,14 @@ def _appending(path: Path, out: str) -> Iterator[int]:
 
 
 @contextmanager
-def _whole_file(path: Path, out: str) -> Iterator[Path]:
+def _whole_file(path: Path, out: str, place: Callable[[Path, Path], object]) -> Iterator[Path]:
     """A file that takes its place only when it is complete; `out` is what errors call it."""
     try:
         with OwnDirectory(path.parent, hidden=True) as directory:
             part = directory / path.name
             part.touch(exist_ok=False)
             yield part
-            os.replace(part, path)
+            place(part, path)
     except OSError as error:
         raise _write_error(error, out) from None
 

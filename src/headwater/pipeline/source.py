@@ -26,6 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import SPARK_COLUMNS
@@ -34,9 +35,8 @@ from headwater.pipeline.request import open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.source_plan import SourcePlan, plan_source
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
-from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 
 _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -47,6 +47,9 @@ class HeadwaterDataSource(DataSource):
 
     Options: ``path`` (WAL) and, for changes, ``catalog`` are needed; see ``docs/spark.md`` for the rest.
     """
+
+    _planned: SourcePlan | None = None
+    """What the schema of a single table took to find out; Spark pickles it with the rest for the reader."""
 
     @classmethod
     def name(cls) -> str:
@@ -64,7 +67,8 @@ class HeadwaterDataSource(DataSource):
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return RowForm().spark_columns
-        return plan_source(options).form.spark_columns
+        self._planned = plan_source(options)
+        return self._planned.form.spark_columns
 
     @plain_errors()
     def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
@@ -73,7 +77,7 @@ class HeadwaterDataSource(DataSource):
             return RecordReader(RecordOptions.parse(self.options))
         options = SourceOptions.parse(self.options)
         filters = options.push_filters and _filters_are_handed_over()
-        return FilteringReader(options) if filters else HeadwaterReader(options)
+        return FilteringReader(options, self._planned) if filters else HeadwaterReader(options, self._planned)
 
 
 def _filters_are_handed_over() -> bool:
@@ -101,18 +105,20 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
+    planned: SourcePlan | None = None
     where: RowFilter = EVERYTHING
 
     @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
-        planned = plan_source(self.options, self.where)
-        slices = cut_slices(planned.assembly.plan, self.options.partition_bytes)
-        decoder = SliceDecoder(planned.opened.directory, planned.opened.plugin, planned.opened.session)
-        return [SlicePartition(one, decoder, planned.form) for one in slices]
+        planned = self.planned if self.where == EVERYTHING else None
+        self.planned = None
+        planned = planned or plan_source(self.options, self.where)
+        return [SlicePartition(one, planned.decoder, planned.form) for one in planned.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
+        receive_kernels()
         with plain_errors():
             yield from self._batches(partition)
 

@@ -22,6 +22,7 @@ from headwater.rmgr._index_tables import Tables
 from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
 from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index_rows import (
+    NO_ROWS,
     AssignTable,
     ChangeTable,
     CommandTable,
@@ -73,16 +74,16 @@ class Refinement:
     """What an index has to keep beside what the catalog at its start tells, found out from an index without it.
 
     Attributes:
-        locators: files that become catalogs inside the window.
+        files: files that become catalogs inside the window, each with an LSN before which the WAL has nothing of it.
         cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
     """
 
-    locators: frozenset[Locator] = frozenset()
+    files: frozenset[tuple[Locator, int]] = frozenset()
     cuts: frozenset[int] = frozenset()
 
     def __or__(self, other: Refinement) -> Refinement:
         """Both."""
-        return Refinement(self.locators | other.locators, self.cuts | other.cuts)
+        return Refinement(self.files | other.files, self.cuts | other.cuts)
 
 
 UNREFINED = Refinement()
@@ -106,7 +107,8 @@ class WalIndex:
         lo: LSN where it starts.
         hi: LSN where it stops, or the end of the log.
         records: number of records.
-        first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
+        first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise;
+            last_end: where that one ends, before the header of a page that may follow.
         rows: the tables.
         kept: the records kept whole, in LSN order.
         custom: int64[128] number of records of each custom resource manager, from 128 on.
@@ -119,11 +121,23 @@ class WalIndex:
     records: int
     first_prev: int
     last_lsn: int
+    last_end: int
     rows: Rows
     kept: tuple[KeptRecord, ...] = field(repr=False)
     custom: Int64s = field(repr=False)
     end: EndOfWal | None = None
     grid: int = GRID
+
+
+def no_index(lsn: int) -> WalIndex:
+    """The index of no WAL at all, at an LSN."""
+    custom = np.zeros(k.COUNTS - k.CUSTOM, np.int64)
+    return WalIndex(lsn, lsn, 0, 0, 0, 0, NO_ROWS, (), custom)
+
+
+def index_bytes(index: WalIndex) -> int:
+    """Bytes of an index's rows."""
+    return sum(table.nbytes for _, table in index.rows.tables())
 
 
 def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
@@ -215,6 +229,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
         records=n,
         first_prev=_prev(frames, 0) if n else 0,
         last_lsn=int(frames.lsns[-1]) if n else 0,
+        last_end=int(frames.end_lsns[-1]) if n else 0,
         rows=_rows(frames, t, request.major),
         kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
         custom=t.counts[k.CUSTOM :].copy(),

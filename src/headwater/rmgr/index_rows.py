@@ -48,6 +48,11 @@ class Ragged:
         return Ragged(starts, self.values[np.repeat(low - starts[:-1], counts) + np.arange(starts[-1])])
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.starts.nbytes + self.values.nbytes
+
+    @property
     def counts(self) -> Int64s:
         """int64[n] lengths of the lists."""
         return np.diff(self.starts)
@@ -59,6 +64,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(int(getattr(self, f.name).nbytes) for f in fields(self))
 
     @property
     def owner(self) -> Int64s:

@@ -151,6 +151,10 @@ class WalDirectory:
                 hint=f"{how_to_unpack(Path(self.packed_next).name)}, or end the window before it",
             )
 
+    def timeline_at(self, lsn: int) -> int:
+        """The timeline of the record that ends at an LSN."""
+        return next(timeline for timeline, left in self.lineage if left is None or lsn <= left)
+
     def segment_at(self, lsn: int) -> Segment | None:
         """The segment that holds this byte, None if there is none."""
         return self.segments.numbered(lsn // self.segment_size)

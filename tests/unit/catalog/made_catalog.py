@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from headwater.catalog.store import CatalogOrigin, CatalogStore
-from headwater.catalog.versions import Fates
+from headwater.catalog.commit_log import NoTransactions
+from headwater.catalog.origin import CatalogOrigin
+from headwater.catalog.store import CatalogStore
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     PG_ATTRIBUTE,
@@ -109,7 +110,7 @@ def make_store(
 ) -> CatalogStore:
     """A store whose catalogs have these pages; catalogs not named are empty."""
     origin = CatalogOrigin(major, 1, 1, START, not is_online, DATABASE, "db", 1663, "UTF8", 2, 1000)
-    store = CatalogStore(origin, Fates(lambda xid: False), lambda multi: 0)
+    store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
         store.add_extra(where)
     for oid in CATALOG_NAMES:
@@ -128,16 +129,29 @@ def system_pages() -> dict[int, bytes]:
 
 
 class Log:
-    """Makes records one after the other, each of 256 bytes of log."""
+    """Makes records one after the other, each of 256 bytes of log.
 
-    def __init__(self, store: CatalogStore) -> None:
+    Args:
+        store: it applies them.
+        earlier: they lie before the store's LSN: it is given them together, by :meth:`flush`.
+    """
+
+    def __init__(self, store: CatalogStore, earlier: bool = False) -> None:
         self._store = store
+        self._earlier: list[Record] | None = [] if earlier else None
         self.lsn = START
+
+    def flush(self) -> None:
+        """Give the store the records of before its LSN."""
+        self._store.apply_earlier(self._earlier or ())
 
     def _apply(self, xid: int, rmid: int, info: int, main: bytes, blocks: Sequence[Block] = ()) -> int:
         self.lsn += 0x100
         record = Record(self.lsn, self.lsn + 0x80, xid, info, rmid, main_data=main, blocks=tuple(blocks))
-        self._store.apply(record)
+        if self._earlier is None:
+            self._store.apply(record)
+        else:
+            self._earlier.append(record)
         return self.lsn
 
     def commit(self, *xids: int) -> int:
@@ -223,6 +237,10 @@ class Log:
     def truncate(self, oid: int, blocks: int) -> int:
         """The file is cut."""
         return self._apply(0, 2, 0x20, struct.pack("<IIIIi", blocks, *locator(oid), 7))
+
+    def create(self, oid: int, where: tuple[int, int, int] | None = None) -> int:
+        """The file is made."""
+        return self._apply(0, 2, 0x10, struct.pack("<IIIi", *(where or locator(oid)), 0))
 
     def remap(self, mappings: Mapping[int, int]) -> int:
         """The database's relation map changes."""

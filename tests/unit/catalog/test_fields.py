@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pyarrow
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from made_catalog import attribute_row, class_row, page, row, tuple_image
 from headwater.catalog import fields
 from headwater.catalog.pages import page_tuples, scan_heap
 from headwater.catalog.rows import CatalogRows
+from headwater.catalog.version_rows import rows_of_scan
+from headwater.catalog.versions import Fates
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE, catalog_layout
 from headwater.rmgr.heap import TupleBytes
@@ -114,8 +117,7 @@ def test_broken_pages_are_read_without_an_error(noise: bytes, at: int) -> None:
     scan = scan_heap(broken + good, ATTRIBUTE.fixed_length)
     assert len(found) < 2050
     assert (scan.block == 1).sum() == 29
-    scan.column(0, 4)
-    scan.column(4, 64)
+    assert (scan.start + scan.length <= 2 * 8192).all()
 
 
 def test_scan_finds_what_the_page_holds() -> None:
@@ -124,7 +126,11 @@ def test_scan_finds_what_the_page_holds() -> None:
     scan = scan_heap(bytes(8192) + page(tuples), layout.fixed_length)
     assert scan.bad_block == -1
     assert scan.block.tolist() == [1, 1, 1, 1]
-    assert scan.column(0, 4).tolist() == [101, 102, 105, 130]
-    assert scan.column(4, 64).tolist() == [b"t1", b"t2", b"t5", b"t30"]
+    assert scan.offnum.tolist() == [1, 2, 5, 30]
+    assert scan.xmin.tolist() == [5, 5, 5, 5]
+    rows, multis = rows_of_scan(scan, np.zeros(4, np.bool_), Fates(lambda xid: False))
+    assert not multis
+    assert rows.column(0, 4).tolist() == [101, 102, 105, 130]
+    assert rows.column(4, 64).tolist() == [b"t1", b"t2", b"t5", b"t30"]
     short = page({1: tuple_image(class_row(1, "t"), 5)[:100]})
     assert scan_heap(short, layout.fixed_length).bad_block == 0

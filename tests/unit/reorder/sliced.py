@@ -20,9 +20,9 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
-from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.schema_memory import ENTRIES, NOTHING_GIVEN, NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
-from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
@@ -176,6 +176,7 @@ class Sliced:
         if not self.sends_schema:
             return as_seen(resolved, none, self.txns.changes_catalog)
         memory, parts = value_bytes(NOTHING_IN_MIND), []
+        self.given = NOTHING_GIVEN
         for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
             low, high = np.searchsorted(self.txns.commit_lsn, [lo, hi])
             part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
@@ -202,10 +203,10 @@ class Sliced:
     ) -> tuple[SyncedRows, bytes]:
         """The transactions of one window, as if the index had only those."""
         txns, invals, (lo, hi) = only(self.txns, which), self.index.rows.invals, window
-        later = self.txns.base_lsn[which.stop :]
         invals = invals.take(np.flatnonzero((invals.xid != 0) | ((invals.lsn >= lo) & (invals.lsn < hi))))
         found = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
         forgets, given = find_forgets(found, toplevel_of(self.index.rows), txns, output[which])
+        self.given |= given
         before = read_value(SchemaMemory, memory)
         low, high = np.searchsorted(candidates.txn, [which.start, which.stop])
         ours = (resolved.spans[0] < 0) | ((resolved.spans[0] >= which.start) & (resolved.spans[0] < which.stop))
@@ -217,10 +218,10 @@ class Sliced:
             Resolved(resolved.resolution[low:high], spans),
             Touches(*np.empty((3, 0), np.int64)),
             _Relations(txns, self.relations),
-            Forgetting(forgets, before.given | given, txns, output[which]),
+            Forgetting(forgets, self.given, txns, output[which]),
             _Sender(self.relations),
             before,
-            WindowEnd(hi, int(later[later < hi].min(initial=NEVER))),
+            hi,
         )
         spans = synced.resolved.spans.copy()
         spans[0] = np.where(spans[0] >= 0, spans[0] + which.start, -1)

@@ -1,0 +1,126 @@
+"""What a backup says of transactions, as a value: ``pg_xact`` in runs of equal bytes (PostgreSQL: clog.c).
+
+An image of a catalog whose copy is not complete yet carries it: page images of the WAL may still bring rows of
+transactions that ended before the copy began. A log of hundreds of megabytes is nearly all one byte, "four committed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.snapshot import xid_precedes
+from headwater.errors import CatalogError
+
+FILE_BYTES = 32 * 8192
+"""Bytes of a whole file of ``pg_xact``; four transactions a byte."""
+
+_COMMITTED = 1
+_NO_FILE, _PAST_END = -1, -2
+
+
+class Transactions(Protocol):
+    """Who knows the transactions of before the WAL."""
+
+    def is_committed(self, xid: int) -> bool:
+        """Whether ``pg_xact`` has the transaction as committed."""
+
+    def update_xid(self, multi: int) -> int:
+        """The transaction of a multixact that updated or deleted; 0 without one."""
+
+    def commit_log(self) -> CommitLog | None:
+        """All of ``pg_xact``; None if nothing is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class CommitLog:
+    """``pg_xact`` of a backup, m runs.
+
+    Attributes:
+        starts: int64[m] number of each run's first byte, counted over all files that there can be.
+        values: int16[m] the byte that the run repeats; -1 where there is no file, -2 behind a file's end.
+        next_xid, next_multi: of ``pg_control``, low 32 bits.
+        is_online: of an online backup, whose files may have been copied before they grew.
+    """
+
+    starts: NDArray[np.int64]
+    values: NDArray[np.int16]
+    next_xid: int
+    next_multi: int
+    is_online: bool
+
+    def is_committed(self, xid: int) -> bool:
+        """Whether the transaction committed; False for one that was to come.
+
+        Raises:
+            CatalogError: the file that should know of it is missing, or too short.
+        """
+        at = int(np.searchsorted(self.starts, xid // 4, "right")) - 1
+        value = int(self.values[at])
+        is_lost = value == _NO_FILE or (value == _PAST_END and not self.is_online)
+        if is_lost and xid_precedes(xid, self.next_xid):
+            raise CatalogError(
+                f"could not read the status of transaction {xid}: the backup did not have it",
+                hint="the backup is incomplete; take it again",
+            )
+        return value >= 0 and value >> xid % 4 * 2 & 3 == _COMMITTED
+
+    def update_xid(self, multi: int) -> int:
+        """0, as one that was to come has no updater that matters here.
+
+        Raises:
+            CatalogError: the multixact is of before the copy, and its members are not kept.
+        """
+        if xid_precedes(multi, self.next_multi):
+            raise CatalogError(
+                f"the members of multixact {multi} are not known any more",
+                hint="begin with a window that reaches to the end of the backup",
+            )
+        return 0
+
+    def commit_log(self) -> CommitLog:
+        """Itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class NoTransactions:
+    """What is known of transactions of before, once no page can show them: nothing."""
+
+    def is_committed(self, xid: int) -> bool:
+        """False."""
+        return False
+
+    def update_xid(self, multi: int) -> int:
+        """0."""
+        return 0
+
+    def commit_log(self) -> CommitLog | None:
+        """None."""
+        return None
+
+
+def commit_log_of(files: Mapping[int, bytes], next_xid: int, next_multi: int, is_online: bool) -> CommitLog:
+    """The runs of files by their numbers."""
+    starts, values = [np.zeros(1, np.int64)], [np.full(1, _NO_FILE, np.int16)]
+    for number, data in sorted(files.items()):
+        content = np.frombuffer(data, np.uint8)[:FILE_BYTES]
+        changes = np.flatnonzero(np.diff(content)) + 1
+        begins = np.append(0, changes) if len(content) else changes
+        ends = [len(content), FILE_BYTES] if len(content) < FILE_BYTES else [FILE_BYTES]
+        starts.append(number * FILE_BYTES + np.append(begins, ends))
+        gaps = [_PAST_END if len(content) else _NO_FILE, _NO_FILE][-len(ends) :]
+        values.append(np.append(content[begins].astype(np.int16), gaps).astype(np.int16))
+    return CommitLog(*_joined(np.concatenate(starts), np.concatenate(values)), next_xid, next_multi, is_online)
+
+
+def _joined(starts: NDArray[np.int64], values: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Runs without empty ones and those that go on as the one before."""
+    keep = np.append(starts[1:] != starts[:-1], True)
+    starts, values = starts[keep], values[keep]
+    keep = np.append(True, values[1:] != values[:-1])
+    return starts[keep], values[keep]

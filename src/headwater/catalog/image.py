@@ -1,0 +1,148 @@
+"""The catalog at an LSN as a value: what a store needs to go on from there, and nothing that no one can see any more.
+
+Made by :meth:`headwater.catalog.store.CatalogStore.image`, opened by ``CatalogStore.of_image``, compared and written by
+:mod:`headwater.flat_values`. It needs neither the backup nor the WAL of before.
+
+An image is canonical: it depends on the backup, the WAL up to its LSN and its horizon, and not on how many images were
+made on the way, nor on what was looked up. Versions stand in the order of their first place (file, block, offset
+number), those without a place behind them in the order of their content. Xids have 64 bits, so that an image may
+outlive 2^32 transactions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.commit_log import CommitLog
+from headwater.catalog.origin import CatalogOrigin
+from headwater.catalog.version_rows import VersionRows
+
+Int64s = NDArray[np.int64]
+
+
+class MappedFile(NamedTuple):
+    """A file that a relation map names, or named at or after the horizon.
+
+    Attributes:
+        is_shared: the map of the shared catalogs.
+        number: the file's.
+        oid: the catalog that lies there.
+        left_lsn: where a record mapped it elsewhere, NEVER if none did.
+    """
+
+    is_shared: bool
+    number: int
+    oid: int
+    left_lsn: int
+
+
+class CatalogPlace(NamedTuple):
+    """The file in which a catalog lies."""
+
+    oid: int
+    locator: tuple[int, int, int]
+
+
+class Stray(NamedTuple):
+    """A file that a NEW_CID record of transaction ``xid`` named before it is known what lies in it."""
+
+    locator: tuple[int, int, int]
+    xid: int
+
+
+class PendingCommand(NamedTuple):
+    """What a NEW_CID record said of a tuple whose own record lies behind the image's LSN."""
+
+    block: int
+    offnum: int
+    xid: int
+    cmin: int
+    cmax: int
+
+
+@dataclass(frozen=True, eq=False)
+class HeapImage:
+    """A file of a catalog, m tuples in b blocks; see :class:`headwater.catalog.heaps.CatalogHeap`.
+
+    Attributes:
+        locator: its place.
+        catalog: OID of the catalog, 0 if that is not known yet.
+        rows: the versions of a file whose catalog is not known, else None: they are among the catalog's.
+        file, is_missing, is_made, blocks, base_lsn, is_extended: what the backup has of it.
+        is_rewritten, is_merged: how it came to be.
+        block, offnum, row: int64[m] each tuple's block, offset number and version.
+        lay: int64[] versions that lay here before, as far as that still matters.
+        page_lsns: int64[b] ``pd_lsn`` of each block, up to the last one that has any.
+        provisional: int64[] blocks that may come from the future.
+        commands: in the order of their tuples.
+    """
+
+    locator: tuple[int, int, int]
+    catalog: int
+    rows: VersionRows | None
+    file: str
+    is_missing: bool
+    is_made: bool
+    blocks: int
+    base_lsn: int
+    is_extended: bool
+    is_rewritten: bool
+    is_merged: bool
+    block: Int64s
+    offnum: Int64s
+    row: Int64s
+    lay: Int64s
+    page_lsns: Int64s
+    provisional: Int64s
+    commands: tuple[PendingCommand, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogImage:
+    """The catalogs of one database at an LSN.
+
+    Attributes:
+        origin: where the catalog was taken first.
+        lsn: WAL from here on rolls it forward.
+        horizon: views at this LSN or later can be had.
+        next_xid: 64 bits, at ``lsn``.
+        settled_before: 64 bits: all transactions before it had ended, None if that is not known of any.
+        is_complete: the WAL has shown all that the copy may lack.
+        reach_lsn: the WAL must go as far as this at least.
+        xids: int64[k] transactions that versions name, and commits: int64[k] where they committed: 0 before the
+            horizon, NEVER for an abort. Those not listed still run.
+        hinted: int64[] transactions that versions name and of which only the backup says that they committed.
+        commit_log: what the backup said of transactions, None once the copy is complete.
+        mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
+        strays: in order.
+        moved_lsn: where the database moved to another tablespace first, None if it did not.
+        moving: transactions that still run and would move it.
+        publication_names: of all that have been visible, also before the horizon.
+        catalogs: OID and versions of each catalog, by OID.
+        heaps: by locator.
+    """
+
+    origin: CatalogOrigin
+    lsn: int
+    horizon: int
+    next_xid: int
+    settled_before: int | None
+    is_complete: bool
+    reach_lsn: int
+    xids: Int64s
+    commits: Int64s
+    hinted: Int64s
+    commit_log: CommitLog | None
+    mapped: tuple[MappedFile, ...]
+    places: tuple[CatalogPlace, ...]
+    remapped: tuple[CatalogPlace, ...]
+    strays: tuple[Stray, ...]
+    moved_lsn: int | None
+    moving: tuple[int, ...]
+    publication_names: tuple[bytes, ...]
+    catalogs: tuple[tuple[int, VersionRows], ...]
+    heaps: tuple[HeapImage, ...]

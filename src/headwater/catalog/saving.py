@@ -1,0 +1,222 @@
+"""A store as an image, and an image as a store.
+
+In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogImage`, and back. Nothing is left out
+while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
+
+Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
+go into the next image as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
+from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
+from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
+from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
+from headwater.catalog.versions import NEVER, Fates
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+
+if TYPE_CHECKING:
+    from headwater.catalog.store import CatalogStore
+
+Int64s = NDArray[np.int64]
+_UNDECIDED = (Verdict.RUNS, Verdict.HINTED)
+
+
+def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn: int, next_xid: int) -> CatalogImage:
+    """The image of a store; see :meth:`CatalogStore.image`.
+
+    Args:
+        store: the store; no file of a catalog is missing.
+        source: the image that it was opened from.
+        horizon, lsn, next_xid: of the image.
+    """
+    judge = Judge(store.fates, horizon, next_xid)
+    maker = _Maker(store, source, judge)
+    known = {oid: maker.catalog(oid) for oid in sorted(store.tables)}
+    strays = maker.strays()
+    unknown = [image_unknown(store.heaps[stray.locator], judge) for stray in strays]
+    named = [*known.values(), *unknown]
+    xids, commits, hinted = _fates(store, judge, named)
+    settled = store.fates.settled
+    told = [told for xid in store.moving if (told := store.fates.told(xid)) not in (None, NEVER)]
+    moved = [*told, *([] if store.moved_lsn is None else [store.moved_lsn])]
+    return CatalogImage(
+        origin=store.origin,
+        lsn=lsn,
+        horizon=horizon,
+        next_xid=next_xid,
+        settled_before=None if settled is None else judge.widened(settled),
+        is_complete=store.is_complete,
+        reach_lsn=store.reach_lsn,
+        xids=xids,
+        commits=commits,
+        hinted=hinted,
+        commit_log=None if store.is_complete else store.transactions.commit_log(),
+        mapped=tuple(sorted(MappedFile(*key, *to) for key, to in store.mapped.items() if to[1] >= horizon)),
+        places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
+        remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
+        strays=strays,
+        moved_lsn=min((lsn for lsn in moved if lsn is not None), default=None),
+        moving=tuple(sorted(judge.widened(x) for x in store.moving if judge.verdict(x) in _UNDECIDED)),
+        publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
+        catalogs=tuple((oid, found.rows) for oid, found in known.items()),
+        heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
+    )
+
+
+class _Maker:
+    """One call of :func:`image_of`."""
+
+    def __init__(self, store: CatalogStore, source: CatalogImage | None, judge: Judge) -> None:
+        self._store = store
+        self._source = source
+        self._judge = judge
+        self._before = dict(source.catalogs) if source is not None else {}
+        self._settled = set[int]()
+        if source is not None:
+            self._settled.update(source.xids[source.commits == 0].tolist())
+        self._place = catalog_layout(store.major, PG_CLASS).reader("relfilenode", "reltablespace")
+
+    def catalog(self, oid: int) -> ImagedCatalog:
+        """A catalog's versions and files."""
+        store, table = self._store, self._store.tables[oid]
+        of_it = [heap for _, heap in sorted(store.heaps.items()) if heap.catalog is table]
+        kept = [heap for heap in of_it if not self._is_left(heap, oid)]
+        if len(kept) == len(of_it) and not table.is_changed and not any(heap.is_changed for heap in kept):
+            same = self._unchanged(oid, kept)
+            if same is not None:
+                return same
+        for base in table.bases:
+            base.take_multis()
+        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+
+    def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
+        """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
+        source = self._source
+        if source is None or not source.is_complete:
+            return None
+        rows = self._before[oid]
+        open_xids = [xid & XID_MASK for xid in rows.named.tolist() if xid not in self._settled]
+        if any(self._judge.verdict(xid) in (Verdict.BEFORE, Verdict.ABORTED) for xid in open_xids):
+            return None
+        files = {heap.locator: heap for heap in source.heaps}
+        if any(files[heap.locator].commands for heap in heaps):
+            return None
+        return ImagedCatalog(rows, tuple(files[heap.locator] for heap in heaps), is_raw=False)
+
+    def _is_left(self, heap: CatalogHeap, oid: int) -> bool:
+        """The catalog lies elsewhere in the eyes of all who can still look, and will not come back."""
+        store = self._store
+        if not store.is_complete:
+            return False
+        if oid in store.remapped or oid in SHARED_CATALOGS:
+            return store.remapped.get(oid, heap.locator) != heap.locator
+        rows = filter(self._judge.sees, store.tables[PG_CLASS].find("oid", oid))
+        places = [self._place.unpack_from(version.data.body) for version in rows]
+        spc = store.database_tablespace
+        files: set[Locator] = {(place or spc, store.database_oid, filenode) for filenode, place in places}
+        is_mapped = any(filenode == 0 for filenode, _ in places)
+        return bool(files) and not is_mapped and heap.locator not in files
+
+    def strays(self) -> tuple[Stray, ...]:
+        """Files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
+        store, judge = self._store, self._judge
+        return tuple(
+            Stray(locator, judge.widened(xid))
+            for locator, xid in sorted(store.redo.strays.items())
+            if locator in store.heaps and store.heaps[locator].catalog is None
+            if judge.verdict(xid) in _UNDECIDED and store.owner(locator) is None
+        )
+
+    def publication_names(self) -> set[bytes]:
+        """Names under which a publication was visible before the horizon."""
+        table, fates = self._store.tables[PG_PUBLICATION], self._store.fates
+        if not self._store.is_complete:
+            return set()
+        lives = [(version, *fates.lifetime(version)) for version in table.all_versions()]
+        names = (table.name_of(version) for version, born, died in lives if born < self._judge.horizon and died > 0)
+        return set(names)
+
+
+def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
+    """Transactions that versions name, where they committed, and those of which only the backup says that they did."""
+    commits, hinted = dict[int, int](), set[int]()
+    for found in catalogs:
+        for xid in found.rows.named.tolist():
+            low = xid & XID_MASK
+            told = store.fates.told(low)
+            if told is not None and (told >= judge.horizon or not store.is_complete):
+                commits[xid] = 0 if told < judge.horizon else told
+            elif found.is_raw:
+                if not store.is_complete and store.fates.is_hinted(low):
+                    hinted.add(xid)
+            elif judge.verdict(low) == Verdict.BEFORE:
+                commits[xid] = 0
+            elif judge.verdict(low) == Verdict.HINTED:
+                hinted.add(xid)
+    xids = sorted(commits)
+    lsns = np.array([commits[xid] for xid in xids], np.int64)
+    return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)
+
+
+def restore(store: CatalogStore, image: CatalogImage) -> None:
+    """Make an empty store the one that an image was made of."""
+    settled = None if image.settled_before is None else image.settled_before & XID_MASK
+    fates = Fates(
+        store.transactions.is_committed if image.commit_log is not None else _Forgotten(image),
+        store.origin.next_xid if image.commit_log is not None else None,
+        trusts_hints=not image.is_complete,
+    )
+    lsns = zip((image.xids & XID_MASK).tolist(), image.commits.tolist(), strict=True)
+    fates.restore(dict(lsns), (image.hinted & XID_MASK).tolist(), settled)
+    store.take_fates(fates)
+    store.lsn, store.horizon, store.reach_lsn = image.lsn, image.horizon, image.reach_lsn
+    store.mapped.update({(one.is_shared, one.number): (one.oid, one.left_lsn) for one in image.mapped})
+    store.places.update(dict(image.places))
+    store.remapped.update(dict(image.remapped))
+    store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
+    store.moved_lsn = image.moved_lsn
+    store.moving.update(xid & XID_MASK for xid in image.moving)
+    store.publication_names = frozenset(image.publication_names)
+    bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
+    for oid, base in bases.items():
+        store.tables[oid].add_base(base)
+    for saved in image.heaps:
+        store.heaps[saved.locator] = _heap(store, saved, bases)
+
+
+def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) -> CatalogHeap:
+    rows: VersionRows | None = saved.rows
+    base = bases[saved.catalog] if rows is None else VersionBase(rows)
+    places = HeapPlaces(base, saved.block, saved.offnum, saved.row, saved.lay, saved.page_lsns, saved.provisional)
+    heap = CatalogHeap(saved.locator, store.fates, store.transactions.update_xid, places)
+    heap.catalog = store.tables[saved.catalog] if saved.catalog else None
+    heap.file, heap.is_missing, heap.is_made = saved.file, saved.is_missing, saved.is_made
+    heap.blocks, heap.base_lsn, heap.is_extended = saved.blocks, saved.base_lsn, saved.is_extended
+    heap.is_rewritten, heap.is_merged = saved.is_rewritten, saved.is_merged
+    for one in saved.commands:
+        heap.command_ids[one.block, one.offnum] = one.xid & XID_MASK, one.cmin, one.cmax
+    return heap
+
+
+class _Forgotten:
+    """Says of transactions of which an image says nothing that they did not commit before it: they still ran."""
+
+    def __init__(self, image: CatalogImage) -> None:
+        self._settled = image.settled_before
+        self._next_xid = image.next_xid
+
+    def __call__(self, xid: int) -> bool:
+        wide = self._next_xid - ((self._next_xid - xid) & XID_MASK)
+        is_to_come = self._next_xid - wide > 1 << 31
+        if self._settled is not None and not is_to_come and wide < self._settled:
+            raise CatalogError(f"the fate of transaction {wide} is not known any more, expected one of an image's")
+        return False

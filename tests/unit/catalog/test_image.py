@@ -1,0 +1,445 @@
+"""Images of catalogs made by hand: what is left out, what stays, and that they are the same however they came about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_catalog import (
+    START,
+    XMAX_INVALID,
+    Log,
+    attribute_row,
+    class_row,
+    locator,
+    make_store,
+    page,
+    row,
+    system_pages,
+    tuple_image,
+)
+
+from headwater.catalog.image import CatalogImage
+from headwater.catalog.store import CatalogStore
+from headwater.catalog.version_rows import VersionRows
+from headwater.catalog.versions import NEVER, OwnCommands
+from headwater.errors import CatalogError
+from headwater.flat_values import read_value, same, value_bytes
+from headwater.pg.catalogs import (
+    PG_ATTRIBUTE,
+    PG_CLASS,
+    PG_DATABASE,
+    PG_ENUM,
+    PG_NAMESPACE,
+    PG_PUBLICATION,
+    PG_TYPE,
+)
+
+T = 16384
+
+
+def started() -> tuple[CatalogStore, Log]:
+    """A store with schemas and types, and a log."""
+    store = make_store(system_pages())
+    return store, Log(store)
+
+
+def reopened(store: CatalogStore, log: Log, horizon: int, next_xid: int = 2000) -> tuple[CatalogStore, Log]:
+    """The store of an image that was written and read, and its log."""
+    image = store.image(horizon, log.lsn + 0x80, next_xid)
+    opened = CatalogStore.of_image(read_value(CatalogImage, value_bytes(image)))
+    assert same(opened.image(horizon, log.lsn + 0x80, next_xid), image)
+    more = Log(opened)
+    more.lsn = log.lsn
+    return opened, more
+
+
+def rows_of(image: CatalogImage, oid: int) -> VersionRows:
+    """The versions of a catalog."""
+    return dict(image.catalogs)[oid]
+
+
+def name_at(store: CatalogStore, lsn: int, own: OwnCommands | None = None) -> str | None:
+    """What the table is called at an LSN."""
+    schema = store.view(lsn, own).relation(T)
+    return schema.name if schema else None
+
+
+def renamed() -> tuple[CatalogStore, Log, list[int]]:
+    """A table made, renamed, and renamed again; LSNs of the commits."""
+    store, log = started()
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    commits = [log.commit(900)]
+    for number, name in enumerate(("two", "three"), 1):
+        log.update(900 + number, PG_CLASS, (0, number), (0, number + 1), class_row(T, name))
+        commits.append(log.commit(900 + number))
+    return store, log, commits
+
+
+def test_views_from_the_horizon_on_are_the_same() -> None:
+    store, log, commits = renamed()
+    opened, _ = reopened(store, log, commits[1] + 1)
+    assert [name_at(opened, lsn) for lsn in (commits[1] + 1, commits[2], commits[2] + 1)] == ["two", "two", "three"]
+    with pytest.raises(CatalogError, match="the catalog is known from"):
+        opened.view(commits[1])
+
+
+def test_a_row_that_no_one_sees_stays_while_it_lies_on_a_page() -> None:
+    store, log, commits = renamed()
+    horizon = commits[2] + 1
+    assert len(rows_of(store.image(horizon, log.lsn, 2000), PG_CLASS)) == 3
+    opened, log = reopened(store, log, horizon)
+    image = page(
+        {
+            1: tuple_image(class_row(T, "one"), 900, 901, 0),
+            2: tuple_image(class_row(T, "two"), 901, 902, 0),
+            3: tuple_image(class_row(T, "three"), 902, hints=XMAX_INVALID),
+            4: tuple_image(class_row(T + 1, "more"), 903, hints=XMAX_INVALID),
+        }
+    )
+    log.insert(903, PG_CLASS, (0, 4), class_row(T + 1, "more"), image=image)
+    lsn = log.commit(903)
+    assert name_at(opened, lsn + 1) == "three"
+    assert [v.data.body[4:9].rstrip(b"\0") for v in opened.timeline_of(("pg_class", "oid", T)).rows[-1]] == [b"three"]
+    log.prune(PG_CLASS, 0, {1: 3}, [2])
+    assert rows_of(opened.image(lsn + 1, log.lsn, 2000), PG_CLASS).inserter.tolist() == [2, 2]
+
+
+def test_what_was_pruned_stays_until_the_horizon_has_passed() -> None:
+    store, log, commits = renamed()
+    log.prune(PG_CLASS, 0, {1: 3}, [2])
+    kept = [len(rows_of(store.image(lsn + 1, log.lsn, 2000), PG_CLASS)) for lsn in commits]
+    assert kept == [3, 2, 1]
+    opened, log = reopened(store, log, commits[0] + 1)
+    opened, log = reopened(opened, log, commits[1])
+    assert [name_at(opened, lsn) for lsn in (commits[1], commits[1] + 1, commits[2] + 1)] == ["one", "two", "three"]
+
+
+def test_aborted_rows_go_with_their_places() -> None:
+    store, log = started()
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    first = log.commit(900)
+    log.update(901, PG_CLASS, (0, 1), (0, 2), class_row(T, "never"))
+    store.abort([901])
+    image = store.image(first, log.lsn, 2000)
+    found = rows_of(image, PG_CLASS)
+    assert (found.xmin.tolist(), found.inserter.tolist()) == ([900, 901], [900, 0])
+    assert (found.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == ([], [900], [first])
+    log.prune(PG_CLASS, 0, {}, [2])
+    assert rows_of(store.image(first, log.lsn, 2000), PG_CLASS).xmin.tolist() == [900]
+
+
+def test_a_transaction_goes_on_behind_an_image() -> None:
+    store, log = started()
+    log.new_cid(900, PG_CLASS, (0, 1), 0)
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    log.new_cid(900, PG_CLASS, (0, 1), 0, 1)
+    store, log = reopened(store, log, log.lsn)
+    log.new_cid(900, PG_CLASS, (0, 2), 1)
+    store, log = reopened(store, log, log.lsn)
+    lsn = log.update(900, PG_CLASS, (0, 1), (0, 2), class_row(T, "two"))
+    store, log = reopened(store, log, START)
+    seen = [name_at(store, lsn + 1, OwnCommands(frozenset({900}), cid)) for cid in (0, 1, 2)]
+    assert (seen, name_at(store, lsn + 1)) == ([None, "one", "two"], None)
+    assert name_at(store, log.commit(900) + 1) == "two"
+
+
+def test_command_ids_of_another_transaction_are_void() -> None:
+    store, log = started()
+    log.new_cid(900, PG_CLASS, (0, 1), 5)
+    store.abort([900])
+    image = store.image(START, log.lsn, 2000)
+    assert not any(heap.commands for heap in image.heaps)
+    lsn = log.insert(901, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    assert name_at(store, lsn + 1, OwnCommands(frozenset({901}), 9)) is None
+
+
+def test_what_a_crash_left_behind_goes_when_all_older_transactions_have_ended() -> None:
+    store, log = started()
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "lost"), init=True)
+    log.prune(PG_CLASS, 0, {}, [1])
+    store, log = reopened(store, log, log.lsn)
+    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 1
+    store.settle_before(900)
+    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 1
+    store.settle_before(901)
+    assert len(rows_of(store.image(log.lsn, log.lsn, 2000), PG_CLASS)) == 0
+    assert store.image(log.lsn, log.lsn, 2000).settled_before == 901
+
+
+def test_xids_outlive_two_to_the_32() -> None:
+    store, log = started()
+    last, wrapped = (1 << 32) - 1, 5
+    log.insert(last - 1, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    first = log.commit(last - 1)
+    log.update(last, PG_CLASS, (0, 1), (0, 2), class_row(T, "two"))
+    log.insert(wrapped, PG_CLASS, (0, 3), class_row(T + 1, "other"))
+    image = store.image(first, log.lsn, (7 << 32) + 10)
+    found = rows_of(image, PG_CLASS)
+    assert found.inserter.tolist() == [(7 << 32) - 2, (7 << 32) - 1, (7 << 32) + 5]
+    assert found.deleter_xid.tolist() == [(7 << 32) - 1]
+    assert image.xids.tolist() == [(7 << 32) - 2]
+    store, log = reopened(store, log, first, (7 << 32) + 10)
+    second = log.commit(last)
+    store, log = reopened(store, log, first, (7 << 32) + 11)
+    third = log.commit(wrapped)
+    assert [name_at(store, lsn + 1) for lsn in (first, second)] == ["one", "two"]
+    assert [store.view(lsn).relation(T + 1) is None for lsn in (third, third + 1)] == [True, False]
+    store.settle_before(8)
+    store, log = reopened(store, log, third + 1, (7 << 32) + 12)
+    assert rows_of(store.image(0, log.lsn, (7 << 32) + 12), PG_CLASS).inserter.tolist() == [2, 2, 2]
+    log.prune(PG_CLASS, 0, {1: 2}, [])
+    for quarter in range(1, 4):
+        store.settle_before(quarter << 30)
+        store, log = reopened(store, log, log.lsn, (7 << 32) + (quarter << 30) + 13)
+    # 2^32 transactions later the same low halves are those of others.
+    log.insert(last, PG_CLASS, (0, 4), class_row(T + 2, "late"))
+    late = log.lsn
+    store, log = reopened(store, log, late, (8 << 32) + 3)
+    assert rows_of(store.image(0, log.lsn, (8 << 32) + 3), PG_CLASS).inserter.tolist() == [2, 2, (8 << 32) - 1]
+    assert store.view(late + 1).relation(T + 2) is None
+    assert store.view(log.commit(last) + 1).relation(T + 2) is not None
+
+
+def test_the_fate_of_a_forgotten_transaction_is_not_guessed() -> None:
+    store, log, commits = renamed()
+    store.settle_before(1500)
+    store, log = reopened(store, log, commits[2] + 1)
+    store.heaps[locator(PG_ENUM)].catalog = None
+    strange = row(PG_ENUM, {"oid": T + 9, "enumtypid": T, "enumlabel": b"x"})
+    log.full_page(locator(PG_ENUM), 0, page({1: tuple_image(strange, 900)}))
+    store.heaps[locator(PG_ENUM)].merge(store.tables[PG_ENUM])
+    with pytest.raises(CatalogError, match="fate of transaction 900 is not known any more"):
+        store.timeline_of(("pg_enum", "enumtypid", T))
+
+
+def test_a_publication_that_has_been_is_remembered() -> None:
+    store, log = started()
+    log.insert(900, PG_PUBLICATION, (0, 1), row(PG_PUBLICATION, {"oid": T, "pubname": b"pub"}), init=True)
+    made = log.commit(900)
+    log.delete(901, PG_PUBLICATION, (0, 1))
+    gone = log.commit(901)
+    log.prune(PG_PUBLICATION, 0, {}, [1])
+    log.insert(902, PG_PUBLICATION, (0, 2), row(PG_PUBLICATION, {"oid": T + 1, "pubname": b"never"}))
+    store.abort([902])
+    assert [store.view(lsn).has_had_publication("pub") for lsn in (made, made + 1, gone + 1)] == [False, True, True]
+    image = store.image(gone + 1, log.lsn, 2000)
+    assert len(rows_of(image, PG_PUBLICATION)) == 1
+    assert image.publication_names == (b"pub",)
+    store, log = reopened(store, log, gone + 1)
+    store, log = reopened(store, log, gone + 2)
+    view = store.view(gone + 2)
+    assert (view.has_had_publication("pub"), view.publication("pub")) == (True, None)
+    assert not view.has_had_publication("never")
+
+
+def test_a_move_of_the_database_is_remembered() -> None:
+    store, log = started()
+    here: dict[str, int | bytes] = {"oid": 5, "datname": b"db", "dattablespace": 1663}
+    log.insert(900, PG_DATABASE, (0, 1), row(PG_DATABASE, here), init=True)
+    log.commit(900)
+    log.update(901, PG_DATABASE, (0, 1), (0, 2), row(PG_DATABASE, {**here, "dattablespace": 20000}))
+    store, log = reopened(store, log, log.lsn)
+    assert store.moved_at() is None
+    lsn = log.commit(901)
+    for _ in range(2):
+        assert store.moved_at() == lsn
+        store, log = reopened(store, log, log.lsn + 1)
+
+
+def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:
+    store = make_store(system_pages(), is_online=True)
+    store.add_heap(locator(PG_ENUM), PG_ENUM, None, False, "base/5/3501")
+    store.add_heap(locator(PG_CLASS), PG_CLASS, page({1: tuple_image(class_row(PG_ENUM, "pg_enum"), 1)}), False)
+    log = Log(store)
+    store, log = reopened(store, log, log.lsn)
+    with pytest.raises(CatalogError, match=r"pg_enum has no file \(in base/5/3501\)"):
+        store.check_files()
+    log.truncate(PG_ENUM, 0)
+    log.create(PG_ENUM)
+    store, log = reopened(store, log, log.lsn)
+    store.check_files()
+    assert store.youngest_page() == 0x1000
+
+
+def test_a_provisional_page_stays_one_until_its_image() -> None:
+    future = page(
+        {1: tuple_image(class_row(T, "old"), 800, 901, 0x0100), 2: tuple_image(class_row(T, "new"), 901)},
+        lsn=START + 0x10000,
+    )
+    store = make_store({**system_pages(), PG_CLASS: future}, is_online=True)
+    store, log = reopened(store, Log(store), START)
+    assert [heap.provisional.tolist() for heap in store.image(0, START, 2000).heaps if heap.catalog == PG_CLASS] == [
+        [0]
+    ]
+    image = page({1: tuple_image(class_row(T, "old"), 800, 901, 0x0100)})
+    log.delete(901, PG_CLASS, (0, 1), image=image)
+    assert len(store.versions(("pg_class", "oid", T))) == 1
+    store, log = reopened(store, log, START)
+    log.insert(901, PG_CLASS, (0, 2), class_row(T, "new"))
+    lsn = log.commit(901)
+    store.complete()
+    store, log = reopened(store, log, lsn)
+    assert [name_at(store, at) for at in (lsn, lsn + 1)] == ["old", "new"]
+
+
+def test_unchanged_catalogs_go_into_the_next_image_as_they_are() -> None:
+    store, log, commits = renamed()
+    store, log = reopened(store, log, commits[0])
+    first = store.image(commits[0], log.lsn, 2000)
+    name_at(store, commits[2] + 1)
+    again = store.image(commits[0], log.lsn, 2000)
+    assert all(a is b for (_, a), (_, b) in zip(first.catalogs, again.catalogs, strict=True))
+    assert all(a is b for a, b in zip(first.heaps, again.heaps, strict=True))
+    later = store.image(commits[1] + 1, log.lsn, 2000)
+    assert [oid for (oid, a), (_, b) in zip(first.catalogs, later.catalogs, strict=True) if a is not b] == [PG_CLASS]
+    log.insert(910, PG_NAMESPACE, (1, 1), row(PG_NAMESPACE, {"oid": T, "nspname": b"s"}), init=True)
+    later = store.image(commits[0], log.lsn, 2000)
+    changed = [oid for (oid, a), (_, b) in zip(first.catalogs, later.catalogs, strict=True) if a is not b]
+    assert changed == [PG_NAMESPACE]
+
+
+def test_views_forget_only_what_changes() -> None:
+    store, log, commits = renamed()
+    log.insert(910, PG_CLASS, (0, 9), class_row(T + 1, "other"))
+    lsn = log.commit(910)
+    kept = store.view(lsn + 1).relation(T)
+    other = store.view(lsn + 1).relation(T + 1)
+    log.update(911, PG_CLASS, (0, 9), (0, 10), class_row(T + 1, "another"))
+    lsn = log.commit(911)
+    assert store.view(lsn + 1).relation(T) is kept
+    found = store.view(lsn + 1).relation(T + 1)
+    assert other is not None
+    assert found is not None
+    assert (other.name, found.name) == ("other", "another")
+    image = store.image(lsn + 1, log.lsn, 2000)
+    store = CatalogStore.of_image(image, store)
+    assert store.view(lsn + 1).relation(T) is kept
+    # What nobody asks for between two images is forgotten.
+    store = CatalogStore.of_image(store.image(lsn + 1, log.lsn, 2000), store)
+    store = CatalogStore.of_image(store.image(lsn + 1, log.lsn, 2000), store)
+    assert store.view(lsn + 1).relation(T) == kept
+    assert store.view(lsn + 1).relation(T) is not kept
+    assert name_at(store, lsn + 1) == "three"
+    assert commits[2] < lsn
+
+
+def test_a_fate_told_behind_an_image_is_seen_by_views_that_remember() -> None:
+    store, log = started()
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    store, log = reopened(store, log, log.lsn)
+    assert name_at(store, log.lsn + 0x1000) is None
+    lsn = log.commit(900)
+    assert [name_at(store, at) for at in (lsn, lsn + 1)] == [None, "one"]
+
+
+def rewritten(named_early: bool) -> tuple[CatalogStore, int]:
+    """A catalog written to another file by a transaction that runs across an image; LSN of its commit."""
+    store, log = started()
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+    log.commit(900)
+    other = (1663, 5, 20000)
+    new = page({1: tuple_image(class_row(T, "one"), 900)})
+    if named_early:
+        store.add_extra(other)
+    log.create(PG_CLASS, other)
+    log.full_page(other, 0, new)
+    begin = log.lsn
+    store, log = reopened(store, log, begin)
+    if not named_early:
+        store.add_extra(other)
+        earlier = Log(store, earlier=True)
+        earlier.create(PG_CLASS, other)
+        earlier.full_page(other, 0, new)
+        earlier.flush()
+    log.lsn = begin
+    log.remap({PG_CLASS: 20000, PG_ATTRIBUTE: PG_ATTRIBUTE, PG_TYPE: PG_TYPE})
+    lsn = log.commit(901)
+    return store, lsn
+
+
+def test_a_file_that_turns_out_later_to_be_a_catalogs() -> None:
+    store, lsn = rewritten(named_early=False)
+    assert store.missing_locators() == frozenset()
+    assert name_at(store, lsn + 1) == "one"
+    assert len(store.versions(("pg_class", "oid", T))) == 1
+    image = store.image(lsn + 1, lsn + 0x80, 2000)
+    assert [heap.locator[2] for heap in image.heaps if heap.catalog == PG_CLASS] == [20000]
+    assert {one.number: one.left_lsn for one in image.mapped if one.oid == PG_CLASS} == {20000: NEVER}
+
+
+def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
+    store, _ = rewritten(named_early=True)
+    assert store.missing_locators() == {(1663, 5, 20000)}
+    with pytest.raises(CatalogError, match=r"1 files of catalogs have not been read, first \(1663, 5, 20000\)"):
+        store.image(0, START, 2000)
+
+
+STEPS = st.lists(
+    st.sampled_from(("insert", "update", "delete", "prune", "commit", "abort", "cut", "cut", "other")), max_size=40
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, st.randoms(use_true_random=False))
+def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: st.DataObject) -> None:
+    """One store goes all the way, one is saved and opened again and again, with horizons of its own."""
+    once, log = started()
+    often, its = started()
+    live, last, offnum = dict[int, int](), 900, 0
+    open_xids, horizon = list[int](), START
+    logs = (log, its)
+    for step in steps:
+        last = max([last, *open_xids])
+        if step in ("insert", "other") or (step in ("update", "delete") and not live):
+            xid, offnum = (open_xids[-1] if step == "other" and open_xids else last + 1), offnum + 1
+            for one in logs:
+                one.new_cid(xid, PG_CLASS, (0, offnum), offnum)
+                one.insert(xid, PG_CLASS, (0, offnum), class_row(T, f"n{offnum}"), init=offnum == 1)
+            live[offnum] = xid
+            open_xids += [xid] if xid not in open_xids else []
+        elif step == "update":
+            xid, old, offnum = last + 1, choose.choice(sorted(live)), offnum + 1
+            for one in logs:
+                one.update(xid, PG_CLASS, (0, old), (0, offnum), class_row(T, f"n{offnum}"))
+            live[offnum] = xid
+            open_xids.append(xid)
+        elif step == "delete":
+            xid, old = last + 1, choose.choice(sorted(live))
+            for one in logs:
+                one.delete(xid, PG_CLASS, (0, old))
+            open_xids.append(xid)
+        elif step == "prune" and live:
+            old = choose.choice(sorted(live))
+            del live[old]
+            for one in logs:
+                one.prune(PG_CLASS, 0, {}, [old])
+        elif step == "commit" and open_xids:
+            ended = open_xids.pop(choose.randrange(len(open_xids)))
+            for one in logs:
+                one.commit(ended)
+        elif step == "abort" and open_xids:
+            ended = [open_xids.pop(choose.randrange(len(open_xids)))]
+            once.abort(ended)
+            often.abort(ended)
+        elif step == "cut":
+            horizon = choose.randint(horizon, log.lsn + 1)
+            often, its = reopened(often, its, horizon, last + 1)
+            logs = (log, its)
+    end = choose.randint(horizon, log.lsn + 1)
+    expected, found = (one.image(end, log.lsn + 0x80, last + 9) for one in (once, often))
+    assert same(found, expected)
+    for lsn in range(end, log.lsn + 0x200, 0x100):
+        rows = [[v.data for v in one.timeline_of(("pg_class", "oid", T)).rows[-1]] for one in (once, often)]
+        assert sorted(r.tail for r in rows[0]) == sorted(r.tail for r in rows[1]), lsn
+
+
+def test_arrays_of_an_image_are_canonical() -> None:
+    store, log, commits = renamed()
+    image = store.image(commits[0], log.lsn, 2000)
+    for _, rows in image.catalogs:
+        assert (np.diff(rows.at) == rows.length[:-1]).all()
+        assert int(rows.length.sum()) == len(rows.data)
+    log.insert(905, PG_ATTRIBUTE, (0, 1), attribute_row(T, 1, "a"), init=True)
+    assert not same(image, store.image(commits[0], log.lsn, 2000))
