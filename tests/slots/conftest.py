@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import headwater.cli.decode
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
+from headwater.cli.main import main
+from headwater.errors import HeadwaterWarning
+
+Command = Callable[..., tuple[int, bytes, str]]
+"""Runs the command here with arguments: status, standard output and error."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +40,31 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
         make_slot(server, "s")
         for number in range(60):
             first, last = number * 100, number * 100 + 99
-            run(server, f"INSERT INTO t SELECT g, 'row ' || g FROM generate_series({first}, {last}) g")
+            run(server, f"INSERT INTO t SELECT g, rpad('row ' || g, 500, '.') FROM generate_series({first}, {last}) g")
             run(server, f"UPDATE t SET a = a || '!' WHERE id = {first}")
             if number % 20 == 10:
                 run(server, f"ALTER TABLE t ADD COLUMN c{number} int DEFAULT {number}")
         lines = peek(server, "s")
         server.stop()
         return ServerRun(backup, copy_wal(server, directory / "wal"), lines)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], spark: Any) -> Command:
+    """The command in this process, with the shared Spark session."""
+    monkeypatch.setattr(headwater.cli.decode, "spark_session", lambda master: spark)
+
+    def run_here(*arguments: str | Path) -> tuple[int, bytes, str]:
+        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
+        capfdbinary.readouterr()
+        status = 0
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", HeadwaterWarning)
+                main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        written = capfdbinary.readouterr()
+        return status, written.out, written.err.decode()
+
+    return run_here

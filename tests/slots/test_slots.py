@@ -6,39 +6,37 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bad_input.running_command import running
 from headwater.pg.lsn import Lsn
-from slots.conftest import ServerRun
+from slots.conftest import Command, ServerRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-COMMAND = Path(sys.executable).with_name("headwater")
 
 
-def headwater(*arguments: str | Path) -> bytes:
+def done(command: Command, *arguments: str | Path) -> bytes:
     """Standard output of a command that succeeds."""
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    status, out, errors = command(*arguments)
+    assert status == 0, errors
+    return out
 
 
-def refused(*arguments: str | Path) -> str:
+def refused(command: Command, *arguments: str | Path) -> str:
     """Standard error of a command that fails."""
-    done = subprocess.run([str(COMMAND), *map(str, arguments)], capture_output=True, check=False)
-    assert done.returncode in (1, 2), done.stdout
-    return done.stderr.decode()
+    status, out, errors = command(*arguments)
+    assert status in (1, 2), out
+    return errors
 
 
-def create(path: Path, made: ServerRun) -> None:
-    headwater("slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
+def create(command: Command, path: Path, made: ServerRun) -> None:
+    done(command, "slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
 
 
-def show(path: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads(headwater("slot", "show", path, "--json"))
+def show(command: Command, path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(done(command, "slot", "show", path, "--json"))
     return found
 
 
@@ -46,86 +44,91 @@ def lsns(lines: bytes) -> list[int]:
     return [Lsn.parse(line.split(b"\t")[0].decode()) for line in lines.splitlines()]
 
 
-def test_calls_say_what_one_peek_says(server_run: ServerRun, tmp_path: Path) -> None:
-    create(tmp_path / "one", server_run)
+def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
     places = lsns(server_run.lines)
     said, call = b"", ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q")
     for end in (places[len(places) // 3], places[len(places) // 2]):
-        seen = headwater(*call, "--end", Lsn(end), "--peek")
-        taken = headwater(*call, "--end", Lsn(end))
+        seen = done(command, *call, "--end", Lsn(end), "--peek")
+        taken = done(command, *call, "--end", Lsn(end))
         assert taken == seen
         assert taken
         said += taken
-    said += headwater(*call)
+    said += done(command, *call)
     assert said == server_run.lines
-    assert headwater(*call) == b""
-    shown = show(tmp_path / "one")
+    assert done(command, *call) == b""
+    shown = show(command, tmp_path / "one")
     assert (shown["calls"], shown["active"], shown["catalog"]) == (4, False, "not needed any more")
     assert shown["messages"] == len(places)
 
 
-def test_a_slot_needs_its_backup_only_once(server_run: ServerRun, tmp_path: Path) -> None:
+def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     """What it carries is enough, also for another slot made of it."""
-    create(tmp_path / "one", server_run)
-    headwater("slot", "copy", tmp_path / "one", tmp_path / "two")
-    headwater("slot", "copy", tmp_path / "one", tmp_path / "three", "-o", "include-xids=0")
+    create(command, tmp_path / "one", server_run)
+    done(command, "slot", "copy", tmp_path / "one", tmp_path / "two")
+    done(command, "slot", "copy", tmp_path / "one", tmp_path / "three", "-o", "include-xids=0")
     middle = lsns(server_run.lines)[len(server_run.lines.splitlines()) // 2]
-    stands = headwater("slot", "advance", tmp_path / "two", Lsn(middle)).decode().strip()
-    assert show(tmp_path / "two")["confirmed_flush_lsn"] == stands
-    rest = headwater("decode", "--slot", tmp_path / "two", "--with-lsn", "-q")
+    stands = done(command, "slot", "advance", tmp_path / "two", Lsn(middle)).decode().strip()
+    assert show(command, tmp_path / "two")["confirmed_flush_lsn"] == stands
+    rest = done(command, "decode", "--slot", tmp_path / "two", "--with-lsn", "-q")
     whole = server_run.lines.splitlines(keepends=True)
     assert b"".join(whole).endswith(rest)
     assert 0 < len(rest) < len(server_run.lines)
-    assert headwater("decode", "--slot", tmp_path / "three", "-q").splitlines()[0] == b"BEGIN"
-    listed = headwater("slot", "list", tmp_path).decode().splitlines()
+    assert done(command, "decode", "--slot", tmp_path / "three", "-q").splitlines()[0] == b"BEGIN"
+    listed = done(command, "slot", "list", tmp_path).decode().splitlines()
     assert [line.split()[0] for line in listed] == ["slot_name", "one", "three", "two"]
-    headwater("slot", "drop", tmp_path / "three")
+    done(command, "slot", "drop", tmp_path / "three")
     assert not (tmp_path / "three").exists()
 
 
-def test_what_is_refused(server_run: ServerRun, tmp_path: Path) -> None:
-    create(tmp_path / "one", server_run)
+def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
     again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)
-    assert 'replication slot "one" already exists' in refused(*again)
-    assert 'replication slot "two" does not exist' in refused("decode", "--slot", tmp_path / "two")
-    assert "cannot be given with --slot" in refused("decode", "--slot", tmp_path / "one", "--plugin", "pgoutput")
-    assert "minimum is" in refused("slot", "advance", tmp_path / "one", "0/1000000")
+    assert 'replication slot "one" already exists' in refused(command, *again)
+    assert 'replication slot "two" does not exist' in refused(command, "decode", "--slot", tmp_path / "two")
+    assert "cannot be given with --slot" in refused(
+        command, "decode", "--slot", tmp_path / "one", "--plugin", "pgoutput"
+    )
+    assert "minimum is" in refused(command, "slot", "advance", tmp_path / "one", "0/1000")
     raw = bytearray((tmp_path / "one" / "slot").read_bytes())
     raw[len(raw) // 2] ^= 1
     (tmp_path / "one" / "slot").write_bytes(raw)
-    assert "damaged" in refused("decode", "--slot", tmp_path / "one")
+    assert "damaged" in refused(command, "decode", "--slot", tmp_path / "one")
 
 
-def test_a_slot_is_used_by_one_process(server_run: ServerRun, tmp_path: Path) -> None:
-    create(tmp_path / "one", server_run)
+@pytest.mark.slow
+def test_a_slot_is_used_by_one_process(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
     with running("decode", "--slot", tmp_path / "one", "--out", tmp_path / "out", directory=tmp_path) as first:
         first.until(first.has_java)
-        message = refused("decode", "--slot", tmp_path / "one")
+        message = refused(command, "decode", "--slot", tmp_path / "one")
         assert f'replication slot "one" is active for PID {first.process.pid}' in message
-        assert show(tmp_path / "one")["active_pid"] == first.process.pid
+        assert show(command, tmp_path / "one")["active_pid"] == first.process.pid
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-    assert show(tmp_path / "one")["active"] is False
+    assert show(command, tmp_path / "one")["active"] is False
 
 
-def test_kept_states_make_any_window_readable(server_run: ServerRun, tmp_path: Path) -> None:
+def test_kept_states_make_any_window_readable(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     states, whole = tmp_path / "states", server_run.lines.splitlines(keepends=True)
     states.mkdir()
     wal = ("--wal", server_run.wal, "--with-lsn", "-q")
     kept = ("--catalog", server_run.backup, "--database", "postgres", "--keep-states", states)
-    headwater("decode", *wal, *kept, "--window-bytes", "1")
+    done(command, "decode", *wal, *kept, "--window-bytes", "1")
     names = sorted(path.name for path in states.iterdir())
     assert len(names) > 2
     start = int(names[len(names) // 2].partition(".")[0].replace("-", ""), 16)
-    found = headwater("decode", *wal, "--from-state", states, "--start", Lsn(start))
+    found = done(command, "decode", *wal, "--from-state", states, "--start", Lsn(start))
     assert b"".join(whole).endswith(found)
     assert 0 < len(found) < len(server_run.lines)
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(server_run: ServerRun, tmp_path: Path) -> None:
+def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(
+    command: Command, server_run: ServerRun, tmp_path: Path
+) -> None:
     """Every call writes a file of its own, which is there when it is whole."""
-    create(tmp_path / "one", server_run)
+    create(command, tmp_path / "one", server_run)
     rng, places = random.Random(7), lsns(server_run.lines)
     outs = [tmp_path / f"out-{number:02d}" for number in range(14)]
     for number, out in enumerate(outs):
@@ -138,5 +141,5 @@ def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(server_run: ServerR
                 command.process.kill()
                 command.process.wait()
     last = tmp_path / "out-last"
-    headwater("decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--out", last)
+    done(command, "decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--out", last)
     assert b"".join(out.read_bytes() for out in [*outs, last] if out.exists()) == server_run.lines

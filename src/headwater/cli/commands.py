@@ -98,7 +98,12 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "NULL.",
 )
 @_decode_flag(
-    "--out", type=PATH, default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data."
+    "--out",
+    type=PATH,
+    default="-",
+    show_default=True,
+    metavar="-|FILE|DIR/",
+    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
@@ -183,7 +188,13 @@ def slot_command() -> None:
 )
 @_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
 @_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
-@_create_flag("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")
+@_create_flag(
+    "--plugin",
+    default="test_decoding",
+    show_default=True,
+    metavar="NAME",
+    help="Output plugin; rows: for a stream of rows in Spark.",
+)
 @_create_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_create_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
 @_create_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only changes of these tables.")

@@ -13,6 +13,7 @@ from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState, find_state
@@ -81,20 +82,8 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
 
 def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
     """A slot's request, from where it stands."""
-    asked = slot.request
-    request = DecodeRequest(
-        wal=asked.wal,
-        catalog=asked.catalog,
-        database=asked.database,
-        plugin=asked.plugin,
-        options=asked.options,
-        start=slot.confirmed_lsn,
-        end=None if end is None else max(end, slot.confirmed_lsn),
-        settings=asked.settings,
-        unknown_types=asked.unknown_types,
-        tables=TablePatterns(asked.tables),
-    )
-    return DecodeSource(request, None if slot.state is None else KeptState(slot.state, asked.server_settings))
+    request = replace(request_of_slot(slot), end=None if end is None else max(end, slot.confirmed_lsn))
+    return DecodeSource(request, kept_in_slot(slot))
 
 
 def _check_slot_flags(flags: DecodeFlags) -> None:

@@ -246,7 +246,7 @@ class _Run:
         self, opened: OpenRequest, slices: list[Handed[Slice]], form: MessageForm
     ) -> list[Arrived[MessageCounts]]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = opened.is_text if form is MessageForm.ARROW else opened.plugin.is_text
+        is_text = opened.plugin.is_text if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN) else opened.is_text
 
         def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
             return write_messages(sink, decoder.messages(handed.load()), form, is_text)

@@ -90,6 +90,7 @@ def open_request(
     request: DecodeRequest,
     make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
     kept: KeptState | None = None,
+    directory: WalDirectory | None = None,
 ) -> OpenRequest:
     """Open a request's files and check that they belong together.
 
@@ -97,6 +98,7 @@ def open_request(
         request: the request.
         make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
         kept: a state to go on from, which takes the catalog's place; None to begin at the catalog.
+        directory: the WAL as it was just found; None to look.
 
     Raises:
         PluginError: unknown plugin, or an option it refuses.
@@ -116,7 +118,7 @@ def open_request(
         assert plugin_class is not None
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     check_order(request)
-    directory = WalDirectory.scan(request.wal)
+    directory = directory or WalDirectory.scan(request.wal)
     check_server(directory, store, request)
     if kept is None:
         check_bounds(store, request)

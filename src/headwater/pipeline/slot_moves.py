@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
@@ -47,7 +48,7 @@ def begin(request: DecodeRequest) -> Beginning:
     Raises:
         HeadwaterError: the request cannot be served, or the WAL has no consistent point yet.
     """
-    opened = open_request(request)
+    opened = _open(request, None)
     lsn = _consistent_point(opened)
     needs_more = opened.store.origin.backup_start is not None or opened.store.reach_lsn > lsn
     state = None if needs_more else _state_at(replace(request, end=lsn), None)
@@ -85,12 +86,18 @@ def _consistent_point(opened: OpenRequest) -> int:
 
 
 def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
-    plans, windows = _windows(open_request(request, kept=kept))
+    plans, windows = _windows(_open(request, kept))
     last = None
     for window in windows:
         last = window.behind
     assert last is not None
     return plans.state_behind(last)
+
+
+def _open(request: DecodeRequest, kept: KeptState | None) -> OpenRequest:
+    if request.plugin != RowChanges.name:
+        return open_request(request, kept=kept)
+    return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept)
 
 
 def _windows(opened: OpenRequest) -> tuple[PlanWindows, Iterator[PlannedWindow]]:

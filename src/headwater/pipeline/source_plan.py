@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.single_table import SingleTable
+from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SKIP, SourceOptions
 from headwater.pipeline.window import NO_COMMIT, Scope
 from headwater.pipeline.windows import PlanWindows, Rolled
@@ -31,6 +33,9 @@ from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Plan, Slice
 from headwater.rows.typed import TypedTable
+from headwater.slots.kept_state import KeptState
+from headwater.slots.slot_directory import read_slot
+from headwater.wal.directory import WalDirectory
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,60 @@ def plan_source(options: SourceOptions, where: RowFilter = EVERYTHING) -> Source
     return _SourcePlanner(options, where).plan()
 
 
+def open_source(
+    options: SourceOptions,
+    where: RowFilter = EVERYTHING,
+    named: Callable[[], int | None] | None = None,
+    kept: KeptState | None = None,
+    directory: WalDirectory | None = None,
+) -> OpenRequest:
+    """Open what options ask for: a plugin's messages, or rows.
+
+    Args:
+        options: of the read.
+        where: which changes are wanted.
+        named: tells the OID of a single table, see :class:`TableChoice`.
+        kept: a state to go on from, None to begin at the catalog.
+        directory: the WAL as it was just found; None to look.
+
+    Raises:
+        HeadwaterError: any reason not to decode.
+    """
+    request = options.request
+    if request.plugin:
+        return open_request(request, kept=kept, directory=directory)
+    choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
+
+    def make_plugin(store: CatalogStore) -> RowChanges:
+        return RowChanges(choice, options.publications, store.major)
+
+    opened = open_request(request, make_plugin, kept, directory)
+    if opened.session.encoding not in ("UTF8", "SQL_ASCII"):
+        raise CatalogError(
+            f'database "{opened.store.database_name}" is in {opened.session.encoding}, rows need UTF8',
+            hint="read a plugin's messages instead, with the option plugin",
+        )
+    return opened
+
+
+def kept_of(options: SourceOptions) -> KeptState | None:
+    """The state where the slot of some options stands, None for none.
+
+    Raises:
+        SlotError: the slot cannot be read.
+    """
+    return None if options.slot is None else kept_in_slot(read_slot(Path(options.slot)))
+
+
+def form_of_slot(options: SourceOptions) -> RowForm:
+    """What rows of the single table look like that a slot's options name, by the WAL behind its place.
+
+    Raises:
+        HeadwaterError: there is no such table, or any reason not to decode.
+    """
+    return _SourcePlanner(options, EVERYTHING).form_only()
+
+
 class _SourcePlanner:
     """One call of :func:`plan_source`."""
 
@@ -80,6 +139,21 @@ class _SourcePlanner:
             slices += cut_slices(plan, self.options.partition_bytes)
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         return SourcePlan(decoder, tuple(slices), self._form())
+
+    def form_only(self) -> RowForm:
+        """Without slices."""
+        table = self.table
+        assert table is not None
+        self._pass_through(table)
+        table.require()
+        return self._form()
+
+    def _pass_through(self, table: SingleTable) -> None:
+        """Show a single table the catalog behind each window."""
+        opened = self._open()
+        scope = Scope(opened.directory.segment_size, self.options.request.start or 0, commits=NO_COMMIT)
+        for _ in self._windows(opened, scope, lambda store, start, end, _: table.passed(store, start, end)):
+            pass
 
     def _windows(self, opened: OpenRequest, scope: Scope, rolled: Rolled) -> PlanWindows:
         threads = os.cpu_count() or 1
@@ -101,27 +175,14 @@ class _SourcePlanner:
         if is_last:
             table.passed(store, start, end)
             return
-        opened = self._open()
-        scope = Scope(opened.directory.segment_size, self.options.request.start or 0, commits=NO_COMMIT)
-        for _ in self._windows(opened, scope, lambda store, start, end, _: table.passed(store, start, end)):
-            pass
+        self._pass_through(table)
 
     def _named(self) -> int | None:
         return None if self.table is None else self.table.oid
 
     def _open(self) -> OpenRequest:
-        options = self.options
-        if options.request.plugin:
-            return open_request(options.request)
         named = None if self.table is None else self._named
-        choice = TableChoice(options.request.tables, self.where, named, options.on_table_replaced != SKIP)
-        opened = open_request(options.request, lambda store: RowChanges(choice, options.publications, store.major))
-        if opened.session.encoding not in ("UTF8", "SQL_ASCII"):
-            raise CatalogError(
-                f'database "{opened.store.database_name}" is in {opened.session.encoding}, rows need UTF8',
-                hint="read a plugin's messages instead, with the option plugin",
-            )
-        return opened
+        return open_source(self.options, self.where, named, kept_of(self.options))
 
     def _check(self, plan: Plan) -> None:
         """Whether another relation had a single table's name.
@@ -137,7 +198,7 @@ class _SourcePlanner:
         ]
         self.changed = changed[-1] if changed else self.changed
         oid = self._oid()
-        lsn, other = min(_changes_of_others(plan, oid), default=(0, oid))
+        lsn, other = min(changes_of_others(plan, oid), default=(0, oid))
         if self.options.on_table_replaced == ERROR and other != oid:
             raise CatalogError(
                 f'"{self.table.name}" was the name of another table earlier in the window: of OID {other}, '
@@ -168,7 +229,7 @@ class _SourcePlanner:
         return RowForm(TypedTable(schema, self.options.on_unrepresentable))
 
 
-def _changes_of_others(plan: Plan, oid: int) -> Iterator[tuple[int, int]]:
+def changes_of_others(plan: Plan, oid: int) -> Iterator[tuple[int, int]]:
     """LSN of the first wanted changes, and of each truncate, of relations that are not this one; and their OIDs."""
     others = [number for number, use in enumerate(plan.relations) if use.schema.oid != oid]
     at = np.flatnonzero(np.isin(plan.rows.resolution, others) & plan.rows.wanted)

@@ -1,9 +1,10 @@
 """Which version of which relation each row of changes is decoded with, and which of its changes are wanted.
 
 The relation of a change is looked up as of the change: other transactions' catalog changes count from their commit
-on, the transaction's own from the command on that follows them. As no row of the index crosses a catalog event, one
-look-up serves a whole row, and rows of transactions without catalog changes share their look-ups between two commits
-of catalog changes. Mirrors ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
+on, the transaction's own from the command on that follows them. As no row of the index crosses either, one look-up
+serves a whole row, and rows of a file share it: those of transactions without catalog changes between two commits of
+catalog changes, those of a transaction with them also between two of its own commands. Mirrors
+ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Resolved(NamedTuple):
     Attributes:
         resolution: int64[n] numbers of relations, -1 for rows that decoding passes over.
         spans: int64[4, s] (transaction or -1 for all without catalog changes, file, from LSN, resolution), sorted: the
-            same as a function of the change, -1 included.
+            same as a function of the change; where there is none, decoding passes over it too.
     """
 
     resolution: Int64s

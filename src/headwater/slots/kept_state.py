@@ -36,10 +36,20 @@ def keep_state(directory: Path, kept: KeptState) -> Path:
     Raises:
         SlotError: it cannot be written.
     """
-    lsn = kept.state.lsn
-    path = directory / f"{lsn >> 32:08X}-{lsn & 0xFFFFFFFF:08X}.state"
+    path = directory / file_name(kept.state.lsn)
     save_value(path, kept)
     return path
+
+
+def file_name(lsn: int) -> str:
+    """Name of the file of the state at an LSN."""
+    return f"{lsn >> 32:08X}-{lsn & 0xFFFFFFFF:08X}.state"
+
+
+def lsn_of_name(name: str) -> int | None:
+    """The LSN that a file is named after; None for a file that is no state's."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else int(match[1], 16) << 32 | int(match[2], 16)
 
 
 def find_state(path: Path, start: int | None) -> KeptState:
@@ -54,7 +64,7 @@ def find_state(path: Path, start: int | None) -> KeptState:
     """
     if not path.is_dir():
         return load_value(path, KeptState)
-    found = sorted((lsn, name) for name in path.iterdir() if (lsn := _lsn(name)) is not None)
+    found = sorted((lsn, name) for name in path.iterdir() if (lsn := lsn_of_name(name.name)) is not None)
     fitting = [name for lsn, name in found if start is None or lsn <= start]
     if not found:
         raise SlotError("no kept state in directory", file=str(path), hint="decode with --keep-states makes them")
@@ -62,8 +72,3 @@ def find_state(path: Path, start: int | None) -> KeptState:
         first = Lsn(found[0][0])
         raise SlotError(f"no kept state at or before {Lsn(start or 0)}, the first is at {first}", file=str(path))
     return load_value(fitting[0] if start is None else fitting[-1], KeptState)
-
-
-def _lsn(path: Path) -> int | None:
-    match = _NAME.fullmatch(path.name)
-    return None if match is None else int(match[1], 16) << 32 | int(match[2], 16)

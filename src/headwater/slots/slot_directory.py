@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +24,8 @@ from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
 from headwater.slots.value_file import load_value, save_value, sync_directory
 from headwater.temporary_directories import remove_directory
 
-_SLOT, _LOCK = "slot", "lock"
+_SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
+_PAUSE_SECONDS = 0.05
 
 
 def create_slot(path: Path, slot: Slot) -> None:
@@ -78,24 +81,30 @@ class SlotInUse(SlotError):
 
 
 @contextmanager
-def open_slot(path: Path) -> Iterator[OpenSlot]:
+def open_slot(path: Path, patience: float = 0.0) -> Iterator[OpenSlot]:
     """Use a slot, alone, for as long as the ``with`` block lasts; output that was pending is settled first.
+
+    Args:
+        path: its directory.
+        patience: seconds for which another process may still use it.
 
     Raises:
         SlotError: there is none, it is damaged, or another process uses it.
     """
     read_slot(path)
-    with _locked(path):
+    with _locked(path, patience):
         opened = OpenSlot(path, read_slot(path))
         opened.settle()
         yield opened
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, patience: float = 0.0) -> Iterator[None]:
+    deadline = time.monotonic() + patience
     descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        _lock(descriptor, path)
+        while not _lock(descriptor, path, time.monotonic() >= deadline):
+            time.sleep(_PAUSE_SECONDS)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
@@ -103,12 +112,15 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: Path) -> None:
+def _lock(descriptor: int, path: Path, is_last_try: bool) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise SlotError(f"could not lock the slot: {error.strerror}", file=str(path)) from None
+        if not is_last_try:
+            return False
         said = os.pread(descriptor, 20, 0)
         refusal = SlotInUse(
             f'replication slot "{path.name}" is active for PID {said.decode("ascii", "replace") or "?"}'
@@ -129,6 +141,11 @@ class OpenSlot:
     path: Path
     slot: Slot
 
+    @property
+    def stream_directory(self) -> Path:
+        """Where a stream keeps its states."""
+        return self.path / _STREAM
+
     def write(self, slot: Slot) -> None:
         """Replace the slot.
 
@@ -147,7 +164,10 @@ class OpenSlot:
             OSError: it does not go.
         """
         part = out.absolute().with_name(f".{self.path.name}.headwater-part")
-        part.unlink(missing_ok=True)
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink(missing_ok=True)
         return part
 
     def place(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
@@ -203,6 +223,9 @@ class OpenSlot:
 
 
 def _sync(path: Path) -> None:
+    """Make a file, or a directory and its files, last."""
+    for inside in path.iterdir() if path.is_dir() else ():
+        _sync(inside)
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

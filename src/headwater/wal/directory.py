@@ -40,6 +40,7 @@ from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
 from headwater.wal.segment_files import Segment, SegmentFiles, segment_name
 
 _SEGMENT_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
+_OF_SEGMENT = re.compile(r"[0-9A-F]{24}")
 _HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history")
 _HISTORY_LINE = re.compile(r"\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)")
 _LONG_HEADER = struct.Struct("<HHIQIIQII")
@@ -85,19 +86,23 @@ class WalDirectory:
     packed_next: str | None = None
 
     @classmethod
-    def scan(cls, path: str | os.PathLike[str], timeline: int | None = None) -> WalDirectory:
+    def scan(
+        cls, path: str | os.PathLike[str], timeline: int | None = None, first: str = "", is_growing: bool = False
+    ) -> WalDirectory:
         """List a directory.
 
         Args:
             path: ``pg_wal`` or an archive.
             timeline: the timeline to follow; by default the newest one that has a segment or a history file.
+            first: name of a segment of any timeline; those before it are not looked at.
+            is_growing: the last segment may be on its way: a file shorter than a segment is not there yet.
 
         Raises:
             SegmentError: no usable segment, a truncated file, or files of several systems, versions or segment sizes.
         """
         directory = Path(path)
         try:
-            names = sorted(entry.name for entry in directory.iterdir())
+            names = sorted(name for name in os.listdir(directory) if not _is_before(name, first))
         except OSError as error:
             raise SegmentError(
                 f"could not list directory: {error.strerror}",
@@ -109,7 +114,7 @@ class WalDirectory:
             instead, hint = instead_of_segments(names) or (None, None)
             what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
             raise SegmentError(what, file=str(directory), hint=hint)
-        return _resolve(directory, names, found, timeline)
+        return _resolve(directory, names, found, timeline, is_growing)
 
     @property
     def start_lsn(self) -> int:
@@ -195,6 +200,11 @@ class _File:
         return int(self.name[8:16], 16) * ((1 << 32) // segment_size) + int(self.name[16:], 16)
 
 
+def _is_before(name: str, first: str) -> bool:
+    """Whether a name begins as a segment's does, with a lower number than that of another one."""
+    return name[8:24] < first[8:24] and _OF_SEGMENT.match(name) is not None
+
+
 def _newest_copies(directory: Path, names: Iterable[str]) -> list[_File]:
     """Files with segment names, the complete one where there is a partial one too."""
     files: dict[str, _File] = {}
@@ -212,12 +222,16 @@ def _newest_copies(directory: Path, names: Iterable[str]) -> list[_File]:
     return sorted(files.values(), key=lambda file: (file.name[8:], file.timeline))
 
 
-def _resolve(directory: Path, names: list[str], files: list[_File], timeline: int | None) -> WalDirectory:
+def _resolve(
+    directory: Path, names: list[str], files: list[_File], timeline: int | None, is_growing: bool
+) -> WalDirectory:
     """Choose the files of one history and check that they belong together."""
     histories = {int(m[1], 16): directory / name for name in names if (m := _HISTORY_NAME.fullmatch(name))}
     target = timeline if timeline is not None else max([*histories, *(file.timeline for file in files)])
     lineage = _read_lineage(histories, target)
     segment_size = _segment_size(files)
+    if is_growing and files[-1].size < segment_size:
+        files = files[:-1]
     chosen = _choose(files, lineage, segment_size)
     if not chosen:
         raise SegmentError(

@@ -227,14 +227,14 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
     )
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(
     st.integers(0, 1 << 62),
-    st.integers(1, 6),
-    st.integers(1, 120),
-    st.booleans(),
+    st.sampled_from([2, 4, 6]),
+    st.sampled_from([20, 150]),
+    st.sampled_from([False, False, True]),
     st.integers(0, 6),
-    st.sampled_from([3, 6, 1000]),
+    st.sampled_from([4, 1000, 1000]),
 )
 def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, cuts, max_messages) -> None:
     rng = Random(seed)
