@@ -329,7 +329,7 @@ class CatalogStore:
 
     @staticmethod
     def _apply_storage(record: Record, heaps: dict[Locator, CatalogHeap]) -> None:
-        if record.info & 0xF0 == smgr_rmgr.TRUNCATE:
+        if record.kind == smgr_rmgr.TRUNCATE:
             change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
             heap = heaps.get(change.locator)
             if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
