@@ -7,8 +7,13 @@ SOURCES := src tests tools bench
 # Two processes side by side, a file of tests to one of them: most tests wait for one core.
 BESIDE := -n 2 --dist loadfile
 
+SPARKS := 4.1 4.2 4.3
+ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
+	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-test_decoding]" \
+	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
+
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all bench demo clean
+.PHONY: help install servers lint format types test test-all hosts test-spark bench demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,9 +44,23 @@ test: servers ## all rungs, PostgreSQL 15, 16 and 18, in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest -m interpreted tests/unit
 
-test-all: servers ## all rungs on every supported PostgreSQL, many seeds
+test-all: servers hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+hosts: ## install what the cluster of the tests is made with
+	@tools/system_package.sh ip iproute2
+	@tools/system_package.sh unshare util-linux
+	@tools/system_package.sh setpriv util-linux
+
+test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
+	@for spark in $(SPARKS); do \
+		echo "Spark $$spark"; build/spark-$$spark/bin/pytest $(ON_EACH_SPARK) || exit 1; \
+	done
+
+build/spark-%/.ready: pyproject.toml constraints.txt tools/install.sh
+	@tools/install.sh build/spark-$* $*
+	@touch $@
 
 bench: $(READY) ## changes per second against the server's own decoding, into build/bench.json
 	$(PYTHON) bench/run.py

@@ -1,11 +1,12 @@
-"""What all rungs share: the rule that every rung runs, the majors under test, and one Spark session.
+"""What all rungs share: the rule that every rung runs, on every major, and one Spark session.
 
-A rung is a folder right below ``tests`` with tests in it. With ``--all-rungs``, a run in which some rung passed no
-test fails: an oracle that was skipped proves nothing.
+A rung is a folder right below ``tests`` with tests in it. With ``--all-rungs``, a run fails in which some rung passed
+no test, or the oracle none on a major under test: an oracle that was skipped proves nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,14 +21,24 @@ hypothesis.settings.load_profile("headwater")
 
 TESTS = Path(__file__).parent
 REQUIRED_RUNGS = frozenset({"unit", "oracle"})
+SLOW_RUNGS = frozenset({"cluster"})
+"""Rungs whose tests are all left to make test-all."""
+
 RUNG_PASSES: Counter[str] = Counter()
+
+ORACLE = "oracle"
+MAJOR_IN_NAME = re.compile(r"\[pg(\d+)-")
+"""How the tests of the oracle that run on several majors are called."""
+MAJOR_PASSES: Counter[int] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headwater")
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
-    group.addoption("--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, each on every major")
+    group.addoption(
+        "--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, on each major under test"
+    )
 
 
 def rungs() -> set[str]:
@@ -38,12 +49,18 @@ def rungs() -> set[str]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" and report.passed:
         parts = Path(report.nodeid.split("::")[0]).parts
-        RUNG_PASSES[parts[1] if len(parts) > 2 else ""] += 1
+        rung = parts[1] if len(parts) > 2 else ""
+        RUNG_PASSES[rung] += 1
+        major = MAJOR_IN_NAME.search(report.nodeid)
+        if rung == ORACLE and major is not None:
+            MAJOR_PASSES[int(major[1])] += 1
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     is_part = hasattr(session.config, "workerinput")
-    if session.config.getoption("--all-rungs") and not is_part and _idle_rungs() and exitstatus == pytest.ExitCode.OK:
+    is_whole = session.config.getoption("--all-rungs") and not is_part
+    idle = is_whole and (_idle_rungs(session.config) or _idle_majors(session.config))
+    if idle and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -51,12 +68,26 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if config.getoption("--all-rungs"):
         ran = ", ".join(f"{rung} {RUNG_PASSES[rung]}" for rung in sorted(rungs()))
         terminalreporter.write_line(f"tests passed by rung: {ran}")
-        for rung in _idle_rungs():
+        for rung in _idle_rungs(config):
             terminalreporter.write_line(f"rung {rung} ran no test", red=True)
+        on = ", ".join(f"{major} {MAJOR_PASSES[major]}" for major in sorted(majors_under_test(config)))
+        terminalreporter.write_line(f"tests of the oracle passed by major: {on}")
+        for major in _idle_majors(config):
+            terminalreporter.write_line(f"the oracle ran no test on PostgreSQL {major}", red=True)
 
 
-def _idle_rungs() -> list[str]:
-    return sorted(rung for rung in rungs() if not RUNG_PASSES[rung])
+def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
+    """The majors on which the oracle must have run."""
+    return (15, 16, 17, 18) if config.getoption("--all-majors") else (15, 16, 18)
+
+
+def _idle_majors(config: pytest.Config) -> list[int]:
+    return [major for major in majors_under_test(config) if not MAJOR_PASSES[major]]
+
+
+def _idle_rungs(config: pytest.Config) -> list[str]:
+    wanted = rungs() if config.getoption("--all-majors") else rungs() - SLOW_RUNGS
+    return sorted(rung for rung in wanted if not RUNG_PASSES[rung])
 
 
 @pytest.fixture(scope="session")

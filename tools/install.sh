@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Set up a virtual environment with Headwater and all that its tests need: tools/install.sh VENV.
+# Set up a virtual environment with Headwater and all that its tests need: tools/install.sh VENV [SPARK].
+# SPARK is a version such as 4.1, whose newest release is taken; without it the one of constraints.txt.
 # Python 3.11 or newer must be there; Java 17 and Python's venv module are installed when they are missing.
 set -euo pipefail
 
 venv=$1
+spark=${2:-}
 cd "$(dirname "$0")/.."
 
 find_python() {
@@ -35,4 +37,10 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+constraints=constraints.txt
+if [ -n "$spark" ]; then
+    constraints=$venv/constraints.txt
+    grep -vE '^(pyspark|py4j)==' constraints.txt > "$constraints"
+    echo "pyspark~=$spark.0" >> "$constraints"
+fi
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c "$constraints" -e '.[dev]'

@@ -129,6 +129,10 @@ class FlatValueError(HeadwaterError):
     """Bytes are not of a value of the expected type, or of another version's."""
 
 
+class SlotError(HeadwaterError):
+    """A slot, or a kept state, is not there, damaged, in use, or cannot be written."""
+
+
 class HeadwaterWarning(UserWarning):
     """Something is done all the same that the user may not expect; the text is one line."""
 

@@ -23,12 +23,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.dispatcher import Dispatcher
 
 from headwater.caches import KERNEL_CACHE_VARIABLE, kernel_cache
 from headwater.errors import HeadwaterError, warn
+from headwater.kernel_cache import SharedCache
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_path, make_directory
 
@@ -119,10 +121,11 @@ def _usable_directory(module: str) -> Path:
 
 
 def _compile(function: F, **options: bool) -> F:
-    directory = _usable_directory(function.__module__)
-    with _numba_caching_in(directory):
-        compiled: F = numba.njit(cache=True, nogil=True, **options)(function)
-    return compiled
+    compiled: Any = numba.njit(nogil=True, **options)(function)
+    if isinstance(compiled, Dispatcher):  # and not left as it is, without the compiler
+        with _numba_caching_in(_usable_directory(function.__module__)):
+            cast(Any, compiled)._cache = SharedCache(function)
+    return cast(F, compiled)
 
 
 @contextmanager

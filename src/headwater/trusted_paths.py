@@ -1,8 +1,8 @@
 """Whether what lies at a path can only have been put there by root or by this user.
 
-What is run or loaded (server programs and their libraries, the machine code of kernels, the pickles of a scratch
-directory) is looked at before it is used. For every directory on the way from the root directory, and for what is
-used itself:
+What is run or loaded (server programs and their libraries, the machine code of kernels) is looked at before it is used;
+files of data are not, as reading them runs nothing (:mod:`headwater.flat_values`). For every directory on the way from
+the root directory, and for what is used itself:
 
 - its owner is root or this user;
 - nobody else may write to it. A group of this user's name without other members is nobody else: with a umask of 002 it
@@ -95,16 +95,17 @@ def check_private(path: Path, hint: str) -> None:
         raise UntrustedPathError(f"the directory just made {found}, {expected}", file=str(path), hint=hint)
 
 
-def check_open_file(descriptor: int, path: str) -> None:
-    """Look at a file that has been opened, whatever way led there.
+def check_mode(path: Path, mode: int, hint: str) -> None:
+    """Look at a directory that this process has made, where its file system may give it another owner.
 
     Raises:
-        UntrustedPathError: others than root and this user could have put it there.
+        UntrustedPathError: others may do more than the mode says.
     """
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        raise _refusal(Path(path), "is no regular file, or has several names", "expected a file with one name")
-    _check_entry(Path(path), status, _owners(None))
+    found = stat.S_IMODE(os.lstat(path).st_mode)
+    if found & 0o777 & ~mode:
+        raise UntrustedPathError(
+            f"the directory just made has mode {found:04o}, expected {mode:04o}", file=str(path), hint=hint
+        )
 
 
 def make_directory(path: Path, mode: int) -> None:

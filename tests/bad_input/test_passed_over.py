@@ -13,14 +13,14 @@ from bad_input.clusters import SEGMENT, Cluster
 from bad_input.command import CommandHere
 from bad_input.damage import PAGE, overwrite, segments
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
-from headwater.pipeline.assemble import assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_tasks
+from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import DecodeRequest, open_request
-from headwater.pipeline.window import Window
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import PluginContext
 from headwater.plugins.test_decoding import TestDecoding
-from headwater.reorder.merge import merge_indexes
+from headwater.reorder.cutting import cut_slices
 from headwater.rmgr.registry import BTREE
 from headwater.wal.checksum import crc32c
 from headwater.wal.control import read_control_file
@@ -153,12 +153,11 @@ def _without(lines: str, origin: int) -> list[str]:
 
 def _decode(request: DecodeRequest, plugin_class: type[TestDecoding]) -> list[str]:
     opened = open_request(request, make_plugin=lambda store: plugin_class((), PluginContext(major=store.major)))
-    tasks = index_tasks(opened.directory, opened.store.start_lsn, None, opened.index_request(), 1)
-    index = merge_indexes([piece for task in tasks for piece in task.run()])
-    assembly = assemble(index, opened.store, opened.plugin, Window(opened.directory.segment_size))
+    scope = Scope(opened.directory.segment_size)
+    (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 1)
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     lines: list[str] = []
-    for one in assembly.plan.slices(1 << 20):
+    for one in cut_slices(window.assembly.plan, 1 << 20):
         made = decoder.messages(one)
         data, ends = made.data.tobytes(), made.offsets.tolist()
         lines += [data[a:b].decode() for a, b in pairwise(ends)]

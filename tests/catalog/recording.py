@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.history import HistoricCatalog
+from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres

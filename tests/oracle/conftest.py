@@ -36,8 +36,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pgbench_transactions" in metafunc.fixturenames:
         metafunc.parametrize("pgbench_transactions", [5000 if everything else 250])
     if "scenario_run" in metafunc.fixturenames:
-        metafunc.parametrize("scenario_run", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
-        metafunc.parametrize("scenario", [name for name, scenario in SCENARIOS.items() if not scenario.is_alone])
+        pairs = [(m, name) for m in majors for name, one in SCENARIOS.items() if not one.is_alone and one.since <= m]
+        ids = [f"pg{major}-{name}" for major, name in pairs]
+        arguments = ("scenario_run", "scenario")
+        metafunc.parametrize(arguments, pairs, indirect=["scenario_run"], ids=ids, scope="module")
     if "publishing" in metafunc.fixturenames:
         metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
     if "alone_run" in metafunc.fixturenames:
@@ -71,8 +73,9 @@ def random_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pyt
 
 @pytest.fixture(scope="module")
 def scenario_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """All scenarios that are selected, on one server."""
-    chosen = {item.callspec.params.get("scenario") for item in request.session.items if hasattr(item, "callspec")}
+    """All scenarios that are selected for a major, on one server."""
+    calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    chosen = {params.get("scenario") for params in calls if params.get("scenario_run") == request.param}
     names = [name for name in SCENARIOS if name in chosen]
     with kept_on_failure(request, tmp_path_factory) as directory:
         yield DecodedRun(spark, run_scenarios(request.param, names, directory))

@@ -114,11 +114,11 @@ def read_contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
 
 
 def _contents(connection: psycopg.Connection[Any]) -> dict[int, Content]:
-    connection.execute("SET LOCAL lock_timeout = '100ms'")
     tables = connection.execute(TABLES_QUERY.encode()).fetchall()
     columns: dict[int, list[HeldColumn]] = {table[0]: [] for table in tables}
     for oid, *column in connection.execute(COLUMNS_QUERY, [list(columns)]).fetchall():
         columns[oid].append(HeldColumn(*column))
+    connection.execute("SET LOCAL lock_timeout = '100ms'")
     found = {}
     for oid, schema, name, qualified, identity, file, is_primary, key in tables:
         rows = _rows(connection, oid, qualified, file, columns[oid])

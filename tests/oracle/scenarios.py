@@ -8,9 +8,10 @@ the server and get one to themselves, where a line ``!restart``, ``!crash``, ``!
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
+from oracle.scenario_publications import PUBLICATIONS, SINCE_18
 from oracle.scenario_rows import ROWS
 from oracle.scenario_transactions import ALONE, TRANSACTIONS
 
@@ -24,12 +25,14 @@ class Scenario:
         setup: what exists before the base copy; statements separated by semicolons at the ends of lines.
         is_alone: it needs a server of its own.
         settings: of that server.
+        since: the first major whose server takes the script.
     """
 
     script: str
     setup: str = ""
     is_alone: bool = False
     settings: tuple[tuple[str, str], ...] = ()
+    since: int = 15
 
 
 def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str], ...] = ()) -> Scenario:
@@ -38,7 +41,10 @@ def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str]
 
 
 def _named() -> dict[str, Scenario]:
-    found = {name: _split(text) for group in (ROWS, TRANSACTIONS, DEFINITIONS) for name, text in group.items()}
+    groups = (ROWS, TRANSACTIONS, DEFINITIONS, PUBLICATIONS)
+    found = {name: _split(text) for group in groups for name, text in group.items()}
+    for name, text in SINCE_18.items():
+        found[name] = replace(_split(text), since=18)
     for name, (text, settings) in ALONE.items():
         found[name] = _split(text, is_alone=True, settings=settings)
     return found

@@ -30,7 +30,8 @@ def programs_of(major: int) -> ServerPrograms:
 @pytest.fixture(scope="session", params=MAJORS, ids=[f"pg{major}" for major in MAJORS])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedWal]:
     major: int = request.param
-    with EmbeddedPostgres(programs_of(major), wal_segment_megabytes=1) as server:
+    settings = {"track_commit_timestamp": "on"}
+    with EmbeddedPostgres(programs_of(major), wal_segment_megabytes=1, settings=settings) as server:
         start, end = run_workload(server)
         inspected = inspect_records(server, start, end)
         blocks = block_rows(server, start, end) if major >= 16 else []

@@ -41,9 +41,36 @@ def run_workload(server: EmbeddedPostgres) -> tuple[int, int]:
         _transactions(connection)
         _images(connection)
         _control(connection)
+        _rarities(server, connection)
         connection.execute("select pg_switch_wal()")
         connection.execute("insert into item (id) values (-1)")
         return start, position(connection)
+
+
+def _rarities(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    """Records that a server writes now and then: lockers together, pages that go, tablespaces, snapshots."""
+    connection.execute("begin; savepoint a; insert into item (id) values (40000)")
+    connection.execute("select * from item where id = 11 for share")
+    with server.connect() as other:
+        other.execute("select * from item where id = 11 for share")
+        other.execute("select pg_log_standby_snapshot()" if other.info.server_version >= 160000 else "checkpoint")
+    connection.execute("commit")
+    connection.execute("create table ids (id int primary key); insert into ids select generate_series(1, 20000)")
+    connection.execute("delete from ids where id > 100")
+    for _ in range(3):
+        connection.execute("vacuum (freeze, index_cleanup on) ids")
+        connection.execute("insert into ids values ((select max(id) from ids) + 1)")
+    connection.execute("insert into ids select generate_series(30000, 60000)")
+    connection.execute("create table pair (a int); truncate pair, ids restart identity cascade")
+    connection.execute("select brin_desummarize_range('item_n_idx', 0), brin_summarize_new_values('item_n_idx')")
+    connection.execute("set allow_in_place_tablespaces = on")
+    connection.execute("create tablespace near location ''")
+    connection.execute("create table there tablespace near as select 1 a")
+    connection.execute("drop table there")
+    connection.execute("drop tablespace near")
+    connection.execute("update item set n = n + 1, words = to_tsvector('simple', 'all ' || id)")
+    connection.execute("delete from item where id % 2 = 0")
+    connection.execute("vacuum (freeze) item")
 
 
 def position(connection: psycopg.Connection[Any]) -> int:

@@ -20,7 +20,7 @@ _LINE = re.compile(
 class ServerRecord:
     """One record; ``end_lsn``, ``main_length`` are None where the reader does not tell them.
 
-    ``text`` is what follows the name in its description.
+    ``text`` is what follows the name in its description, ``block_ref`` the blocks as pg_walinspect shows them.
     """
 
     lsn: int
@@ -33,6 +33,7 @@ class ServerRecord:
     end_lsn: int | None = None
     main_length: int | None = None
     text: str = field(default="", compare=False)
+    block_ref: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,11 @@ def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[Serv
         if not connection.execute("select from pg_available_extensions where name = 'pg_walinspect'").fetchall():
             return []
         connection.execute("create extension if not exists pg_walinspect")
+        connection.execute("set timezone = 'UTC'")
         rows = connection.execute(
             "select start_lsn, prev_lsn, xid, resource_manager, record_type, record_length, fpi_length, end_lsn,"
-            " main_data_length, description from pg_get_wal_records_info(%s, %s)",
+            " main_data_length, coalesce(description, ''), coalesce(block_ref, '')"
+            " from pg_get_wal_records_info(%s, %s)",
             (str(Lsn(start)), str(Lsn(end))),
         ).fetchall()
     return [
@@ -124,6 +127,7 @@ def inspect_records(server: EmbeddedPostgres, start: int, end: int) -> list[Serv
             Lsn.parse(row[7]),
             row[8],
             row[9],
+            row[10],
         )
         for row in rows
     ]

@@ -11,14 +11,13 @@ from typing import Any
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import assemble
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_tasks
+from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.window import Window
-from headwater.reorder.merge import merge_indexes
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import Request
 
 Row = tuple[int, int, bytes]
 """LSN, xid and data of one message."""
@@ -198,17 +197,10 @@ def _small_step(session: _Session) -> None:
 
 def slices_of(opened: OpenRequest, grid: int, targets: Sequence[int], start: int) -> Iterator[list[Slice]]:
     """The plan of a run, cut in several ways."""
-    store = opened.store
-    wanted = Request(store.database_oid, tuple(sorted(store.locators())), store.major, grid)
-    tasks = index_tasks(opened.directory, store.start_lsn, None, wanted, 3)
-    assembly = assemble(
-        merge_indexes([piece for task in tasks for piece in task.run()]),
-        store,
-        opened.plugin,
-        Window(opened.directory.segment_size, start),
-    )
+    scope = Scope(opened.directory.segment_size, start)
+    (window,) = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 1), 3, grid=grid)
     for target in targets:
-        yield assembly.plan.slices(target)
+        yield cut_slices(window.assembly.plan, target)
 
 
 def decoded(run: ServerRun, plugin: str, grid: int, targets: Sequence[int]) -> Iterator[tuple[list[Slice], list[Row]]]:

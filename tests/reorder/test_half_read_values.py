@@ -11,7 +11,7 @@ from huge_transactions import decoded, run_server
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 from headwater.pg.lsn import Lsn
-from headwater.reorder.plan import READ_GAP
+from headwater.reorder.cutting import READ_GAP
 from headwater.rmgr.index import GRID
 
 pytestmark = pytest.mark.server

@@ -8,9 +8,9 @@ from pathlib import Path
 import headwater
 
 PACKAGE = Path(headwater.__file__).parent
-ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "pipeline"]
-ROOMS += ["sinks", "slots", "walsender", "apply", "demo", "cli"]
-FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels", "flat_values")
+ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "slots", "pipeline"]
+ROOMS += ["sinks", "walsender", "apply", "demo", "cli"]
+FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels", "flat_values", "kernel_cache")
 BELOW_ALL = {*FOUNDATIONS, "__version__"}
 
 

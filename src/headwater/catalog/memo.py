@@ -1,7 +1,7 @@
 """What views remember: values, each for a span of LSNs in which the rows that it rests on are the same.
 
-In: answers of :mod:`headwater.catalog.history`, and the keys that changed. Out: answers that still hold. What was
-not asked between one image and the next is forgotten there (:meth:`Memo.aged`).
+In: answers of :mod:`headwater.catalog.historic_catalog`, and the keys that changed. Out: answers that still hold. What
+was not asked between one image and the next is forgotten there (:meth:`Memo.aged`).
 """
 
 from __future__ import annotations

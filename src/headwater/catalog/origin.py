@@ -47,3 +47,8 @@ class CatalogOrigin:
     reach_lsn: int = 0
     reach_timeline: int = 1
     xid_epoch: int = 0
+
+    @property
+    def next_full_xid(self) -> int:
+        """The next xid of ``pg_control``, all 64 bits."""
+        return self.xid_epoch << 32 | self.next_xid

@@ -10,14 +10,17 @@ running at that point (CONSISTENT: every transaction that commits from here on w
 consistent point of its own, as nothing runs across it but prepared transactions; the server has no use for that, an
 offline reader has. Where one was prepared before the log that is read begins, the point is where the last of them ends.
 
-Known gap: state is not serialised; every run starts from the catalog's LSN.
+A builder is a value: each event gives another one. Xids are 64-bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class SnapBuildState(IntEnum):
@@ -34,52 +37,70 @@ def xid_precedes(a: int, b: int) -> bool:
     return (a - b) & 0xFFFFFFFF >= 0x80000000
 
 
-@dataclass
+def full_xid(xid: int, near: int) -> int:
+    """The 64-bit xid with the low half ``xid`` that is nearest to ``near`` (FullTransactionIdFromAllowableAt)."""
+    return near + ((xid - near + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def full_xids(xids: NDArray[np.int64], near: int) -> NDArray[np.int64]:
+    """:func:`full_xid` of a column, int64[n]."""
+    return near + ((xids - near + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+@dataclass(frozen=True)
 class SnapBuilder:
     """The builder's state while the log is read in order.
 
     Attributes:
+        start_decoding_at: transactions whose commit record starts before this LSN are left out.
         state: where it stands.
         next_phase_at: xid that must be the oldest running one before the next state.
-        start_decoding_at: transactions whose commit record starts before this LSN are left out.
         consistent_at: LSN of the record that made it consistent, None before.
+        shut_down_at: LSN of a clean shutdown after which only ``awaited`` ones must end, None without one.
+        awaited: xids of transactions that were prepared then, whose first records are not at hand, sorted.
     """
 
     start_decoding_at: int = 0
     state: SnapBuildState = SnapBuildState.START
     next_phase_at: int = 0
     consistent_at: int | None = None
+    shut_down_at: int | None = None
+    awaited: tuple[int, ...] = ()
 
-    def clean_shutdown(self, lsn: int, prepared_ends: Sequence[int | None] = ()) -> None:
-        """Nothing ran when the log was at ``lsn`` but prepared transactions.
+    @property
+    def is_consistent(self) -> bool:
+        """Decoding may begin."""
+        return self.state is SnapBuildState.CONSISTENT
 
-        Args:
-            lsn: a shutdown checkpoint.
-            prepared_ends: of the prepared transactions whose first records are not at hand, the LSN of the record that
-                ends each, None where the log has none.
-        """
-        if self.state is SnapBuildState.CONSISTENT:
-            return
-        ends = [end for end in prepared_ends if end is not None]
-        if len(ends) == len(prepared_ends):
-            last = max(ends, default=-1)
-            self._consistent(max(lsn, last), max(lsn, last + 1))
+    def clean_shutdown(self, lsn: int, prepared: Iterable[int] = ()) -> SnapBuilder:
+        """Nothing ran when the log was at ``lsn``, a shutdown checkpoint, but these prepared transactions."""
+        awaited = tuple(sorted(prepared))
+        if self.is_consistent or self.shut_down_at is not None:
+            return self
+        if not awaited:
+            return self._consistent(lsn, lsn)
+        return replace(self, shut_down_at=lsn, awaited=awaited)
 
-    def running_xacts(self, lsn: int, next_xid: int, oldest_running_xid: int) -> None:
+    def prepared_ended(self, lsn: int, xid: int) -> SnapBuilder:
+        """A prepared transaction was committed or rolled back by the record at ``lsn``."""
+        if self.is_consistent or xid not in self.awaited:
+            return self
+        awaited = tuple(one for one in self.awaited if one != xid)
+        return replace(self, awaited=awaited) if awaited else self._consistent(lsn, lsn + 1)
+
+    def running_xacts(self, lsn: int, next_xid: int, oldest_running_xid: int) -> SnapBuilder:
         """A RUNNING_XACTS record that starts at ``lsn``."""
-        if self.state is SnapBuildState.CONSISTENT:
-            return
+        if self.is_consistent:
+            return self
         if oldest_running_xid == next_xid:
-            self._consistent(lsn, lsn + 1)
-        elif self.state is SnapBuildState.START:
-            self.state, self.next_phase_at = SnapBuildState.BUILDING, next_xid
-        elif not xid_precedes(oldest_running_xid, self.next_phase_at):
-            if self.state is SnapBuildState.BUILDING:
-                self.state, self.next_phase_at = SnapBuildState.FULL, next_xid
-            else:
-                self._consistent(lsn, lsn + 1)
+            return self._consistent(lsn, lsn + 1)
+        if self.state is SnapBuildState.START:
+            return replace(self, state=SnapBuildState.BUILDING, next_phase_at=next_xid)
+        if oldest_running_xid < self.next_phase_at:
+            return self
+        if self.state is SnapBuildState.BUILDING:
+            return replace(self, state=SnapBuildState.FULL, next_phase_at=next_xid)
+        return self._consistent(lsn, lsn + 1)
 
-    def _consistent(self, lsn: int, decode_from: int) -> None:
-        self.state = SnapBuildState.CONSISTENT
-        self.consistent_at = lsn
-        self.start_decoding_at = max(self.start_decoding_at, decode_from)
+    def _consistent(self, lsn: int, decode_from: int) -> SnapBuilder:
+        return SnapBuilder(max(self.start_decoding_at, decode_from), SnapBuildState.CONSISTENT, 0, lsn)

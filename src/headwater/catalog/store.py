@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from headwater.catalog.commit_log import NoTransactions, Transactions
 from headwater.catalog.heaps import CatalogHeap, Locator, places_in_pages
-from headwater.catalog.history import HistoricCatalog, relation_map_key
+from headwater.catalog.historic_catalog import HistoricCatalog, relation_map_key
 from headwater.catalog.image import CatalogImage
 from headwater.catalog.memo import Memo
 from headwater.catalog.origin import CatalogOrigin

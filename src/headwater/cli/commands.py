@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -22,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
+DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
 
@@ -56,17 +58,30 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
+_create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
+_SLOT = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.command("decode")
+@_decode_flag("--wal", type=PATH, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
+@_decode_flag("--catalog", type=PATH, metavar="PATH", help="Data directory or plain base backup.")
 @_decode_flag(
-    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
+    "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
 )
-@_decode_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_decode_flag("--peek", is_flag=True, help="With --slot: do not let it advance.")
+@_decode_flag(
+    "--from-state",
+    type=PATH,
+    metavar="FILE|DIR",
+    help="Begin with a kept state instead of --catalog, the newest in DIR that lies at or before --start.",
+)
+@_decode_flag(
+    "--keep-states", type=PATH, metavar="DIR", help="Keep the state behind each window of WAL, for --from-state."
+)
 @_decode_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
-@_decode_flag("--plugin", default="test_decoding", show_default=True, metavar="NAME", help="Output plugin.")
+@_decode_flag("--plugin", metavar="NAME", help="Output plugin; default: test_decoding.")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
 @_decode_flag(
@@ -79,17 +94,29 @@ _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _fla
 @_decode_flag(
     "--unknown-types",
     type=click.Choice(["error", "hex", "null"]),
-    default="error",
-    show_default=True,
-    help="What becomes of a value whose type has no text form here: an error, its stored bytes as \\x..., or NULL.",
+    help="What becomes of a value whose type has no text form here: an error (default), its stored bytes as \\x..., or "
+    "NULL.",
 )
 @_decode_flag(
-    "--out", type=PATH, default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data."
+    "--out",
+    type=PATH,
+    default="-",
+    show_default=True,
+    metavar="-|FILE|DIR/",
+    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 @_decode_flag(
     "--scratch", type=PATH, metavar="DIR", help="Directory that driver and workers share for unfinished output."
+)
+@_decode_flag(
+    "--window-bytes",
+    type=click.IntRange(1),
+    default=DEFAULT_WINDOW,
+    show_default=True,
+    metavar="BYTES",
+    help="WAL that is planned at a time; whole segments.",
 )
 @_decode_flag("-q", "--quiet", is_flag=True, help="Do not show progress: no bar, no line now and then.")
 @_decode_flag("--stats", is_flag=True, help="Print what was decoded and how long each step took.")
@@ -147,3 +174,92 @@ def demo_command(seed: int) -> None:
         raise HeadwaterError(f"the demo needs the extra demo: {error}", hint=INSTALL_DEMO) from None
 
     sys.exit(run_demo(seed=seed))
+
+
+@click.group("slot", short_help="Make, list, show, advance, copy and drop slots.")
+def slot_command() -> None:
+    """Slots: a request, and how far it has been served. headwater decode --slot PATH goes on where one stands."""
+
+
+@slot_command.command("create")
+@_SLOT
+@_create_flag(
+    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
+)
+@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
+@_create_flag(
+    "--plugin",
+    default="test_decoding",
+    show_default=True,
+    metavar="NAME",
+    help="Output plugin; rows: for a stream of rows in Spark.",
+)
+@_create_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
+@_create_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_create_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only changes of these tables.")
+@_create_flag(
+    "--unknown-types",
+    type=click.Choice(["error", "hex", "null"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a value whose type has no text form here.",
+)
+@_create_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE; noted, not done yet.")
+@_create_flag("--failover", is_flag=True, help="Meant to go on from a standby; noted.")
+def slot_create_command(path: Path, **flags: Any) -> None:
+    """Make a slot in a new directory PATH; print where it begins."""
+    from headwater.cli.slot import CreateFlags, run_create
+
+    run_create(path, CreateFlags(**flags))
+
+
+@slot_command.command("list")
+@click.argument("directory", type=click.Path(path_type=Path), default=".")
+def slot_list_command(directory: Path) -> None:
+    """List the slots in a directory, the current one by default."""
+    from headwater.cli.slot import run_list
+
+    run_list(directory)
+
+
+@slot_command.command("show")
+@_SLOT
+@_show_flag("--json", "as_json", is_flag=True, help="As JSON.")
+def slot_show_command(path: Path, as_json: bool) -> None:
+    """Show what a slot is, where it stands, and what has been made of it."""
+    from headwater.cli.slot import run_show
+
+    run_show(path, as_json)
+
+
+@slot_command.command("advance")
+@_SLOT
+@click.argument("lsn")
+def slot_advance_command(path: Path, lsn: str) -> None:
+    """Let a slot advance to an LSN without output; print where it stands then."""
+    from headwater.cli.slot import run_advance
+    from headwater.pg.lsn import Lsn
+
+    run_advance(path, Lsn.parse(lsn))
+
+
+@slot_command.command("copy")
+@_SLOT
+@click.argument("target", type=click.Path(path_type=Path))
+@_copy_flag("--plugin", metavar="NAME", help="Another output plugin.")
+@_copy_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Its options.")
+def slot_copy_command(path: Path, target: Path, plugin: str | None, options: Sequence[str]) -> None:
+    """Make a slot TARGET that stands where PATH does."""
+    from headwater.cli.slot import run_copy
+
+    run_copy(path, target, plugin, options)
+
+
+@slot_command.command("drop")
+@_SLOT
+def slot_drop_command(path: Path) -> None:
+    """Remove a slot."""
+    from headwater.cli.slot import run_drop
+
+    run_drop(path)

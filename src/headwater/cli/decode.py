@@ -7,20 +7,22 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.message_output import check_output, message_output, unfinished_place, writing_refused
+from headwater.cli.decode_source import DecodeSource, decode_source
+from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult, decode
 from headwater.pipeline.message_files import MessageForm
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.request import open_request
+from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
-from headwater.plugins.table_patterns import TablePatterns
+from headwater.slots.kept_state import KeptState, keep_state
 
 
 def run_decode(flags: DecodeFlags) -> None:
@@ -32,60 +34,66 @@ def run_decode(flags: DecodeFlags) -> None:
     Raises:
         HeadwaterError: it cannot be done.
     """
-    request = _request(flags)
     began = time.perf_counter()
     form = _checked_form(flags)
-    open_request(request)
-    with step_progress(flags.quiet) as progress:
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
-        progress("start Spark", 1, 1)
-        started = time.perf_counter()
-        scratch = flags.scratch or unfinished_place(flags.out)
-        with (
-            message_output(flags.out) as output,
-            decode(spark, request, progress, form, scratch, output.early) as result,
-        ):
-            write_began = time.perf_counter()
-            output.finish(result)
-            finished = time.perf_counter()
-            result.seconds["write"] = finished - write_began
-            figures = _figures(result, started - began, finished - started)
+    with decode_source(flags) as source:
+        figures = _decode(flags, source, form, began)
     if flags.stats:
         _print_stats(figures)
     if flags.stats_json is not None:
         Path(flags.stats_json).write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def _request(flags: DecodeFlags) -> DecodeRequest:
-    return DecodeRequest(
-        wal=flags.wal,
-        catalog=flags.catalog,
-        database=flags.database,
-        plugin=flags.plugin,
-        options=_pairs(flags.options, "-o"),
-        start=None if flags.start is None else Lsn.parse(flags.start),
-        end=None if flags.end is None else Lsn.parse(flags.end),
-        settings=_pairs(flags.settings, "--set"),
-        unknown_types=flags.unknown_types,
-        tables=TablePatterns.parse(flags.tables),
-    )
+def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
+    """All of it, once it is known what is read; returns figures."""
+    open_request(source.request, kept=source.kept)
+    with step_progress(flags.quiet) as progress:
+        progress("start Spark", 0, 1)
+        spark = spark_session(flags.master)
+        warm_up(spark)
+        progress("start Spark", 1, 1)
+        started = time.perf_counter()
+        with (
+            message_output(flags.out, source.placing(flags.out)) as output,
+            decode(
+                spark,
+                source.request,
+                progress,
+                form,
+                flags.scratch,
+                output.early,
+                unfinished_place(flags.out),
+                WindowBounds(flags.window_bytes),
+                source.kept,
+                _keeper(flags.keep_states),
+            ) as result,
+        ):
+            write_began = time.perf_counter()
+            output.finish(result)
+            source.delivered(result, flags.out)
+            finished = time.perf_counter()
+            result.seconds["write"] = finished - write_began
+            return _figures(result, started - began, finished - started)
 
 
-def _pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            raise UsageError(f'invalid value for {flag}: "{value}", expected NAME=VALUE')
-        pairs.append((name, text))
-    return tuple(pairs)
+def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
+    """What keeps the states behind windows."""
+    if keep_states is None:
+        return None
+    directory = Path(keep_states)
+    refusal = writing_refused(directory)
+    if refusal is not None:
+        raise UsageError(f'cannot use --keep-states "{keep_states}": {refusal}, expected a directory to write to')
+
+    def keep(kept: KeptState) -> None:
+        keep_state(directory, kept)
+
+    return keep
 
 
 def _checked_form(flags: DecodeFlags) -> MessageForm:
     """What the tasks write, once it is known that it can be written where the flags say."""
-    is_parquet = flags.out.endswith(".parquet")
+    is_parquet = flags.out.endswith(".parquet") or is_directory(flags.out)
     if is_parquet and flags.with_lsn:
         raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
     check_output("--out", flags.out, is_parquet)
@@ -95,7 +103,7 @@ def _checked_form(flags: DecodeFlags) -> MessageForm:
         check_output("--stats-json", flags.stats_json, False)
     _check_scratch(flags.scratch)
     if is_parquet:
-        return MessageForm.ARROW
+        return MessageForm.PARQUET if is_directory(flags.out) else MessageForm.ARROW
     return MessageForm.LINES_WITH_LSN if flags.with_lsn else MessageForm.LINES
 
 

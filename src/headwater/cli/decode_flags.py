@@ -12,30 +12,38 @@ class DecodeFlags:
 
     Attributes:
         wal, catalog, database: what is read.
+        slot: a slot's directory; peek: it does not advance.
+        from_state: a file or directory of kept states; keep_states: a directory for them.
         start, end: LSNs.
         plugin: the output plugin's name.
         options, settings: texts ``NAME=VALUE``.
         tables: texts of patterns; unknown_types: error, hex or null.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
+        window_bytes: WAL that is planned at a time.
         quiet: nothing of progress on standard error.
         stats: figures on standard error; stats_json: a file for them.
     """
 
-    wal: str
-    catalog: str
+    wal: str | None
+    catalog: str | None
+    slot: str | None
+    peek: bool
+    from_state: str | None
+    keep_states: str | None
     database: str | None
     start: str | None
     end: str | None
-    plugin: str
+    plugin: str | None
     options: Sequence[str]
     settings: Sequence[str]
     tables: Sequence[str]
-    unknown_types: str
+    unknown_types: str | None
     out: str
     with_lsn: bool
     master: str | None
     scratch: str | None
+    window_bytes: int
     quiet: bool
     stats: bool
     stats_json: str | None

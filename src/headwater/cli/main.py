@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from headwater import __version__
-from headwater.cli.commands import decode_command, demo_command, waldump_command
+from headwater.cli.commands import decode_command, demo_command, slot_command, waldump_command
 from headwater.cli.signals import ending_cleanly
 from headwater.cli.surroundings import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.errors import HeadwaterError, HeadwaterWarning
@@ -36,6 +36,7 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(decode_command)
 cli.add_command(demo_command)
+cli.add_command(slot_command)
 cli.add_command(waldump_command)
 
 

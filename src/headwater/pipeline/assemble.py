@@ -1,7 +1,7 @@
 """Step 2 and 3 on the driver: from the index of a window to the plan of its output.
 
-In: a merged index, the catalog at its start, a plugin. Out: a :class:`Plan`, and where decoding began. Work on flat
-arrays throughout; Python goes row by row only over catalog events and truncates.
+In: the rows of a window and the catalog rolled forward over it, a plugin. Out: a :class:`Plan` of what committed there.
+Work on flat arrays throughout; Python goes row by row only over messages and truncates.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
-from headwater.catalog.snapshot import SnapBuilder
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
-from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.schema_sender import PluginSender
-from headwater.pipeline.window import Window, check_database_stays, check_window, warn_of_late_start
+from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
 from headwater.reorder.changes import (
     Candidates,
@@ -29,17 +27,19 @@ from headwater.reorder.changes import (
     has_origin_of,
     left_out_origins,
 )
-from headwater.reorder.earlier import without_earlier
+from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.history import History, began_before, read_history
+from headwater.reorder.handed_on import HandedOn
+from headwater.reorder.open_transactions import began_before
 from headwater.reorder.plan import Plan
-from headwater.reorder.resend import concerns, crossed_commits, find_forgets
-from headwater.reorder.resolve import Resolved, Resolver, spans_by_unit
-from headwater.reorder.schema_memory import NOTHING_IN_MIND
-from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
+from headwater.reorder.resend import concerns, find_forgets
+from headwater.reorder.resolve import Resolved, Resolver
+from headwater.reorder.schema_memory import Given, SchemaMemory
+from headwater.reorder.spans import spans_by_unit
+from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
+from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
-from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
+from headwater.rmgr.index import WalIndex
 
 Int64s = NDArray[np.int64]
 
@@ -50,53 +50,47 @@ class Assembly:
 
     Attributes:
         plan: what to decode.
-        history: the rolled-forward catalog.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
-        consistent_at: LSN where decoding could begin.
+        late: int64[n] where transactions committed that are wanted, but came before decoding could begin.
+        memory: what the plugin has in mind at the end.
     """
 
     plan: Plan
-    history: History
     transactions: int
     changes: int
-    consistent_at: int
+    late: Int64s
+    memory: SchemaMemory
 
 
-def assemble(index: WalIndex, store: CatalogStore, plugin: OutputPlugin, window: Window) -> Assembly | Refinement:
-    """Put the transactions of an index back together and plan their output.
+def assemble(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    store: CatalogStore,
+    control: Control,
+    plugin: OutputPlugin,
+    scope: Scope,
+    memory: SchemaMemory,
+    handed_on: HandedOn,
+    end: int,
+) -> Assembly:
+    """Plan the output of the transactions that committed in a window.
 
     Args:
-        index: the merged index, from ``store.start_lsn`` on, or from before that.
-        store: the catalog at that LSN; rolled forward in place.
+        index: of the window, joined with what those before it left behind.
+        txns: that committed in it.
+        store: the catalog, rolled forward over it.
+        control: what is known at its end.
         plugin: what the output is for.
-        window: which transactions are wanted.
-
-    Returns:
-        the plan and what led to it; or what the index lacks, such as the files that the window rewrites catalogs
-        into: index again with that.
+        scope: which transactions are wanted.
+        memory: what the plugin has in mind at its start.
+        handed_on: what commits before it have handed on.
+        end: LSN behind its last record.
 
     Raises:
-        WalError: wal_level was too low, or no consistent point was reached.
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    index, whole = without_earlier(index, store)
-    txns = committed_transactions(index.rows)
-    history = read_history(index, txns, store, SnapBuilder(start_decoding_at=window.start), whole)
-    check_database_stays(history, window)
-    lacking = Refinement(store.missing_locators(), _cuts(index, txns, plugin))
-    if lacking != UNREFINED:
-        return lacking
-    consistent_at = check_window(index, history, window)
-    plugin.validate(store.view(index.hi))
-    assembly = _Assembler(index, txns, history, plugin, window).run(consistent_at)
-    if window.tables.patterns:
-        TableNames(store, window).require_match(window.tables, assembly.plan.relations)
-    return assembly
-
-
-def _cuts(index: WalIndex, txns: CommittedTransactions, plugin: OutputPlugin) -> frozenset[int]:
-    return frozenset(crossed_commits(index.rows, txns).tolist()) if plugin.sends_schema else frozenset()
+    return _Assembler(index, txns, store, control, plugin, scope, memory, handed_on, end).run()
 
 
 class _Assembler:
@@ -106,23 +100,32 @@ class _Assembler:
         self,
         index: WalIndex,
         txns: CommittedTransactions,
-        history: History,
+        store: CatalogStore,
+        control: Control,
         plugin: OutputPlugin,
-        window: Window,
+        scope: Scope,
+        memory: SchemaMemory,
+        handed_on: HandedOn,
+        end: int,
     ) -> None:
         self.rows = index.rows
         self.grid = index.grid
-        self.hi = index.hi
         self.txns = txns
-        self.store = history.store
-        self.history = history
+        self.store = store
+        self.control = control
         self.plugin = plugin
-        self.window = window
-        self.start = history.builder.start_decoding_at
-        self.resolver = Resolver(history.store, index.rows.commands, txns, self._describe, plugin.sends_schema)
-        self.output = self._output()
+        self.scope = scope
+        self.memory = memory
+        self.handed_on = handed_on
+        self.end = end
+        builder = control.builder
+        self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
+        self.resolver = Resolver(store, index.rows.commands, txns, self._describe, plugin.sends_schema)
+        self.wanted = self._wanted()
+        is_in_time: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
+        self.output: NDArray[np.bool_] = self.wanted & is_in_time
 
-    def run(self, consistent_at: int) -> Assembly:
+    def run(self) -> Assembly:
         """All of it."""
         rows, txns = self.rows, self.txns
         candidates = candidate_rows(rows, txns, self.output, self.plugin.filter_origin)
@@ -132,7 +135,7 @@ class _Assembler:
         )
         driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages = list(driver.truncates()), driver.messages()
-        synced = self._sync(candidates, resolved, truncates)
+        synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
@@ -143,39 +146,34 @@ class _Assembler:
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
-        return Assembly(
-            plan, self.history, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), consistent_at
-        )
+        return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late(), memory)
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        return self.plugin.describe(schema, catalog) if self.window.tables.chooses(schema, catalog) else (0, ())
+        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
 
     # -- which transactions
 
-    def _output(self) -> NDArray[np.bool_]:
-        """bool[t]: transactions that are output (DecodeTXNNeedSkip, SnapBuildXactNeedsSkip)."""
+    def _wanted(self) -> NDArray[np.bool_]:
+        """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
         txns = self.txns
-        keep: NDArray[np.bool_] = self.window.reads(txns.commit_lsn)
-        if self.window.commits is not None:
-            first, last = self.window.commits
+        keep: NDArray[np.bool_] = (txns.database == 0) | (txns.database == self.store.database_oid)
+        if self.scope.commits is not None:
+            first, last = self.scope.commits
             keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
-        keep &= (txns.database == 0) | (txns.database == self.store.database_oid)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
-        self._warn_of_late_start(keep)
-        keep &= (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         return keep
 
-    def _warn_of_late_start(self, wanted: NDArray[np.bool_]) -> None:
-        """Warn of wanted transactions that committed before decoding could begin, and may have changed something."""
-        txns, asked = self.txns, max(self.window.start, self.store.start_lsn)
-        if self.start > asked:
-            late = wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
-            late &= (txns.base_lsn != NEVER) | began_before(txns, self.store.next_xid)
-            warn_of_late_start(self.history, txns.commit_lsn[late])
+    def _late(self) -> Int64s:
+        """Wanted transactions that committed before decoding could begin, and may have changed something."""
+        txns, asked = self.txns, max(self.scope.start, self.store.start_lsn)
+        late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
+        late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.control)
+        commits: Int64s = txns.commit_lsn[late]
+        return commits
 
     def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
-        inside: NDArray[np.bool_] = (lsn >= self.start) & self.window.reads(lsn)
+        inside: NDArray[np.bool_] = lsn >= self.start
         return inside
 
     def _busy(
@@ -196,25 +194,32 @@ class _Assembler:
 
     # -- what a plugin that sends schemas knows of relations
 
-    def _sync(self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]) -> SyncedRows:
+    def _sync(
+        self, candidates: Candidates, resolved: Resolved, truncates: Sequence[WantedTruncate]
+    ) -> tuple[SyncedRows, SchemaMemory]:
         """The candidates, and the relations of truncates, as the plugin takes them."""
         more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
         others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
         if not self.plugin.sends_schema:
-            return as_seen(resolved, others, self.txns.changes_catalog)
+            return as_seen(resolved, others, self.txns.changes_catalog), self.memory
         found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
         forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output)
-        synced, _ = sync_rows(
+        return sync_rows(
             candidates,
             resolved,
             others,
             self.resolver,
-            Forgetting(forgets, NOTHING_IN_MIND.given | given, self.txns, self.output),
+            Forgetting(forgets, self._handed_on() | given, self.txns, self.output),
             PluginSender(self.plugin, self._describe, self._end_before),
-            NOTHING_IN_MIND,
-            WindowEnd(self.hi, NEVER),
+            self.memory,
+            self.end,
         )
-        return synced
+
+    def _handed_on(self) -> Given:
+        """What commits before the window have handed on to transactions that were open then."""
+        handed, forgets = self.handed_on, self.plugin.forgets
+        found = concerns(handed.messages(), self.store.database_oid, self.plugin.heeded, forgets)
+        return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 
     def _end_before(self, txn: int) -> int:
-        return self.window.end_before(int(self.txns.commit_lsn[txn]))
+        return self.scope.end_before(int(self.txns.commit_lsn[txn]))

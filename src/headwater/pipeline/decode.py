@@ -1,35 +1,39 @@
 """The whole flow in one file: index, assemble, plan, decode, deliver.
 
 This is the command's way; the data source goes through the same steps in :mod:`headwater.pipeline.source`. Steps 1 and
-4 are Spark tasks, 2 and 3 run here on the driver. Tasks leave their results in files of a scratch directory that driver
-and workers share; only file names travel through Spark.
+4 are Spark tasks, 2 and 3 run here on the driver. What they hand each other goes through an exchange
+(:mod:`headwater.pipeline.exchange`): files, or Spark where driver and executors share no directory.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.delivery import Deliver, deliver_while_running
-from headwater.pipeline.index_job import IndexTask, index_start, index_tasks
-from headwater.pipeline.message_files import MessageFile, MessageForm, message_table, write_messages
-from headwater.pipeline.reach import check_reach
+from headwater.pipeline.exchange import Arrived, Exchange, Handed
+from headwater.pipeline.exchange_choice import open_exchange
+from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.message_files import MessageCounts, MessageForm, message_table, write_messages
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
-from headwater.pipeline.scratch import Stored, store
-from headwater.pipeline.spark import Progress, run_tasks
-from headwater.pipeline.window import Window
-from headwater.reorder.merge import merge_indexes
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.scratch import store_value
+from headwater.pipeline.task_run import Progress
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import UNREFINED, Refinement, WalIndex
-from headwater.temporary_directories import OwnDirectory
-from headwater.trusted_paths import check_private
+from headwater.reorder.state import State
+from headwater.rmgr.index import WalIndex
+from headwater.slots.kept_state import KeptState
 
 SLICES_PER_CORE = 3
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
@@ -39,23 +43,28 @@ SLICE_BYTES = 128 << 20
 
 SMALLEST_SLICE = 4 << 20
 
+Deliver = Callable[[str], None]
+"""Takes the path of a whole file."""
+
 
 @dataclass
 class DecodeResult:
     """The messages of a decoded window, in files; use it as a context manager, or call :meth:`close`.
 
     Attributes:
-        files: the tasks' files, in output order; gone if they have been delivered.
+        files: the tasks' files, in output order; those that were delivered are gone.
         is_text: the messages are UTF-8 text.
         transactions, changes, messages: counts; changes are rows that gave a message.
         wal_bytes: bytes of WAL read.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
+        state: makes the state behind it, for a session that goes on there.
+        server_settings: settings of the server's configuration that values were printed under.
         seconds: wall-clock time of each step.
-        scratch: the directory that holds the files.
+        exchange: what holds the files.
     """
 
-    files: list[MessageFile]
+    files: list[Arrived[MessageCounts]]
     is_text: bool
     transactions: int
     changes: int
@@ -63,8 +72,15 @@ class DecodeResult:
     wal_bytes: int
     consistent_at: int
     end_lsn: int
+    state: Callable[[], State]
+    server_settings: tuple[tuple[str, str], ...]
     seconds: dict[str, float]
-    scratch: OwnDirectory
+    exchange: Exchange
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the messages' data."""
+        return sum(file.summary.size for file in self.files)
 
     def tables(self) -> Iterator[pa.Table]:
         """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
@@ -73,7 +89,7 @@ class DecodeResult:
 
     def close(self) -> None:
         """Remove the files."""
-        self.scratch.close()
+        self.exchange.close()
 
     def __enter__(self) -> DecodeResult:
         return self
@@ -91,6 +107,10 @@ def decode(
     form: MessageForm = MessageForm.ARROW,
     scratch: str | None = None,
     deliver: Deliver | None = None,
+    place: str | None = None,
+    bounds: WindowBounds = DEFAULT_BOUNDS,
+    kept: KeptState | None = None,
+    keep: Callable[[KeptState], None] | None = None,
 ) -> DecodeResult:
     """Decode a window of WAL.
 
@@ -99,9 +119,13 @@ def decode(
         request: what to decode.
         progress: called with (step, tasks done, tasks in all).
         form: what the tasks write.
-        scratch: an existing directory that driver and workers share; a temporary one is made inside it.
+        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
         deliver: takes the files in output order while later ones are made, and each is removed then; an error that
             comes later takes nothing back that it did.
+        bounds: of a window: WAL is planned window by window.
+        kept: a state to go on from, in the catalog's place.
+        keep: called with the state behind each window.
+        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
 
     Returns:
         the messages.
@@ -109,13 +133,34 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    directory = OwnDirectory(scratch)
+    exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
-        check_private(directory.path, "choose a --scratch directory whose file system keeps owners and modes")
-        return _Run(spark, progress, directory, deliver).decode(request, form)
+        return _Run(spark, progress, exchange, deliver, bounds, keep).decode(request, form, kept)
     except BaseException:
-        directory.close()
+        exchange.close()
         raise
+
+
+@dataclass(frozen=True)
+class _HandedWindow:
+    """A window whose slices are ready for tasks.
+
+    Attributes:
+        slices: them, in output order.
+        transactions, changes: counts.
+        consistent_at: LSN where decoding could begin, None if it could not yet.
+        hi: LSN where its WAL ends.
+        is_last: no window follows.
+        state: makes the state behind it.
+    """
+
+    slices: list[Handed[Slice]]
+    transactions: int
+    changes: int
+    consistent_at: int | None
+    hi: int
+    is_last: bool
+    state: Callable[[], State]
 
 
 @dataclass
@@ -124,84 +169,103 @@ class _Run:
 
     spark: SparkSession
     progress: Progress | None
-    scratch: OwnDirectory
+    exchange: Exchange
     deliver: Deliver | None = None
+    bounds: WindowBounds = DEFAULT_BOUNDS
+    keep: Callable[[KeptState], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    passes: int = 0
 
-    def decode(self, request: DecodeRequest, form: MessageForm) -> DecodeResult:
-        """The five steps."""
-        opened, index, assembly = self._assemble(request, UNREFINED)
-        while isinstance(assembly, Refinement):
-            opened, index, assembly = self._assemble(request, opened.refinement | assembly)
-        with _timed(self.seconds, "plan"):
-            slices = assembly.plan.slices(_slice_bytes(assembly, self._parallel))
-            stored = [store(one, self._path("slice", one.number)) for one in slices]
-        with _timed(self.seconds, "decode"):
-            files = self._decode(opened, stored, form)
+    def decode(self, request: DecodeRequest, form: MessageForm, kept: KeptState | None) -> DecodeResult:
+        """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
+        with _timed(self.seconds, "open"):
+            opened = open_request(request, kept=kept)
+        windows = self._windows(opened)
+        done: list[_HandedWindow] = []
+        files: list[Arrived[MessageCounts]] = []
+        with ThreadPoolExecutor(1, "headwater-plan") as planner:
+            planned = planner.submit(next, windows)
+            while not (done and done[-1].is_last):
+                done.append(planned.result())
+                if not done[-1].is_last:
+                    planned = planner.submit(next, windows)
+                with _timed(self.seconds, "decode"):
+                    files += self._decode(opened, done[-1].slices, form)
         return DecodeResult(
             files=files,
             is_text=opened.is_text,
-            transactions=assembly.transactions,
-            changes=assembly.changes,
-            messages=sum(file.messages for file in files),
-            wal_bytes=index.hi - index.lo,
-            consistent_at=assembly.consistent_at,
-            end_lsn=index.hi,
+            transactions=sum(window.transactions for window in done),
+            changes=sum(window.changes for window in done),
+            messages=sum(file.summary.messages for file in files),
+            wal_bytes=done[-1].hi - (opened.store.start_lsn if opened.state is None else opened.state.lsn),
+            consistent_at=done[-1].consistent_at or 0,
+            end_lsn=done[-1].hi,
+            state=done[-1].state,
+            server_settings=opened.server_settings,
             seconds=self.seconds,
-            scratch=self.scratch,
+            exchange=self.exchange,
         )
 
     @property
     def _parallel(self) -> int:
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def _path(self, kind: str, number: int) -> str:
-        return str(self.scratch.path / f"{kind}-{self.passes}-{number:08d}")
+    def _windows(self, opened: OpenRequest) -> Iterator[_HandedWindow]:
+        request = opened.request
+        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
+        plans = PlanWindows(opened, scope, self._index, self._parallel, bounds=self.bounds)
+        windows = iter(plans)
+        while True:
+            with _timed(self.seconds, "plan"):
+                handed = self._handed(plans, next(windows))
+            if self.keep is not None:
+                self.keep(KeptState(handed.state(), opened.server_settings))
+            yield handed
 
-    def _assemble(
-        self, request: DecodeRequest, refinement: Refinement
-    ) -> tuple[OpenRequest, WalIndex, Assembly | Refinement]:
-        self.passes += 1
-        with _timed(self.seconds, "open"):
-            opened = open_request(request, refinement)
-        with _timed(self.seconds, "index"):
-            index = self._index(opened)
-        check_reach(opened, index)
-        with _timed(self.seconds, "assemble"):
-            window = Window(opened.directory.segment_size, request.start or 0, request.end, request.tables)
-            return opened, index, assemble(index, opened.store, opened.plugin, window)
+    def _handed(self, plans: PlanWindows, window: PlannedWindow) -> _HandedWindow:
+        """Its slices handed over; the plan they were cut from is large and goes."""
+        assembly, behind = window.assembly, window.behind
+        slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
+        return _HandedWindow(
+            slices=[self.exchange.hand(one) for one in slices],
+            transactions=assembly.transactions,
+            changes=assembly.changes,
+            consistent_at=behind.control.builder.consistent_at,
+            hi=window.hi,
+            is_last=window.is_last,
+            state=lambda: plans.state_behind(behind),
+        )
 
-    def _index(self, opened: OpenRequest) -> WalIndex:
-        start, end = index_start(opened.directory, opened.store), opened.request.end
-        tasks = index_tasks(opened.directory, start, end, opened.index_request(), self._parallel)
-        numbered = [(task, self._path("index", number)) for number, task in enumerate(tasks)]
-        stored = run_tasks(self.spark.sparkContext, "index", _run_index, numbered, self.progress)
-        return merge_indexes([piece for one in stored for piece in one.take()])
+    def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+        with (
+            _timed(self.seconds, "index"),
+            self.exchange.run("index", _write_index, tasks, self.progress) as arriving,
+        ):
+            return [list(one.take(_PIECES)) for one in arriving]
 
-    def _decode(self, opened: OpenRequest, slices: list[Stored[Slice]], form: MessageForm) -> list[MessageFile]:
+    def _decode(
+        self, opened: OpenRequest, slices: list[Handed[Slice]], form: MessageForm
+    ) -> list[Arrived[MessageCounts]]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = opened.is_text if form is MessageForm.ARROW else opened.plugin.is_text
+        is_text = opened.plugin.is_text if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN) else opened.is_text
 
-        def run(stored: Stored[Slice]) -> MessageFile:
-            return write_messages(decoder.messages(stored.load()), f"{stored.path}.messages", form, is_text)
+        def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
+            return write_messages(sink, decoder.messages(handed.load()), form, is_text)
 
-        context = self.spark.sparkContext
-        if self.deliver is None:
-            return run_tasks(context, "decode", run, slices, self.progress)
-
-        group = f"headwater decode {self.scratch.path.name}"
-
-        def job() -> list[MessageFile]:
-            return run_tasks(context, "decode", run, slices, self.progress, group)
-
-        paths = [f"{one.path}.messages" for one in slices]
-        return deliver_while_running(job, lambda: context.cancelJobGroup(group), paths, self.deliver)
+        files = []
+        with self.exchange.run("decode", write, slices, self.progress) as arriving:
+            for one in arriving:
+                files.append(one)
+                if self.deliver is not None:
+                    self.deliver(one.path)
+                    one.remove()
+        return files
 
 
-def _run_index(numbered: tuple[IndexTask, str]) -> Stored[list[WalIndex]]:
-    task, path = numbered
-    return store(task.run(), path)
+_PIECES = tuple[WalIndex, ...]
+
+
+def _write_index(task: IndexTask, sink: BinaryIO) -> None:
+    store_value(sink, tuple(task.run()), _PIECES)
 
 
 def _slice_bytes(assembly: Assembly, parallel: int) -> int:

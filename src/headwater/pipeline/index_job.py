@@ -5,7 +5,7 @@ Tasks run anywhere that sees the WAL directory; each makes a few :class:`WalInde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,14 +13,12 @@ from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import CatalogStore
 from headwater.errors import WalError
 from headwater.reorder.earlier import xids_told
-from headwater.reorder.merge import merge_indexes
-from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.rmgr.index import Locator, Request, WalIndex, build_index
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
-from headwater.wal.page_layout import LONG_HEADER
 from headwater.wal.stretches import read_stretches
 
-RUN_BYTES = 192 << 20
+RUN_BYTES = 64 << 20
 """Upper bound of the WAL bytes of one index task."""
 
 RUNS_PER_CORE = 2
@@ -61,6 +59,19 @@ class IndexTask:
     hi: int
     request: Request
 
+    def answers(self, request: Request, since: Mapping[Locator, int]) -> bool:
+        """Whether the run's index has all that a request asks for.
+
+        Args:
+            request: it.
+            since: LSNs before which nothing is in the WAL about some of the files.
+        """
+        files = [
+            file for file in set(request.catalogs).difference(self.request.catalogs) if since.get(file, 0) < self.hi
+        ]
+        cuts = [cut for cut in set(request.cuts).difference(self.request.cuts) if self.lo < cut < self.hi]
+        return not files and not cuts
+
     def run(self) -> list[WalIndex]:
         """Frame, verify and index the run; its index in pieces, in LSN order.
 
@@ -71,26 +82,14 @@ class IndexTask:
         return [build_index(frames, lo, hi, self.request) for lo, hi, frames in pieces]
 
 
-def index_tasks(directory: WalDirectory, lo: int, end: int | None, request: Request, parallel: int) -> list[IndexTask]:
-    """Cut a window into runs of whole segments.
+def cut_runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[int, int]]:
+    """Cut a stretch of WAL into runs of whole segments, but for its ends.
 
     Args:
-        directory: the WAL.
-        lo: LSN of the first record.
-        end: LSN where the window ends, None for the end of the log.
-        request: what to look for.
+        lo: LSN where it begins; hi: LSN where it ends.
+        segment_size: bytes of a segment.
         parallel: tasks that can run at once.
-
-    Returns:
-        at least one task.
     """
-    last = directory.segments[-1].start_lsn + directory.segment_size
-    # The server still reads a record whose page begins before the end: with its header it may start 40 bytes later.
-    hi = last if end is None else min(last, max(end + LONG_HEADER, lo + 1))
-    return [IndexTask(directory, a, b, request) for a, b in _runs(lo, hi, directory.segment_size, parallel)]
-
-
-def _runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[int, int]]:
     segments = -(-(hi - lo) // segment_size)
     per_run = max(1, min(RUN_BYTES // segment_size, -(-segments // (RUNS_PER_CORE * parallel))))
     at = lo
@@ -100,8 +99,8 @@ def _runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tuple[
         at = cut
 
 
-def index_in_threads(tasks: list[IndexTask], threads: int) -> WalIndex:
+def index_in_threads(tasks: Sequence[IndexTask], threads: int) -> list[list[WalIndex]]:
     """Run the tasks in this process, for readers that have no Spark context (the data source's planner)."""
     with ThreadPoolExecutor(threads) as pool:
         run: Callable[[IndexTask], list[WalIndex]] = IndexTask.run
-        return merge_indexes([piece for pieces in pool.map(run, tasks) for piece in pieces])
+        return list(pool.map(run, tasks))

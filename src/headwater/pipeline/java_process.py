@@ -1,14 +1,15 @@
 """Start Spark's Java process so that standard error belongs to the command.
 
 Java and Spark greet with warnings of their own. Here Spark logs errors only (``log4j2.properties`` beside this file,
-unless the user has a Spark configuration), and what the process writes is held back until the session stands: if it
-does not, one error says why; if it does, everything but the greeting is passed on, as it comes.
+unless the user has one of his own), and what the process writes is held back until the session stands: if it does
+not, one error says why; if it does, everything but the greeting is passed on, as it comes.
 
 A process that is left while it starts would stay for ever, as it has nobody yet whose end it could notice. So a signal
 that comes meanwhile takes effect when it stands; the second one does at once.
 
-The process only orchestrates, no row passes through it: it compiles quickly rather than well, and does not collect
-garbage because classes were loaded. Otherwise it takes as much of two cores as a short decoding does itself.
+Where tasks run on this machine the process only orchestrates, no row passes through it: it compiles quickly rather than
+well, and does not collect garbage because classes were loaded. Otherwise it takes as much of two cores as a short
+decoding does itself. A cluster's driver has the flags that the user gave it and no others.
 
 Spark starts Python as ``python -m``, which imports from the current directory before anything else, and so does an
 empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in every worker. The process and all that it
@@ -32,6 +33,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from headwater.errors import SparkError
+from headwater.pipeline.spark_settings import configuration_directory
 
 _GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use")
 _BEFORE_THE_REASON = re.compile(r'^(Exception in thread "main" (\S+Exception: )?|\S+: line \d+: )')
@@ -44,11 +46,12 @@ _LAST_WORDS_SECONDS = 5.0
 
 
 @contextmanager
-def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
+def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
     """A gateway to a new Java process; inside the ``with`` block a session is made of it.
 
     Args:
-        conf: what spark-submit is told.
+        master: what spark-submit is told; None to leave it to the user's configuration.
+        is_small: the process only orchestrates, on the machine where the tasks run.
 
     Yields:
         the gateway; None if this process has one, which is used then.
@@ -60,7 +63,10 @@ def quiet_gateway(conf: SparkConf) -> Iterator[Any]:
         yield None
         return
     errors = _JavaErrors()
-    with _java_environment(), _signals_held():
+    conf = SparkConf(loadDefaults=False)
+    if master is not None:
+        conf.setMaster(master)
+    with _java_environment(is_small), _signals_held():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
         except PySparkException as error:
@@ -154,9 +160,9 @@ def _write(line: bytes) -> None:
 
 
 @contextmanager
-def _java_environment() -> Iterator[None]:
+def _java_environment(is_small: bool) -> Iterator[None]:
     """What the process is to inherit, in this process's environment as long as the other one starts."""
-    changes = {_OPTIONS: _java_options(), "PYTHONSAFEPATH": "1"}
+    changes = {_OPTIONS: _java_options(is_small), "PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in os.environ:
         changes["PYTHONPATH"] = os.pathsep.join(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
     before = {name: os.environ.get(name) for name in changes}
@@ -171,10 +177,15 @@ def _java_environment() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _java_options() -> str:
+def _java_options(is_small: bool) -> str:
     """Java's options, ours before the user's."""
     given = os.environ.get(_OPTIONS, "")
-    options = [_SMALL_PROCESS, given]
-    if "SPARK_CONF_DIR" not in os.environ and "log4j2.configurationFile" not in given:
+    options = [_SMALL_PROCESS, given] if is_small else [given]
+    if "log4j2.configurationFile" not in given and not _has_log_configuration():
         options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
-    return " ".join(options)
+    return " ".join(filter(None, options))
+
+
+def _has_log_configuration() -> bool:
+    """Whether the user's Spark configuration says what is logged."""
+    return any(configuration_directory().glob("log4j2*.*"))

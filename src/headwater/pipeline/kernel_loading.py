@@ -1,18 +1,27 @@
 """Loads the compiled kernels that earlier runs left in the cache, before anything needs them.
 
 Numba loads a kernel from disk when it is first called, in every process anew. Spark's worker daemon calls
-:func:`load_kernels` once instead, and the workers it forks have them in memory. Kernels that were never compiled are
-left to their first call.
+:func:`load_kernels` once instead, and the workers it forks have them in memory. A signature that the cache knows of
+another processor only is compiled here; kernels of which no signature is known are left to their first call.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from numba.core.dispatcher import Dispatcher
+
+_ROOMS = ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding")
+
+
+def import_rooms() -> None:
+    """Import the rooms that tasks use."""
+    for room in _ROOMS:
+        importlib.import_module(f"headwater.{room}")
 
 
 def load_kernels() -> int:
@@ -21,7 +30,12 @@ def load_kernels() -> int:
     Returns:
         how many were loaded.
     """
-    return sum(_load(kernel) for kernel in set(_called_from_python()))
+    return sum(map(_load, task_kernels()))
+
+
+def task_kernels() -> set[Any]:
+    """The kernels that Python code of this process could call."""
+    return set(_called_from_python())
 
 
 def _called_from_python() -> Iterator[Any]:
@@ -40,9 +54,9 @@ def _is_kernel_file(module: str) -> bool:
 
 
 def _load(kernel: Any) -> int:
-    """Load one kernel's versions; the cache's index names their signatures."""
+    """Load one kernel's versions."""
     loaded = 0
-    for signature, *_ in kernel._cache._cache_file._load_index():
+    for signature in kernel._cache.signatures():
         if signature not in kernel.overloads:
             kernel.compile(signature)
             loaded += 1

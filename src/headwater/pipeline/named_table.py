@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from headwater.catalog.relation_names import RelationName, relation_names
 from headwater.catalog.rows import ClassRow
 from headwater.catalog.store import CatalogStore
-from headwater.catalog.versions import NEVER
 from headwater.errors import CatalogError
-from headwater.pipeline.window import Window
 from headwater.plugins.publication import FIRST_NORMAL_OBJECT_ID
-from headwater.plugins.table_patterns import TablePatterns, no_table, qualified_name
+from headwater.plugins.table_patterns import no_table, qualified_name
 from headwater.reorder.plan import RelationUse
-from headwater.wal.page_layout import LONG_HEADER
 
 _NO_ROWS = {
     "p": ("is partitioned: its rows are in its partitions", "name a partition, or set images to true"),
@@ -46,12 +41,11 @@ class TableNames:
 
     Args:
         store: the catalog, rolled forward over the window.
-        window: the window.
+        start: LSN where the window begins; end: LSN behind its last record.
     """
 
-    def __init__(self, store: CatalogStore, window: Window) -> None:
-        self.end = view_lsn(window)
-        start = max(window.start, store.start_lsn)
+    def __init__(self, store: CatalogStore, start: int, end: int) -> None:
+        self.end = end
         names = relation_names(store, FIRST_NORMAL_OBJECT_ID)
         self._all = [n for n in names if n.born < self.end and n.died >= start and not n.relation.rewrite]
 
@@ -70,32 +64,24 @@ class TableNames:
             return None
         _require_rows(last)
         oid = last.relation.oid
-        return NamedTable(oid, min(self.end, max(n.died for n in self._all if n.relation.oid == oid)))
+        return NamedTable(oid, self.last_lsn(oid))
 
-    def require_match(self, patterns: TablePatterns, changed: Iterable[RelationUse]) -> None:
-        """Whether each pattern matches a table that the window's catalog had, or that had changes in the window.
+    def last_lsn(self, oid: int) -> int:
+        """Where a relation's columns are looked up: the window's end, or where it was dropped."""
+        return min(self.end, max((n.died for n in self._all if n.relation.oid == oid), default=self.end))
+
+    def with_rows(self, changed: Iterable[RelationUse]) -> set[str]:
+        """Names of tables that the window's catalog had, or that had changes in the window.
 
         Args:
-            patterns: what is asked for.
             changed: relations that had changes, as of these.
-
-        Raises:
-            CatalogError: one matches none.
         """
         names = {n.name for n in self._all if _has_rows(n.relation)}
-        patterns.require_matches(names | {qualified_name(use.schema) for use in changed if not use.is_toast})
+        return names | {qualified_name(use.schema) for use in changed if not use.is_toast}
 
     def no_match(self, name: str) -> CatalogError:
         """The error of a name that no relation has."""
         return no_table(name, (n.name for n in self._all if n.is_at(self.end)))
-
-
-def view_lsn(window: Window) -> int:
-    """Where a view of the catalog sees just what the window reads."""
-    if window.end is None:
-        return NEVER
-    read = window.reads(window.end + np.arange(LONG_HEADER + 1))
-    return window.end + int(np.flatnonzero(read)[-1]) + 1 if read.any() else window.end
 
 
 def _is_named_by_users(relation: ClassRow) -> bool:

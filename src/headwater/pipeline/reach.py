@@ -8,11 +8,12 @@ may be younger than the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import OpenRequest
@@ -22,21 +23,36 @@ from headwater.rmgr.xlog import BACKUP_END, parse_backup_end
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.stretches import read_stretches
 
 
-def check_reach(opened: OpenRequest, index: WalIndex) -> None:
+def reaches(store: CatalogStore, pieces: Iterable[WalIndex]) -> bool:
+    """Whether WAL was read far enough for its catalog to be believed.
+
+    Args:
+        store: the catalog.
+        pieces: indexes of what was read since it was taken.
+    """
+    found, hi = store.origin.backup_start is None, 0
+    for piece in pieces:
+        found = found or _has_backup_end(piece, store)
+        hi = piece.hi
+    return found and hi >= store.reach_lsn
+
+
+def check_reach(opened: OpenRequest, store: CatalogStore, index: WalIndex) -> None:
     """Refuse a window that ends before its catalog is consistent.
 
     Args:
-        opened: the request.
-        index: of its window.
+        opened: the request; store: its catalog.
+        index: of the window.
 
     Raises:
         CatalogError: the window ends too early.
     """
-    start, lsn = opened.store.origin.backup_start, opened.store.reach_lsn
-    if start is not None and not _has_backup_end(index, start, opened.store.major):
+    start, lsn = store.origin.backup_start, store.reach_lsn
+    if start is not None and not _has_backup_end(index, store):
         manifest_end = DataDirectory(opened.request.catalog).manifest_end_lsn()
         raise _too_early(opened, index, _backup_end_after(opened.directory, index.hi, start) or manifest_end)
     if index.hi < lsn:
@@ -55,12 +71,12 @@ def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> Catalog
     )
 
 
-def _has_backup_end(index: WalIndex, start: int, major: int) -> bool:
-    """Whether the window has the end of the backup that began at ``start``."""
+def _has_backup_end(index: WalIndex, store: CatalogStore) -> bool:
+    """Whether the window has the end of the backup that the catalog is of."""
     for kept in index.kept:
-        if kept.data[17] == XLOG and kept.data[16] & 0xF0 == BACKUP_END:
-            record = parse_record(kept.data, kept.lsn, kept.end_lsn, major)
-            if parse_backup_end(record.main_data, record.lsn) == start:
+        if kept.data[RMID_AT] == XLOG and kept.data[INFO_AT] & XLR_RMGR_INFO_MASK == BACKUP_END:
+            record = parse_record(kept.data, kept.lsn, kept.end_lsn, store.major)
+            if parse_backup_end(record.main_data, record.lsn) == store.origin.backup_start:
                 return True
     return False
 
@@ -83,5 +99,6 @@ def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | No
 
 def _backup_ends(frames: Frames) -> Iterator[int]:
     at = frames.positions
-    found = (frames.data[at + 17] == XLOG) & (frames.data[at + 16] & 0xF0 == BACKUP_END)
+    kinds = frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK
+    found = (frames.data[at + RMID_AT] == XLOG) & (kinds == BACKUP_END)
     return iter(np.flatnonzero(found).tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
@@ -13,8 +13,9 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.local_path import local_path
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.rmgr.index import UNREFINED, Refinement, Request
+from headwater.reorder.state import State
 from headwater.rows.session import SessionSettings
+from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 
@@ -57,17 +58,18 @@ class DecodeRequest:
         object.__setattr__(self, "catalog", local_path(self.catalog))
 
 
-@dataclass
+@dataclass(frozen=True)
 class OpenRequest:
     """A request whose files have been opened and found to fit.
 
     Attributes:
         request: what was asked.
         directory: the WAL.
-        store: the catalog at its own LSN.
+        store: the catalog at its own LSN; rolled forward once at most.
         plugin: the plugin, its options checked.
         session: the settings.
-        refinement: what is indexed beside what the catalog at the window's start tells.
+        server_settings: those of them that the server's configuration gave, (name, value).
+        state: where decoding goes on; None for the catalog's own LSN.
     """
 
     request: DecodeRequest
@@ -75,31 +77,28 @@ class OpenRequest:
     store: CatalogStore
     plugin: OutputPlugin
     session: SessionSettings
-    refinement: Refinement = UNREFINED
+    server_settings: tuple[tuple[str, str], ...] = ()
+    state: State | None = None
 
     @property
     def is_text(self) -> bool:
         """The plugin's messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
-    def index_request(self) -> Request:
-        """What the index step looks for."""
-        store = self.store
-        cuts = tuple(sorted(self.refinement.cuts))
-        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, cuts=cuts)
-
 
 def open_request(
     request: DecodeRequest,
-    refinement: Refinement = UNREFINED,
     make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
+    kept: KeptState | None = None,
+    directory: WalDirectory | None = None,
 ) -> OpenRequest:
     """Open a request's files and check that they belong together.
 
     Args:
         request: the request.
-        refinement: what an earlier index of the same window lacked.
         make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
+        kept: a state to go on from, which takes the catalog's place; None to begin at the catalog.
+        directory: the WAL as it was just found; None to look.
 
     Raises:
         PluginError: unknown plugin, or an option it refuses.
@@ -107,28 +106,36 @@ def open_request(
         SegmentError: segments are missing, damaged or of another server.
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
-    store = open_catalog(request.catalog, request.database, refinement.locators)
-    session = session_settings(request, store.major, store.encoding)
+    if kept is None:
+        store = open_catalog(request.catalog, request.database)
+        server = server_settings(request, store.major)
+    else:
+        store, server = CatalogStore.of_image(kept.state.catalog), kept.server_settings
+    session = session_settings(request, server, store.major, store.encoding)
     if make_plugin is not None:
         plugin = make_plugin(store)
     else:
         assert plugin_class is not None
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
-    check_bounds(store, request)
-    directory = WalDirectory.scan(request.wal)
-    check_fit(directory, store, request)
-    return OpenRequest(request, directory, store, plugin, session, refinement)
+    check_order(request)
+    directory = directory or WalDirectory.scan(request.wal)
+    check_server(directory, store, request)
+    if kept is None:
+        check_bounds(store, request)
+        check_fit(directory, store, request)
+    else:
+        check_goes_on(directory, kept.state, request)
+    return OpenRequest(request, directory, store, plugin, session, server, None if kept is None else kept.state)
 
 
-def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8") -> SessionSettings:
-    """What the server's own sessions would print values under, overridden by the request's settings.
+def server_settings(request: DecodeRequest, major: int) -> tuple[tuple[str, str], ...]:
+    """What the server's own sessions would print values under, as far as the request does not override it.
 
     Raises:
         CatalogError: the server's configuration has a value that is not supported here.
-        UsageError: the request has one.
     """
-    asked = {name.strip().lower(): value for name, value in request.settings}
-    settings = {}
+    asked = {name.strip().lower() for name, _ in request.settings}
+    settings = []
     for name, setting in read_server_settings(request.catalog).items():
         if name in asked:
             continue
@@ -141,21 +148,41 @@ def session_settings(request: DecodeRequest, major: int, encoding: str = "UTF8")
                 hint=f"override it with --set {name}=VALUE (in the data source, the option set.{name})"
                 + (f"; {error.hint}" if error.hint else ""),
             ) from None
-        settings[name] = setting.value
-    session = SessionSettings.from_settings({**settings, **asked}, major, encoding)
+        settings.append((name, setting.value))
+    return tuple(sorted(settings))
+
+
+def session_settings(
+    request: DecodeRequest, server: Iterable[tuple[str, str]], major: int, encoding: str = "UTF8"
+) -> SessionSettings:
+    """The server's settings, overridden by the request's.
+
+    Raises:
+        UsageError: the request has a value that is not supported here.
+    """
+    asked = {name.strip().lower(): value for name, value in request.settings}
+    session = SessionSettings.from_settings({**dict(server), **asked}, major, encoding)
     return replace(session, unknown_types=request.unknown_types)
+
+
+def check_order(request: DecodeRequest) -> None:
+    """Whether a request's start lies before its end.
+
+    Raises:
+        UsageError: it does not.
+    """
+    start, end = request.start, request.end
+    if start is not None and end is not None and start > end:
+        raise UsageError(f"the start {Lsn(start)} lies behind the end {Lsn(end)}", hint="swap them")
 
 
 def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
     """Whether a request's start and end can be meant.
 
     Raises:
-        UsageError: the start lies behind the end, or one of them before the catalog.
+        UsageError: one of them lies before the catalog.
     """
-    start, end = request.start, request.end
-    if start is not None and end is not None and start > end:
-        raise UsageError(f"the start {Lsn(start)} lies behind the end {Lsn(end)}", hint="swap them")
-    for name, lsn in (("start", start), ("end", end)):
+    for name, lsn in (("start", request.start), ("end", request.end)):
         if lsn is not None and lsn < store.start_lsn:
             raise UsageError(
                 f"the {name} {Lsn(lsn)} lies before the backup, expected {Lsn(store.start_lsn)} or later",
@@ -164,14 +191,11 @@ def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
             )
 
 
-def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
-    """Whether WAL and catalog are of one server, and the WAL covers the catalog's LSN.
+def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether WAL and catalog are of one server.
 
     Raises:
-        SegmentError: another version or system identifier, or the WAL begins later than the catalog, has a gap, or goes
-            on in a compressed file.
-        RecordError, PageError: the record at the catalog's LSN is damaged.
-        CatalogError: the catalog is newer than the WAL, or of a timeline that the WAL's history has left.
+        SegmentError: another version or system identifier.
     """
     if directory.major != store.major:
         raise SegmentError(
@@ -181,8 +205,43 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
         raise SegmentError(
             f"the WAL is of system {directory.system_identifier}, expected {store.system_identifier}",
             file=request.wal,
-            hint=f"give the WAL of the server that {request.catalog} was taken from",
+            hint=f"give the WAL of the server that {request.catalog or 'the state'} was taken from",
         )
+
+
+def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest) -> None:
+    """Whether the WAL goes on where a state was left, and has all that the state still needs.
+
+    Raises:
+        SegmentError: it has a gap, begins too late, ends too early, or goes on in a compressed file.
+        CatalogError: it is of a timeline that has left the state's before.
+    """
+    lineage = dict(directory.lineage)
+    switch = lineage.get(state.timeline, 0)
+    if state.timeline not in lineage or (switch is not None and state.lsn > switch):
+        raise CatalogError(
+            f"the state is of timeline {state.timeline} at {Lsn(state.lsn)}, which is not in the history of the WAL's "
+            f"timeline {directory.lineage[-1][0]}",
+            file=request.wal,
+            hint="give the WAL of the server that the slot followed, with its .history files",
+        )
+    directory.require_plain(request.end)
+    last = directory.segments[-1].start_lsn + directory.segment_size
+    if state.lsn > last:
+        raise SegmentError(f"the WAL ends before {Lsn(last)}, expected it up to {Lsn(state.lsn)}", file=request.wal)
+    if state.restart_lsn < last:
+        end = None if request.end is None else max(request.end, state.lsn)
+        directory.covering(state.restart_lsn, end)
+
+
+def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether the WAL covers the catalog's LSN.
+
+    Raises:
+        SegmentError: the WAL begins later than the catalog, has a gap, or goes on in a compressed file.
+        RecordError, PageError: the record at the catalog's LSN is damaged.
+        CatalogError: the catalog is newer than the WAL, or of a timeline that the WAL's history has left.
+    """
     _check_timeline(directory, store, request)
     directory.require_plain(request.end)
     last = directory.segments[-1].start_lsn + directory.segment_size

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, warn
-from headwater.pipeline.named_table import NamedTable
 from headwater.pipeline.row_batches import truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, OutputPlugin, WholeCatalog
@@ -34,20 +33,20 @@ class TableChoice:
     Attributes:
         patterns: their names, as of the change.
         where: which of their changes are wanted.
-        named: the relation that the only pattern, a plain name, means; not called before the catalog was rolled
+        named: OID of the relation that the only pattern, a plain name, means; not called before the catalog was rolled
             forward. It is None, or returns None, where no relation is to be told by its OID.
         with_replaced: other relations that bore that name are chosen as well, for their time under it.
     """
 
     patterns: TablePatterns
     where: RowFilter = EVERYTHING
-    named: Callable[[], NamedTable | None] | None = None
+    named: Callable[[], int | None] | None = None
     with_replaced: bool = False
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of this version of a relation are asked for, as of a view of the catalog."""
         named = self.named() if self.named is not None else None
-        if named is not None and schema.oid == named.oid:
+        if named is not None and schema.oid == named:
             return True
         if named is not None and not self.with_replaced:
             return False

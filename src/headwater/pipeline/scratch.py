@@ -1,102 +1,111 @@
-"""Values that driver and tasks hand each other as files of the scratch directory.
+"""Files that driver and tasks hand each other, and the values in them.
 
-An index or a slice can hold tens of megabytes of flat arrays; as a file it is written once and mapped by its reader,
-while through Spark it would be copied by the JVM on its way. A file appears under its name only when it is whole.
-
-A value is a pickle, and loading one runs what it says: the directory is one that :class:`OwnDirectory` has made, which
-only this user can enter, and a file that belongs to somebody else, or has another name as well, is not loaded. Driver
-and tasks must therefore run as the same user. Files of messages are data, not pickles.
-
-The file: the lengths of the pickle and of its arrays' buffers, then these, each from a multiple of 64 bytes on.
+An index or a slice can hold tens of megabytes of flat arrays; as a file it is written once and mapped by its reader. A
+file appears under its name only when it is whole, and none is written over. What it holds is data that is read as the
+type that is expected (:mod:`headwater.flat_values`): reading it runs nothing, whoever wrote it.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
-from io import BufferedIOBase
-from typing import Generic, TypeVar
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, TypeVar
 
-import numpy as np
-
-from headwater.errors import HeadwaterError
-from headwater.trusted_paths import check_open_file
+from headwater.errors import FlatValueError, HeadwaterError
+from headwater.flat_values import read_value, write_value
 
 T = TypeVar("T")
 
-_ALIGNED = 64
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class Stored(Generic[T]):
-    """A value in a file; pickles as its name.
-
-    Attributes:
-        path: the file.
-    """
-
-    path: str
-
-    def load(self) -> T:
-        """The value; its arrays are the file, mapped, and stay so when the file is removed.
-
-        Raises:
-            UntrustedPathError: another user may have written the file.
-        """
-        with open(self.path, "rb") as source:
-            check_open_file(source.fileno(), self.path)
-            mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
-        count = int(np.frombuffer(mapped, np.int64, 1)[0])
-        lengths = np.frombuffer(mapped, np.int64, count, 8)
-        parts, at = [], _padded(8 + 8 * count)
-        for length in lengths.tolist():
-            parts.append(memoryview(mapped)[at : at + length])
-            at += _padded(length)
-        value: T = pickle.loads(parts[0], buffers=parts[1:])
-        return value
-
-    def take(self) -> T:
-        """The value, whose file is removed."""
-        value = self.load()
-        os.unlink(self.path)
-        return value
-
-
-def store(value: T, path: str) -> Stored[T]:
-    """Write a value.
+@contextmanager
+def new_file(path: str, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file that has its name after the ``with`` block, or is gone if that raises.
 
     Args:
-        value: must pickle.
         path: the file.
+        mode: who may read and write it, whatever the umask.
 
-    Returns:
-        what to hand over.
+    Raises:
+        HeadwaterError: it cannot be made or completed, as the disk is full, or for another reason.
+    """
+    part = f"{path}.part"
+    with writing(part):
+        sink = open(part, "wb", opener=lambda name, _: os.open(name, _CREATE, mode))  # noqa: SIM115
+    try:
+        with writing(part):
+            os.fchmod(sink.fileno(), mode)
+        yield sink
+        with writing(part):
+            sink.close()
+            os.rename(part, path)
+    except BaseException:
+        with suppress(OSError):
+            sink.close()
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+@contextmanager
+def writing(file: object) -> Iterator[None]:
+    """What the system says inside is about output.
+
+    Args:
+        file: its path; anything else means one without a name.
+
+    Raises:
+        HeadwaterError: it could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        said = os.strerror(error.errno) if error.errno else str(error)
+        path = file if isinstance(file, str) else None
+        raise HeadwaterError(f"could not write output: {said}", file=path) from None
+
+
+def store_value(sink: BinaryIO, value: object, kind: Any = None) -> None:
+    """Write a value into an open file.
+
+    Args:
+        sink: the file.
+        value: what :mod:`headwater.flat_values` can write.
+        kind: its type, None for its class.
 
     Raises:
         HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
-    buffers: list[pickle.PickleBuffer] = []
-    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    part = f"{path}.part"
+    with writing(sink.name):
+        write_value(sink, value, kind)
+
+
+def load_value(path: str, kind: type[T]) -> T:
+    """The value in a file; its arrays are the file, mapped, and stay so when the file is removed.
+
+    Args:
+        path: the file; whoever wrote it.
+        kind: the type that is expected.
+
+    Raises:
+        OSError: it cannot be read.
+        FlatValueError: it holds no such value.
+    """
+    descriptor = os.open(path, _READ)
     try:
-        with open(os.open(part, _CREATE, 0o600), "wb") as sink:
-            _write(sink, [memoryview(pickled), *(buffer.raw() for buffer in buffers)])
-        os.replace(part, path)
-    except OSError as error:
-        raise HeadwaterError(f"could not write output: {error.strerror or error}", file=part) from None
-    return Stored(path)
-
-
-def _write(sink: BufferedIOBase, parts: Sequence[memoryview]) -> None:
-    header = np.array([len(parts), *(part.nbytes for part in parts)], np.int64)
-    for part in (header.data, *parts):
-        sink.write(part)
-        sink.write(bytes(_padded(part.nbytes) - part.nbytes))
-
-
-def _padded(length: int) -> int:
-    return -(-length // _ALIGNED) * _ALIGNED
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            raise FlatValueError("no regular file, or an empty one, expected one with a value", file=path)
+        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+    finally:
+        os.close(descriptor)
+    try:
+        return read_value(kind, memoryview(mapped))
+    except FlatValueError as error:
+        error.file = error.file or path
+        raise

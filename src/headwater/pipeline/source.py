@@ -1,4 +1,4 @@
-"""The ``headwater`` data source: ``spark.read.format("headwater")``.
+"""The ``headwater`` data source: ``spark.read`` and ``spark.readStream`` with ``.format("headwater")``.
 
 Spark calls :meth:`HeadwaterDataSource.schema` and :meth:`HeadwaterReader.partitions` once each while it plans, in a
 Python process of the driver that has no Spark context; so the index is made there, in threads (the kernels run without
@@ -11,7 +11,9 @@ over, so which one it gets depends on which of Spark's programs asks. The option
 to 4.3) keeps one plan for each ``load()``: a DataFrame that is used a second time gets the rows of the filters that
 were planned last (``PythonDataSourceV2.setReadInfo``).
 
-Known gap: reading as a stream.
+``spark.readStream.format("headwater")`` gets a :class:`HeadwaterStreamReader`. A schema is asked for before Spark says
+whether it is for a stream, so a single table's name means the same relation to both: the one that bears it where the
+WAL ends when ``load()`` is called.
 """
 
 from __future__ import annotations
@@ -25,16 +27,18 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.message_files import check_text, message_batches
+from headwater.errors import UsageError
+from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.plain_errors import plain_errors
-from headwater.pipeline.request import open_request
+from headwater.pipeline.record_rows import SPARK_COLUMNS
+from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
+from headwater.pipeline.slice_partition import SlicePartition, read_slice
 from headwater.pipeline.source_options import SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.source_plan import SourcePlan, form_of_slot, kept_of, open_source, plan_source
+from headwater.pipeline.stream_reader import HeadwaterStreamReader
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledByValue
-from headwater.reorder.plan import Slice
 
 _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -42,8 +46,14 @@ _HANDS_FILTERS_OVER = "pyspark.sql.worker.data_source_pushdown_filters"
 class HeadwaterDataSource(DataSource):
     """Decoded changes of a directory of WAL.
 
-    Options: ``path`` (WAL) and ``catalog`` are needed; see ``docs/spark.md`` for the rest.
+    Options: ``path`` (WAL) and, for changes, ``catalog`` are needed; see ``docs/spark.md`` for the rest.
     """
+
+    _planned: SourcePlan | None = None
+    """What the schema of a single table took to find out; Spark pickles it with the rest for the reader."""
+
+    _form: RowForm | None = None
+    """What rows of a single table look like."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,21 +62,41 @@ class HeadwaterDataSource(DataSource):
 
     @plain_errors()
     def schema(self) -> str:
-        """Columns: of messages with ``plugin``, else of changes; with a single table that table's own."""
+        """Columns: of records; of messages with ``plugin``; else of changes, with a single table that table's own."""
+        if shows_records(self.options):
+            return SPARK_COLUMNS
         options = SourceOptions.parse(self.options)
         if options.request.plugin:
-            kind = "STRING" if open_request(options.request).is_text else "BINARY"
+            kind = "STRING" if open_source(options, kept=kept_of(options)).is_text else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
             return RowForm().spark_columns
-        return plan_source(options).form.spark_columns
+        if options.slot is None:
+            self._planned = plan_source(options)
+            self._form = self._planned.form
+        else:
+            self._form = form_of_slot(options)
+        return self._form.spark_columns
 
     @plain_errors()
-    def reader(self, schema: StructType) -> HeadwaterReader:
+    def reader(self, schema: StructType) -> HeadwaterReader | RecordReader:
         """A reader of these options."""
+        if shows_records(self.options):
+            return RecordReader(RecordOptions.parse(self.options))
         options = SourceOptions.parse(self.options)
+        options.check_batch()
         filters = options.push_filters and _filters_are_handed_over()
-        return FilteringReader(options) if filters else HeadwaterReader(options)
+        return FilteringReader(options, self._planned) if filters else HeadwaterReader(options, self._planned)
+
+    @plain_errors()
+    def streamReader(self, schema: StructType) -> HeadwaterStreamReader:
+        """A reader of these options that goes on."""
+        if shows_records(self.options):
+            raise UsageError('the view "records" is no stream', hint="use spark.read")
+        options = SourceOptions.parse(self.options)
+        options.check_stream()
+        form = None if options.request.plugin else RowForm() if self._form is None else self._form
+        return HeadwaterStreamReader(options, form)
 
 
 def _filters_are_handed_over() -> bool:
@@ -80,43 +110,28 @@ def _filters_are_handed_over() -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class SlicePartition(InputPartition):
-    """One slice of the plan, and what decodes it."""
-
-    plan: Slice
-    decoder: SliceDecoder
-    form: RowForm
-
-
 @dataclass
 class HeadwaterReader(PickledByValue, DataSourceReader):
     """Plans on the driver, reads in workers; pickles."""
 
     options: SourceOptions
+    planned: SourcePlan | None = None
     where: RowFilter = EVERYTHING
 
     @plain_errors()
     def partitions(self) -> list[SlicePartition]:
         """Index, assemble and plan the window; called once per query."""
-        planned = plan_source(self.options, self.where)
-        slices = planned.assembly.plan.slices(self.options.partition_bytes)
-        decoder = SliceDecoder(planned.opened.directory, planned.opened.plugin, planned.opened.session)
-        return [SlicePartition(one, decoder, planned.form) for one in slices]
+        planned = self.planned if self.where == EVERYTHING else None
+        self.planned = None
+        planned = planned or plan_source(self.options, self.where)
+        form = None if self.options.request.plugin else planned.form
+        return [SlicePartition(one, planned.decoder, form) for one in planned.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
+        receive_kernels()
         with plain_errors():
-            yield from self._batches(partition)
-
-    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, SlicePartition):
-            return  # Spark's stand-in where there are no partitions
-        if self.options.request.plugin:
-            is_text = partition.decoder.is_text
-            yield from map(check_text, message_batches(partition.decoder.messages(partition.plan), is_text))
-        else:
-            yield partition.form.batch(partition.decoder.cells(partition.plan))
+            yield from read_slice(partition)
 
 
 class FilteringReader(HeadwaterReader):

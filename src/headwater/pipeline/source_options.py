@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.slot_request import agreed_request
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.typed import ON_UNREPRESENTABLE
+from headwater.slots.slot_directory import read_slot
 
 OPTIONS = (
     "path",
+    "view",
     "catalog",
     "database",
     "startingLsn",
@@ -29,10 +34,15 @@ OPTIONS = (
     "onTableReplaced",
     "images",
     "pushFilters",
+    "slot",
+    "maxBytesPerTrigger",
+    "failOnDataLoss",
 )
 """Options; ``plugin.NAME`` and ``set.NAME`` come on top."""
 
 PARTITION_BYTES = 32 << 20
+
+VIEW_CHANGES, VIEW_RECORDS = "changes", "records"
 
 ERROR, SKIP, BY_NAME = "error", "skip", "byName"
 ON_TABLE_REPLACED = (ERROR, SKIP, BY_NAME)
@@ -42,6 +52,8 @@ _NO_TABLES = (
     "use CREATE TEMPORARY VIEW name USING headwater OPTIONS (...): Spark reads a table of a Python data source "
 )
 _NO_TABLES += "without the options it was made with"
+
+_DATA_LOSS = "nothing can be decoded behind WAL that is gone: begin with a newer base backup and a new checkpoint"
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ class SourceOptions:
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         images: rows of a single table have its images too, instead of its own columns.
         push_filters: take filters that Spark hands over.
+        slot: directory of the slot that a stream goes on from, None for none.
+        max_bytes: bytes of WAL of a stream's batch, None for no bound.
     """
 
     request: DecodeRequest
@@ -65,6 +79,8 @@ class SourceOptions:
     on_table_replaced: str = ERROR
     images: bool = False
     push_filters: bool = False
+    slot: str | None = None
+    max_bytes: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -83,38 +99,85 @@ class SourceOptions:
                     f'unknown option "{name}" of the headwater data source',
                     hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*",
                 )
-        for name in ("path", "catalog"):
-            if not given.get(name):
-                hint = None if given else f"if this is a table made with CREATE TABLE, {_NO_TABLES}"
-                raise UsageError(f'the headwater data source needs the option "{name}"', hint=hint)
+        slot = given.get("slot")
         publications = _list(given.get("publication", ""))
-        request = DecodeRequest(
-            wal=given["path"],
-            catalog=given["catalog"],
-            database=given.get("database"),
-            plugin=given.get("plugin", ""),
-            options=_plugin_options(given, publications),
-            start=_lsn(given.get("startinglsn")),
-            end=_lsn(given.get("endinglsn")),
-            settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
-            unknown_types=given.get("unknowntypes", "error"),
-            tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
-        )
-        size = _partition_bytes(given.get("partitionbytes", str(PARTITION_BYTES)))
+        request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
+        if given.get("failondataloss", "true").lower() != "true":
+            raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
         return cls(
             request,
             tuple(publications),
-            size,
+            parse_partition_bytes(given),
             _choice(given, "onUnrepresentable", ON_UNREPRESENTABLE),
             _choice(given, "onTableReplaced", ON_TABLE_REPLACED),
             _switch(given, "images"),
             _switch(given, "pushFilters"),
+            None if slot is None else local_path(slot),
+            _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
         )
+
+    def check_batch(self) -> None:
+        """Whether the options make sense for a read that ends.
+
+        Raises:
+            UsageError: one is for streams.
+        """
+        for option, value in (("slot", self.slot), ("maxBytesPerTrigger", self.max_bytes)):
+            if value is not None:
+                raise UsageError(f"{option} is an option of streams", hint="use spark.readStream, or leave it out")
+
+    def check_stream(self) -> None:
+        """Whether the options make sense for a read that goes on.
+
+        Raises:
+            UsageError: one is for reads that end.
+        """
+        if self.request.end is not None:
+            raise UsageError("endingLsn is no option of streams", hint="use spark.read, or leave it out")
+        if self.push_filters:
+            raise UsageError("pushFilters is no option of streams", hint="Spark hands a stream no filters")
 
     @property
     def single_table(self) -> str | None:
         """The table, if just one is named, whose own columns rows have."""
         return None if self.images else self.request.tables.single_name
+
+
+def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest:
+    for name in ("path", "catalog"):
+        if not given.get(name):
+            hint = None if given else f"if this is a table made with CREATE TABLE, {_NO_TABLES}"
+            raise UsageError(f'the headwater data source needs the option "{name}"', hint=hint)
+    return DecodeRequest(
+        wal=given["path"],
+        catalog=given["catalog"],
+        database=given.get("database"),
+        plugin=given.get("plugin", ""),
+        options=_plugin_options(given, publications),
+        start=_lsn(given.get("startinglsn")),
+        end=_lsn(given.get("endinglsn")),
+        settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
+        unknown_types=given.get("unknowntypes", "error"),
+        tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
+    )
+
+
+def _slot_request(given: Mapping[str, str], publications: list[str], slot: str) -> DecodeRequest:
+    stands = read_slot(Path(local_path(slot)))
+    options = dict(_plugin_options({"plugin": stands.request.plugin, **given}, publications))
+    if "plugin.proto_version" not in given:
+        options.pop("proto_version", None)
+    return agreed_request(stands, slot, given, options)
+
+
+def view_of(options: Mapping[str, str]) -> str:
+    """What rows are of: changes, or the records of the WAL (:mod:`headwater.pipeline.record_view`).
+
+    Raises:
+        UsageError: neither.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    return _choice(given, "view", (VIEW_CHANGES, VIEW_RECORDS))
 
 
 def _list(text: str) -> list[str]:
@@ -138,10 +201,20 @@ def _switch(given: Mapping[str, str], option: str) -> bool:
     return _choice(given, option, ("false", "true")) == "true"
 
 
-def _partition_bytes(text: str) -> int:
+def parse_partition_bytes(given: Mapping[str, str]) -> int:
+    """The option ``partitionBytes``, of options by their names in lower case.
+
+    Raises:
+        UsageError: it is no number of bytes.
+    """
+    return _bytes(given, "partitionBytes", PARTITION_BYTES)
+
+
+def _bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
+    text = given.get(option.lower(), str(default))
     size = int(text) if text.isascii() and text.isdigit() else 0
     if size < 1:
-        raise UsageError(f'invalid partitionBytes "{text}", expected a number of bytes')
+        raise UsageError(f'invalid {option} "{text}", expected a number of bytes')
     return size
 
 

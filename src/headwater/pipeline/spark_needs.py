@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark import __version__
 
 from headwater.errors import SparkError
+from headwater.pipeline.spark_settings import given_settings, is_local
 
 OPEN_FILES, FEWEST_OPEN_FILES = 4096, 400
 """How many files may be open if the hard limit allows it, and how many must. Spark opens its 300 libraries at once."""
@@ -22,11 +23,11 @@ OPEN_FILES, FEWEST_OPEN_FILES = 4096, 400
 _CORE = re.compile(r"spark-core_[^-]*-(.*)\.jar")
 
 
-def prepare_spark(master: str | None) -> None:
+def prepare_spark(master: str) -> None:
     """Check what Spark finds when it starts, and set what it should find.
 
     Args:
-        master: as asked for; None for the default.
+        master: that the session will have.
 
     Raises:
         SparkError: Spark would not start, or not work.
@@ -36,13 +37,12 @@ def prepare_spark(master: str | None) -> None:
     _allow_open_files()
 
 
-def _choose_python(master: str | None) -> None:
+def _choose_python(master: str) -> None:
     """Another machine's interpreter may lie elsewhere: there the user's word counts."""
-    where = master or os.environ.get("MASTER") or "local"
-    if where.startswith("local"):
+    if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", given_settings().get("spark.pyspark.python", sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 

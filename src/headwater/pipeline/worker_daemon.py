@@ -1,8 +1,10 @@
 """The process Spark forks its Python workers from (``spark.python.daemon.module``).
 
 It loads the kernels once, from the cache on disk, and then does what Spark's own daemon does; the workers it forks
-find them in memory. A worker runs a full garbage collection after every task; what was loaded here is kept out of it,
-or each would look at every object of the compiler, 30 to 100 milliseconds a task.
+find them in memory. On a cluster it first takes what travelled (:mod:`headwater.pipeline.kernel_travel`): an executor's
+current directory is where Spark puts an application's files. A worker runs a full garbage collection after every task;
+what was loaded here is kept out of it, or each would look at every object of the compiler, 30 to 100 milliseconds a
+task.
 
 Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page. They
 end without the traceback that Spark's daemon prints of it.
@@ -13,16 +15,18 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 
 def preload() -> int:
     """Import the rooms that tasks use and load their compiled kernels; returns how many were loaded."""
-    import importlib
+    from headwater.kernel_cache import is_executor
+    from headwater.pipeline.kernel_loading import import_rooms, load_kernels
+    from headwater.pipeline.kernel_travel import receive_kernels
 
-    from headwater.pipeline.kernel_loading import load_kernels
-
-    for room in ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding"):
-        importlib.import_module(f"headwater.{room}")
+    import_rooms()
+    if is_executor():
+        receive_kernels(Path.cwd())
     return load_kernels()
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
-from headwater.catalog.history import PublicationMember
+from headwater.catalog.historic_catalog import PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
 from headwater.reorder.schema_memory import Subject

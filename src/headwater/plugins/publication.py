@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.catalog.history import PublicationMember
+from headwater.catalog.historic_catalog import PublicationMember
 from headwater.catalog.relation import Column, Publication, RelationSchema
 from headwater.errors import CatalogError, PluginError
 from headwater.pg.version import VERSIONS

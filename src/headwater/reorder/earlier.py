@@ -24,6 +24,7 @@ from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
 from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 
 
 def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None:
@@ -31,7 +32,7 @@ def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None
 
     An online checkpoint does not: what it says was so at some time before.
     """
-    rmid, info = record[17], record[16] & 0xF0
+    rmid, info = record[RMID_AT], record[INFO_AT] & XLR_RMGR_INFO_MASK
     if rmid == STANDBY and info == RUNNING_XACTS:
         return parse_running_xacts(parse_record(record, lsn, end_lsn, major).main_data, lsn).next_xid
     if rmid == XLOG and info == CHECKPOINT_SHUTDOWN:
@@ -42,7 +43,7 @@ def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None
 def xids_told(frames: Frames, major: int) -> Iterator[tuple[int, int]]:
     """(LSN, next xid) of the records that tell it."""
     at = frames.positions
-    rmid, info = frames.data[at + 17], frames.data[at + 16] & 0xF0
+    rmid, info = frames.data[at + RMID_AT], frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK
     likely = ((rmid == STANDBY) & (info == RUNNING_XACTS)) | ((rmid == XLOG) & (info == CHECKPOINT_SHUTDOWN))
     for i in np.flatnonzero(likely).tolist():
         next_xid = next_xid_at(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major)
@@ -77,8 +78,11 @@ def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) ->
     commits = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
     commits &= (ends.lsn > since) & (ends.lsn < store.start_lsn) & (ends.invals > 0)
     commits &= (ends.database == 0) | (ends.database == store.database_oid)
-    levels = [r for r in earlier if r.lsn > since and r.data[17] == XLOG and r.data[16] & 0xF0 == PARAMETER_CHANGE]
-    return not commits.any() and not levels
+    return not commits.any() and not any(one.lsn > since and _is_parameter_change(one.data) for one in earlier)
+
+
+def _is_parameter_change(record: bytes) -> bool:
+    return record[RMID_AT] == XLOG and record[INFO_AT] & XLR_RMGR_INFO_MASK == PARAMETER_CHANGE
 
 
 def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:

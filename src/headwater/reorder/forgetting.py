@@ -9,6 +9,9 @@ change catalogs would give 9,000,000 places. Of two places, one after the other,
 them handed the subject on: inside one transaction by the commit's LSN; else the latest commit before the first place's
 transaction ended is compared with the base snapshots of that transaction and of those in between (what commits later
 forgets the subject after its own commit), and with that of the second place's transaction.
+
+A transaction that is handed on more messages than the server keeps for one forgets everything at its end instead
+(ReorderBufferAddDistributedInvalidations; servers from August 2025 on).
 """
 
 from __future__ import annotations
@@ -21,11 +24,14 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows, lookup, places_passed, stable_order
 from headwater.reorder.resend import AT_END, AT_START, Forgets
-from headwater.reorder.schema_memory import ENTRIES, Given
+from headwater.reorder.schema_memory import ENTRIES, MEMORIES, Given
 from headwater.reorder.transactions import NEVER, CommittedTransactions
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+MAX_MESSAGES = (8 << 20) // 16
+"""With so many messages handed on to it, a transaction is no longer told which (MAX_DISTR_INVAL_MSG_PER_TXN)."""
 
 
 class Places(NamedTuple):
@@ -66,25 +72,41 @@ class Forgetting:
         forgets: places.
         given: what is handed on, by commits of before the window too.
         txns: the window's transactions; decoded: bool[t] those that the server decodes.
+        max_messages: with so many handed on to it, a transaction forgets everything at its end.
 
     Attributes:
         places: int64[p, 2] where something is forgotten by itself (transaction, LSN), sorted, each once.
         given: as given.
     """
 
-    def __init__(self, forgets: Forgets, given: Given, txns: CommittedTransactions, decoded: Bools) -> None:
+    def __init__(
+        self,
+        forgets: Forgets,
+        given: Given,
+        txns: CommittedTransactions,
+        decoded: Bools,
+        max_messages: int = MAX_MESSAGES,
+    ) -> None:
         self.given = given
-        self._forgets = forgets
-        places, self._place = distinct_rows(np.stack([forgets.txn, forgets.lsn]))
-        self.places = places.T.copy()
         # What comes after all transactions receives nothing.
         self._base = np.append(np.where(decoded, txns.base_lsn, NEVER), NEVER)
         self._commit = np.append(txns.commit_lsn, NEVER)
+        self._forgets = _with_everything(forgets, np.flatnonzero(self._messages() >= max_messages))
+        places, self._place = distinct_rows(np.stack([self._forgets.txn, self._forgets.lsn]))
+        self.places = places.T.copy()
 
     @property
     def transactions(self) -> int:
         """How many there are."""
         return len(self._base) - 1
+
+    def _messages(self) -> Int64s:
+        """int64[t] how many messages each transaction is handed on."""
+        before = np.append(0, np.cumsum(self.given.messages))
+        first = np.searchsorted(self.given.commit, self._base, "right")
+        last = np.maximum(np.searchsorted(self.given.commit, self._commit, "left"), first)
+        messages: Int64s = before[last] - before[first]
+        return messages[:-1]
 
     def at(self, txn: Int64s, lsn: Int64s) -> Places:
         """Places, in order.
@@ -170,6 +192,17 @@ class Forgetting:
         bases = least_between(self._base, first[across], later.txn[across])
         found[across] |= bases < latest[across]
         return found
+
+
+def _with_everything(forgets: Forgets, txns: Int64s) -> Forgets:
+    """Forgets, and at the ends of some transactions all of every memory."""
+    memory, txn = np.repeat(np.array(MEMORIES, np.int64), len(txns)), np.tile(txns, len(MEMORIES))
+    return Forgets(
+        np.append(forgets.memory, memory),
+        np.append(forgets.subject, np.zeros(len(txn), np.int64)),
+        np.append(forgets.txn, txn),
+        np.append(forgets.lsn, np.full(len(txn), AT_END, np.int64)),
+    )
 
 
 @dataclass(frozen=True)

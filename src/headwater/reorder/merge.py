@@ -36,6 +36,7 @@ def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
         records=sum(i.records for i in used),
         first_prev=next((i.first_prev for i in used if i.records), 0),
         last_lsn=next((i.last_lsn for i in reversed(used) if i.records), 0),
+        last_end=next((i.last_end for i in reversed(used) if i.records), 0),
         rows=join_rows([i.rows for i in used]),
         kept=tuple(record for i in used for record in i.kept),
         custom=np.sum([i.custom for i in used], axis=0),

@@ -1,32 +1,24 @@
-"""The commit order cut into slices of even size: what each decode task reads, keeps and announces.
+"""What is to be decoded: units in output order, their changes and events, relations; and one task's share of it.
 
-In: rows of changes that are wanted, in output order, with their resolutions; events that are messages already. Out:
-:class:`Slice` values, which pickle and go to Spark tasks. A slice holds whole transactions; one that is larger than a
-slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative insert are pending.
+Values only: :class:`Plan` is the whole. :mod:`headwater.reorder.cutting` cuts it into :class:`Slice` values, which
+pickle and go to Spark tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
-from headwater.reorder.keys import distinct
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID
-from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
 
-READ_GAP = 1 << 20
-"""Two stretches of WAL closer than this many bytes are read as one."""
-
-EVERYTHING = np.iinfo(np.int64).max
+Ranges = tuple[tuple[int, int], ...]
+"""Stretches of WAL ``(lo, hi)``, LSNs."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +142,7 @@ class Slice:
     """
 
     number: int
-    ranges: tuple[tuple[int, int], ...]
+    ranges: Ranges
     size: int
     unit_xid: Int64s
     unit_first: Int64s
@@ -179,21 +171,6 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``."""
-
-    start: int
-    stop: int
-    lo: int = -1
-    hi: int = EVERYTHING
-
-    @property
-    def is_whole(self) -> bool:
-        """It holds all of its units."""
-        return self.lo < 0 and self.hi == EVERYTHING
-
-
-@dataclass(frozen=True)
 class Plan:
     """Everything the slices are cut from.
 
@@ -214,218 +191,3 @@ class Plan:
     files: Int64s
     grid: int = GRID
     left_out: tuple[int, ...] = ()
-
-    def slices(self, target: int) -> list[Slice]:
-        """Cut the plan.
-
-        Args:
-            target: bytes of WAL records a slice should hold.
-
-        Returns:
-            the slices, in output order.
-        """
-        return [self._slice(number, piece) for number, piece in enumerate(self._pieces(target))]
-
-    def _pieces(self, target: int) -> Iterator[_Piece]:
-        units = len(self.units.xid)
-        weight = np.bincount(self.rows.unit, self.rows.size, units).astype(np.float64) + 64
-        weight += np.bincount(self.events.unit, self.events.size, units)
-        start = 0
-        for huge in [*np.flatnonzero(weight > 2 * target), units]:
-            yield from self._even(start, int(huge), weight, target)
-            if huge < units:
-                yield from self._cut(int(huge), target)
-            start = int(huge) + 1
-
-    def _even(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
-        if start >= stop:
-            return
-        before = np.cumsum(weight[start:stop]) - weight[start:stop]
-        parts = max(1, round(float(before[-1] + weight[stop - 1]) / target))
-        share = (before[-1] + weight[stop - 1]) / parts
-        cuts = np.searchsorted(before, np.arange(1, parts) * share) + start
-        bounds = np.unique(np.concatenate([[start], cuts, [stop]]))
-        for low, high in pairwise(bounds):
-            yield _Piece(int(low), int(high))
-
-    def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
-        """Cut one transaction after the last wanted changes of grid cells that leave nothing pending.
-
-        Chunks and events that follow them go to the next piece. One without such changes is cut after any event.
-        """
-        low, high = np.searchsorted(self.rows.unit, [unit, unit + 1])
-        rows = self.rows.take(slice(low, high))
-        cells = rows.first // self.grid
-        bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
-        lo, held = -1, 0
-        if not rows.wanted.any():
-            for hi in self._event_cuts(unit, target):
-                yield _Piece(unit, unit + 1, lo, hi)
-                lo = hi
-        for start, stop in pairwise(bounds[:-1]):
-            cell = rows.take(slice(start, stop))
-            held += int(cell.size.sum())
-            if held >= target and cell.wanted.any() and _is_settled(cell):
-                hi = int(cell.last[cell.wanted].max())
-                yield _Piece(unit, unit + 1, lo, hi)
-                lo, held = hi, 0
-        yield _Piece(unit, unit + 1, lo, EVERYTHING)
-
-    def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
-        """Places of events after which so many bytes of events are full, but for the last."""
-        events = slice(*np.searchsorted(self.events.unit, [unit, unit + 1]))
-        full = np.cumsum(self.events.size[events]) // target
-        for at in np.flatnonzero(np.diff(full)[:-1]):
-            yield int(self.events.place[events][at + 1])
-
-    def _slice(self, number: int, piece: _Piece) -> Slice:
-        units, span = self.units, slice(piece.start, piece.stop)
-        rows, events = self._rows(piece), self._events(piece)
-        made, messages = self._made(events)
-        files = distinct(rows.locator).values
-        spans, used = self._spans(piece, rows, files)
-        member_xid, member_unit = self._members(piece, rows)
-        unit_origin, origin_messages = self._origins(piece)
-        announced = rows.take(np.flatnonzero(rows.announce))
-        return Slice(
-            number=number,
-            ranges=_ranges(rows, self.events.place[events][made < 0]),
-            size=int(rows.size.sum()),
-            unit_xid=units.xid[span],
-            unit_first=units.first_lsn[span],
-            unit_commit=units.commit_lsn[span],
-            unit_end=units.end_lsn[span],
-            unit_time=units.commit_time[span],
-            unit_flags=_flags(units.txn[span], piece),
-            unit_own=units.own[span],
-            unit_origin=unit_origin,
-            unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
-            unit_hi=np.full(piece.stop - piece.start, piece.hi, np.int64),
-            member_xid=member_xid,
-            member_unit=member_unit,
-            files=self.files[files],
-            chunks=self._chunks(piece, rows, files),
-            spans=spans,
-            announcements=np.stack(
-                [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
-            ),
-            event_unit=self.events.unit[events] - piece.start,
-            event_place=self.events.place[events],
-            event_lsn=self.events.lsn[events],
-            event_made=made,
-            messages=messages,
-            relations=tuple(self.relations[i] for i in used),
-            origin_messages=origin_messages,
-            left_out=self.left_out,
-        )
-
-    def _rows(self, piece: _Piece) -> ChangeRows:
-        """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""
-        low, high = np.searchsorted(self.rows.unit, [piece.start, piece.stop])
-        if piece.is_whole:
-            return self.rows.take(slice(low, high))
-        first = self.rows.first[low:high]
-        near = [max(0, piece.lo) // self.grid * self.grid, min(piece.hi, EVERYTHING - 1) + 1]
-        start, stop = np.searchsorted(first, near) + low
-        rows = self.rows.take(slice(start, stop))
-        return rows.take(np.flatnonzero(rows.last > piece.lo))
-
-    def _events(self, piece: _Piece) -> slice:
-        low, high = np.searchsorted(self.events.unit, [piece.start, piece.stop])
-        if piece.is_whole:
-            return slice(low, high)
-        start, stop = np.searchsorted(self.events.place[low:high], [piece.lo, piece.hi], "right") + low
-        return slice(start, stop)
-
-    def _made(self, events: slice) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        """Which messages the plugin has made of each of these events, and these messages."""
-        made = self.events.made[events]
-        numbers = made[made >= 0]
-        if not len(numbers):
-            return made, ()
-        first = int(numbers[0])
-        return np.where(made >= 0, made - first, -1), self.events.messages[first : int(numbers[-1]) + 1]
-
-    def _members(self, piece: _Piece, rows: ChangeRows) -> tuple[Int64s, Int64s]:
-        """The xids whose changes belong to each unit; of a cut transaction those that occur."""
-        if not piece.is_whole:
-            xids = distinct(rows.xid).values
-            return xids, np.zeros(len(xids), np.int64)
-        low, high = np.searchsorted(self.units.member_unit, [piece.start, piece.stop])
-        return self.units.member_xid[low:high], self.units.member_unit[low:high] - piece.start
-
-    def _origins(self, piece: _Piece) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        low, high = np.searchsorted(self.events.origin_unit, [piece.start, piece.stop])
-        unit_origin = np.zeros(piece.stop - piece.start, np.int64)
-        unit_origin[self.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
-        return unit_origin, self.events.origin_messages[low:high]
-
-    @cached_property
-    def _is_toast(self) -> NDArray[np.bool_]:
-        return np.array([use.is_toast for use in self.relations], np.bool_)
-
-    def _chunks(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> Int64s:
-        of_toast = np.flatnonzero(self._is_toast[rows.resolution])
-        file = np.searchsorted(files, rows.locator[of_toast])
-        pairs = distinct((rows.unit[of_toast] - piece.start) * max(1, len(files)) + file).values
-        return np.stack(np.divmod(pairs, max(1, len(files))))
-
-    def _spans(self, piece: _Piece, rows: ChangeRows, files: Int64s) -> tuple[Int64s, Int64s]:
-        """The spans that concern a piece, by its own numbers of units, files and relations; and those relations."""
-        common, low, high = np.searchsorted(self.spans[0], [0, piece.start, piece.stop])
-        shared = self.spans[:, _in_groups(self.spans[1, :common], files)]
-        own = self.spans[:, low:high]
-        spans = np.concatenate([_in_force(shared, rows), own[:, np.isin(own[1], files)]], axis=1)
-        used = np.unique(spans[3][spans[3] >= 0])
-        spans[0, spans[0] >= 0] -= piece.start
-        spans[1] = np.searchsorted(files, spans[1])
-        spans[3] = np.where(spans[3] >= 0, np.searchsorted(used, spans[3]), -1)
-        return np.ascontiguousarray(spans), used
-
-
-def _is_settled(cell: ChangeRows) -> bool:
-    """Whether no file's last change up to here leaves something pending."""
-    order = np.argsort(-cell.last, kind="stable")
-    _, newest = np.unique(cell.locator[order], return_index=True)
-    return not (cell.kinds[order[newest]] & UNSETTLED).any()
-
-
-def _in_groups(keys: Int64s, wanted: Int64s) -> Int64s:
-    """Places of all elements of the sorted ``keys`` that are among the sorted ``wanted``."""
-    low = np.searchsorted(keys, wanted)
-    counts = np.searchsorted(keys, wanted, "right") - low
-    return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-
-
-def _in_force(spans: Int64s, rows: ChangeRows) -> Int64s:
-    """Spans of files without those that ended before the first row or begin after the last."""
-    if not len(rows.first):
-        return spans[:, :0]
-    next_lsn = np.full(spans.shape[1], EVERYTHING)
-    same = spans[1, 1:] == spans[1, :-1]
-    next_lsn[:-1][same] = spans[2, 1:][same]
-    return spans[:, (next_lsn > rows.first.min()) & (spans[2] <= rows.last.max())]
-
-
-def _flags(txn: Int64s, piece: _Piece) -> Int64s:
-    flags = np.where(txn < 0, BARE, 0)
-    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
-    if piece.hi == EVERYTHING:
-        flags |= ENDS_HERE
-    return flags
-
-
-def _ranges(rows: ChangeRows, places: Int64s) -> tuple[tuple[int, int], ...]:
-    """The stretches of WAL that hold the rows, and records at some places; near ones joined."""
-    row_first, row_last = (np.concatenate([column, places]) for column in (rows.first, rows.last))
-    if not len(row_first):
-        return ()
-    cells = distinct(row_first // READ_GAP)
-    first, last = np.full(len(cells.values), EVERYTHING), np.zeros(len(cells.values), np.int64)
-    np.minimum.at(first, cells.number, row_first)
-    np.maximum.at(last, cells.number, row_last)
-    last = np.maximum.accumulate(last)
-    cut = np.flatnonzero(first[1:] > last[:-1] + READ_GAP) + 1
-    lows = first[np.concatenate([[0], cut])]
-    highs = last[np.concatenate([cut - 1, [len(last) - 1]])]
-    return tuple((int(low), int(high) + 1) for low, high in zip(lows, highs, strict=True))

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import HistoricCatalog, PublicationMember
+from headwater.catalog.historic_catalog import HistoricCatalog, PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.reorder.forgetting import Forgetting, Places
 from headwater.reorder.resolve import Resolver
@@ -33,7 +33,6 @@ from headwater.reorder.schema_memory import (
     ROWS,
     SCHEMAS,
     Entry,
-    Given,
     RelationInMind,
     RowInMind,
     SchemaInMind,
@@ -183,12 +182,12 @@ class Asked:
             if again[asker]:
                 yield asker, self._sender.describes(uses[int(self._resolution[asker])].schema, catalog, txn, lsn)
 
-    def remembered(self, lsn: int, entries: tuple[Entry, ...], given: Given) -> SchemaMemory:
+    def remembered(self, lsn: int, entries: tuple[Entry, ...]) -> SchemaMemory:
         """What is in mind at the end of the window; to be asked for after the answers.
 
         Args:
             lsn: the end.
-            entries: of relations; given: what transactions that are still open may have received.
+            entries: of relations.
         """
         was, now = self._memory, self._resolver.view(-1, lsn)
         names = self._sender.publication_names
@@ -207,7 +206,6 @@ class Asked:
                 was.schemas[-1 - at] if at < 0 else SchemaInMind(oid, now.schema_publications(oid))
                 for oid, at in self._schemas.kept
             ),
-            given=given,
             warned=tuple(sorted(self._warned)),
             latest=max(was.latest, int(self._places.lsn.max(initial=0))),
         )

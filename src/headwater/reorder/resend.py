@@ -8,8 +8,6 @@ logged, and all of them again after its commit; those of a transaction that comm
 (distributed invalidations, servers from May 2025 on), and again after the receiver's own commit; those without an xid
 at once. A place is (transaction, LSN inside it); changes have places too, so the schema goes before the first wanted
 change at or after each place of invalidation.
-
-Known gap: a transaction that receives more than 8 MB of distributed invalidations forgets everything on the server.
 """
 
 from __future__ import annotations
@@ -50,12 +48,14 @@ class Concerns:
     Attributes:
         xid: int64[m] of the message, 0 for none; lsn: int64[m] of its record.
         memory: int64[m]; subject: int64[m] (:data:`Subject`).
+        message_xid: int64[a] xids of all messages, whatever they are about.
     """
 
     xid: Int64s
     lsn: Int64s
     memory: Int64s
     subject: Int64s
+    message_xid: Int64s
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def concerns(
     within = np.arange(int(of_message.sum())) - np.repeat(np.cumsum(of_message) - of_message, of_message)
     at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within
     row = np.repeat(which, of_message)
-    return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at])
+    return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at], messages.xid)
 
 
 def find_forgets(
@@ -110,23 +110,31 @@ def find_forgets(
         txns: the committed transactions.
         decoded: bool[t] those that the server decodes, even if nothing is output of them.
     """
-    what = np.stack([found.memory, found.subject])
-    order = stable_order(txns.xid)
-    at_once = found.xid == 0
-    giver = np.where(at_once, -1, lookup(txns.xid[order], order, toplevel(found.xid)))
+    what, at_once = np.stack([found.memory, found.subject]), found.xid == 0
+    giver = committed_with(found.xid, toplevel, txns)
     member = np.where(at_once, -1, txns.txn_of(found.xid))
     now = np.flatnonzero(at_once)
     inside = np.flatnonzero(np.append(decoded, False)[member])
     committed = np.flatnonzero(giver >= 0)
     received, _ = distinct_rows(np.stack([giver[committed], *what[:, committed]]))
     txn, what_received = received[0], received[1:]
-    is_decoded = decoded[txn]
     memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
     after_now = np.searchsorted(txns.commit_lsn, found.lsn[now], "right")
-    txns_at = np.concatenate([member[inside], after_now, np.where(is_decoded, txn, txn + 1)])
-    start = np.full(len(now), AT_START, np.int64)
-    lsns = np.concatenate([found.lsn[inside], start, np.where(is_decoded, AT_END, AT_START)])
-    return Forgets(memory, subject, txns_at, lsns), Given.of(np.stack([txns.commit_lsn[txn], *what_received]))
+    places = np.concatenate([member[inside], after_now, txn])
+    start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
+    lsns = np.concatenate([found.lsn[inside], start, end])
+    counts = np.bincount(committed_with(found.message_xid, toplevel, txns) + 1, minlength=len(txns.xid) + 1)[1:]
+    givers = np.flatnonzero(counts)
+    given = Given.of(
+        np.stack([txns.commit_lsn[txn], *what_received]), np.stack([txns.commit_lsn[givers], counts[givers]])
+    )
+    return Forgets(memory, subject, places, lsns), given
+
+
+def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:
+    """int64[n] the committed transactions that the toplevel xids of some xids are, -1 for none."""
+    order = stable_order(txns.xid)
+    return np.where(xid == 0, -1, lookup(txns.xid[order], order, toplevel(xid)))
 
 
 def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:

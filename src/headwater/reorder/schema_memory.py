@@ -1,8 +1,8 @@
 """What a plugin that sends schemas keeps in mind within a session, as a value that goes from window to window.
 
 PostgreSQL: RelationSyncCache and the publications of pgoutput.c, and what the catalog caches hold that it asks. The
-invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are kept
-by the server with these transactions; here they are kept once, as long as one that is open may have received them.
+invalidations that a commit hands on to the transactions that run then (SnapBuildDistributeSnapshotAndInval) are not
+here: they go with open transactions, from session to session.
 
 Invariants: values, no views of the catalog; everything is sorted, so that memories of which nothing differs are equal
 (:func:`headwater.flat_values.same`). What is in mind at the end of a window was so at its end, or an invalidation
@@ -11,19 +11,19 @@ would have named it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.history import PublicationMember
+from headwater.catalog.historic_catalog import PublicationMember
 from headwater.catalog.relation import Publication
 from headwater.reorder.keys import distinct_rows
 
 Int64s = NDArray[np.int64]
 
-ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = range(5)
+MEMORIES = ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = tuple(range(5))
 """What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
 is announced, how it is published); the publications as loaded, as one; their catalog rows, by number from 1 among those
 that it was given; which of them relations are in, and which schemas are, each by OID."""
@@ -71,40 +71,47 @@ class SchemaInMind(NamedTuple):
 
 @dataclass(frozen=True)
 class Given:
-    """What commits hand on to transactions that run then, g subjects, sorted, each once a commit.
+    """What commits hand on to transactions that run then, g subjects of c commits, sorted, each once a commit.
 
     Attributes:
         lsn: int64[g] start of the commit record.
         memory: int64[g]; subject: int64[g] what is forgotten (:data:`Subject`).
+        commit: int64[c] start of the commit record of each one that hands on any messages; messages: int64[c] how many.
     """
 
     lsn: Int64s
     memory: Int64s
     subject: Int64s
+    commit: Int64s
+    messages: Int64s
 
     @classmethod
-    def of(cls, columns: Int64s) -> Given:
+    def of(cls, subjects: Int64s, counts: Int64s) -> Given:
         """Sorted, and each once.
 
         Args:
-            columns: int64[3, n] LSN, memory, subject.
+            subjects: int64[3, n] LSN, memory, subject.
+            counts: int64[2, n] LSN, messages.
         """
-        return cls(*distinct_rows(columns)[0])
+        return cls(*distinct_rows(subjects)[0], *distinct_rows(counts)[0])
 
     def __or__(self, other: Given) -> Given:
         """Both."""
-        return Given.of(np.concatenate([self._columns(), other._columns()], axis=1))
+        columns = zip(self._columns(), other._columns(), strict=True)
+        return Given.of(*(np.concatenate(both, axis=1) for both in columns))
 
-    def _columns(self) -> Int64s:
-        return np.stack([self.lsn, self.memory, self.subject])
+    def _columns(self) -> tuple[Int64s, Int64s]:
+        return np.stack([self.lsn, self.memory, self.subject]), np.stack([self.commit, self.messages])
 
     def since(self, lsn: int) -> Given:
-        """Those of commits behind an LSN."""
-        after = int(np.searchsorted(self.lsn, lsn, "right"))
-        return Given(self.lsn[after:], self.memory[after:], self.subject[after:])
+        """That of commits behind an LSN."""
+        row, commit = (int(np.searchsorted(column, lsn, "right")) for column in (self.lsn, self.commit))
+        return Given(
+            self.lsn[row:], self.memory[row:], self.subject[row:], self.commit[commit:], self.messages[commit:]
+        )
 
 
-NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64))
+NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,6 @@ class SchemaMemory:
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
             loaded anew.
         rows, relations, schemas: what the caches hold, by their numbers and OIDs.
-        given: what transactions that are still open may have received.
         warned: names of publications whose absence has been warned of.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
@@ -127,7 +133,6 @@ class SchemaMemory:
     rows: tuple[RowInMind, ...] = ()
     relations: tuple[RelationInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()
-    given: Given = field(default=NOTHING_GIVEN)
     warned: tuple[str, ...] = ()
     latest: int = 0
 

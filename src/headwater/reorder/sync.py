@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +52,6 @@ class Touches:
     resolution: Int64s
     txn: Int64s
     lsn: Int64s
-
-
-class WindowEnd(NamedTuple):
-    """Where a window ends.
-
-    Attributes:
-        lsn: what committed before it is visible there.
-        oldest_base: LSN where the oldest base snapshot of a transaction that has not ended was taken, NEVER for none.
-    """
-
-    lsn: int
-    oldest_base: int
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,7 @@ def sync_rows(
     forgetting: Forgetting,
     sender: SchemaSender,
     memory: SchemaMemory,
-    end: WindowEnd,
+    end: int,
 ) -> tuple[SyncedRows, SchemaMemory]:
     """Let each entry's first touch decide for all, candidates and others.
 
@@ -115,7 +102,7 @@ def sync_rows(
         forgetting: where the plugin forgets.
         sender: the plugin.
         memory: what it had in mind before the window.
-        end: of the window.
+        end: LSN where the window ends: what committed before it is visible there.
 
     Returns:
         the rows, and what it has in mind at the end.
@@ -132,13 +119,14 @@ def sync_rows(
     session = _Session(touches, resolver, forgetting, sender, memory)
     taken = session.resolutions()
     wants = np.array([use.wants for use in resolver.resolutions] + [0], np.int64)
-    wanted = wants[taken] & WANT_TRUNCATE != 0
+    wanted = np.empty(len(taken), np.bool_)
+    wanted[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
     wanted[rows_at] = candidates.kinds[touched] & wanted_kinds(wants)[taken[rows_at]] != 0
     sends, announced = session.announce(wanted)
     announce = np.zeros(len(resolution), np.bool_)
     announce[touched] = sends[rows_at]
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
-    left = session.asked.remembered(end.lsn, session.entries(announced), forgetting.given.since(end.oldest_base))
+    left = session.asked.remembered(end, session.entries(announced))
     return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
 
 
@@ -210,7 +198,7 @@ class _Session:
     def __init__(
         self, touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender, memory: SchemaMemory
     ) -> None:
-        self._resolver, self._before = resolver, memory.entries
+        self._touches, self._resolver, self._before = touches, resolver, memory.entries
         oids = np.array([use.schema.oid for use in resolver.resolutions] or [0], np.int64)
         heads, self._head_of = _heads(touches, forgetting.phases(touches.txn, touches.lsn, np.unique(oids)), len(oids))
         self._resolution = touches.resolution[heads]
@@ -241,6 +229,8 @@ class _Session:
         """int64[n] what each touch is decoded and announced as."""
         resolution, said = self._resolution.copy(), self._said[self._entry_of]
         differs = np.flatnonzero(self._own[resolution] != said)
+        if not len(differs):
+            return self._touches.resolution
         pairs, number = distinct_rows(np.stack([resolution[differs], said[differs]]))
         answers = list(self._answers)
         taken = [self._as(use, answers[answer]) for use, answer in pairs.T.tolist()]

@@ -140,3 +140,12 @@ def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bo
     changed = txn[rows.xids.bits & CATALOG_CHANGE != 0]
     catalog[changed[changed >= 0]] = True
     return first, base, catalog
+
+
+def oldest_base(rows: Rows) -> int:
+    """LSN where the first base snapshot of some transactions was taken, NEVER if none of them has one.
+
+    Args:
+        rows: theirs.
+    """
+    return int(rows.xids.lsn[rows.xids.bits & HAS_BASE != 0].min(initial=NEVER))

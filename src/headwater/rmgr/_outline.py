@@ -14,6 +14,7 @@ from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import Int, parse_headers, u32, u64
 from headwater.rmgr.header_slots import BLOCK, BLOCKS, DATA_LENGTH, DB, FORK, IMAGE, MAIN_AT, PAYLOAD_AT, REL, SPC
 from headwater.wal._position import lsn_to_payload, payload_to_end_lsn
+from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT, XID_AT
 
 DONE = -1
 
@@ -103,10 +104,10 @@ def outline_records(
             image_bytes -= headers[slot + DATA_LENGTH]
             is_chosen = is_chosen or _matches(headers, slot, chosen)
             has_image = has_image or headers[slot + IMAGE] >= 0
-        to.xid[i] = u32(data, at + 4)
-        to.prev[i] = u64(data, at + 8)
-        to.info[i] = data[at + 16]
-        to.rmid[i] = data[at + 17]
+        to.xid[i] = u32(data, at + XID_AT)
+        to.prev[i] = u64(data, at + PREV_AT)
+        to.info[i] = data[at + INFO_AT]
+        to.rmid[i] = data[at + RMID_AT]
         to.length[i] = length
         to.image_bytes[i] = image_bytes
         to.end[i] = payload_to_end_lsn(lsn_to_payload(lsns[i], segment_size) + length, segment_size)

@@ -27,6 +27,19 @@ from headwater.rmgr.header_slots import (
     SPC,
     TOPLEVEL_XID,
 )
+from headwater.wal.record_layout import (
+    BKPBLOCK_FORK_MASK,
+    BKPBLOCK_HAS_IMAGE,
+    BKPBLOCK_SAME_REL,
+    BKPIMAGE_COMPRESSED,
+    BKPIMAGE_HAS_HOLE,
+    RECORD_HEADER_SIZE,
+    XLR_BLOCK_ID_DATA_LONG,
+    XLR_BLOCK_ID_DATA_SHORT,
+    XLR_BLOCK_ID_ORIGIN,
+    XLR_BLOCK_ID_TOPLEVEL_XID,
+    XLR_MAX_BLOCK_ID,
+)
 
 Int: TypeAlias = Any
 """int64 in a kernel, int in plain Python: a number for which type checkers have no common name."""
@@ -65,7 +78,7 @@ def _image(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int, Int]:
     if p + 5 > end:
         return MALFORMED, np.int64(0), np.int64(0)
     info = np.int64(data[p + 4])
-    hole = 2 if info & 0x1C and info & 0x01 else 0
+    hole = 2 if info & BKPIMAGE_COMPRESSED and info & BKPIMAGE_HAS_HOLE else 0
     return p + 5 + hole, u16(data, p), info
 
 
@@ -74,18 +87,18 @@ def _block(
     data: NDArray[np.uint8], p: Int, end: Int, blocks: Int, payload: Int, headers: NDArray[np.int64]
 ) -> tuple[Int, Int]:
     """Read the header of block number ``blocks`` at ``p``: (what follows it or MALFORMED, payload bytes so far)."""
-    if p + 4 > end or blocks > 32:
+    if p + 4 > end or blocks > XLR_MAX_BLOCK_ID:
         return MALFORMED, payload
     flags, length = data[p + 1], u16(data, p + 2)
     p += 4
     slot = BLOCKS + blocks * 8
     image: Int = np.int64(-1)
     stored: Int = np.int64(0)
-    if flags & 0x10:
+    if flags & BKPBLOCK_HAS_IMAGE:
         p, stored, image = _image(data, p, end)
         if p < 0:
             return MALFORMED, payload
-    if flags & 0x80:
+    if flags & BKPBLOCK_SAME_REL:
         if blocks == 0:
             return MALFORMED, payload
         for field in range(SPC, REL + 1):
@@ -97,7 +110,7 @@ def _block(
         p += 12
     if p + 4 > end:
         return MALFORMED, payload
-    headers[slot + FORK], headers[slot + BLOCK] = flags & 0x0F, u32(data, p)
+    headers[slot + FORK], headers[slot + BLOCK] = flags & BKPBLOCK_FORK_MASK, u32(data, p)
     headers[slot + DATA_AT], headers[slot + DATA_LENGTH] = payload + stored, length
     headers[slot + IMAGE] = image
     return p + 4, payload + stored + length
@@ -106,7 +119,7 @@ def _block(
 @inline_kernel
 def _main_length(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int]:
     """Read the header of the main data, short or long: (what follows it or MALFORMED, bytes of main data)."""
-    if data[p] == 255:
+    if data[p] == XLR_BLOCK_ID_DATA_SHORT:
         return (p + 2, np.int64(data[p + 1])) if p + 2 <= end else (MALFORMED, np.int64(0))
     return (p + 5, u32(data, p + 1)) if p + 5 <= end else (MALFORMED, np.int64(0))
 
@@ -114,12 +127,12 @@ def _main_length(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int]:
 @inline_kernel
 def _origin_or_toplevel(data: NDArray[np.uint8], p: Int, end: Int, headers: NDArray[np.int64]) -> Int:
     """Read the replication origin or the toplevel xid: what follows it or MALFORMED."""
-    if data[p] == 253:
+    if data[p] == XLR_BLOCK_ID_ORIGIN:
         if p + 3 > end:
             return MALFORMED
         headers[ORIGIN] = u16(data, p + 1)
         return p + 3
-    if data[p] != 252 or p + 5 > end:
+    if data[p] != XLR_BLOCK_ID_TOPLEVEL_XID or p + 5 > end:
         return MALFORMED
     headers[TOPLEVEL_XID] = u32(data, p + 1)
     return p + 5
@@ -139,14 +152,14 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
         the number of blocks, or MALFORMED.
     """
     headers[:BLOCKS] = 0
-    p = at + 24
+    p = at + RECORD_HEADER_SIZE
     blocks: Int = np.int64(0)
     payload: Int = np.int64(0)
     while end - p > payload:
-        if data[p] <= 32:
+        if data[p] <= XLR_MAX_BLOCK_ID:
             p, payload = _block(data, p, end, blocks, payload, headers)
             blocks += 1
-        elif data[p] >= 254:
+        elif data[p] >= XLR_BLOCK_ID_DATA_LONG:
             p, headers[MAIN_LENGTH] = _main_length(data, p, end)
             payload += headers[MAIN_LENGTH]
             break

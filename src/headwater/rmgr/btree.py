@@ -21,11 +21,11 @@ def describe(record: Record, style: Style) -> str:
     """
     p = Payload(record.main_data, "btree", record.lsn)
     text = _describe(record, p, style)
-    return text if style.version.describes_with_colons else _without_colons(record.info & 0xF0, text)
+    return text if style.version.describes_with_colons else _without_colons(record.kind, text)
 
 
 def _describe(record: Record, p: Payload, style: Style) -> str:
-    kind = record.info & 0xF0
+    kind = record.kind
     if kind in (INSERT_LEAF, INSERT_UPPER, INSERT_META, INSERT_POST):
         return f"off: {p.u16()}"
     if kind in (SPLIT_L, SPLIT_R):

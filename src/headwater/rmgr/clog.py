@@ -17,4 +17,4 @@ def describe(record: Record, style: Style) -> str:
     """
     p = Payload(record.main_data, "CLOG", record.lsn)
     page = p.i64() if style.version.has_wide_page_numbers else p.i32()
-    return f"page {page}" if record.info & 0xF0 == ZEROPAGE else f"page {page}; oldestXact {p.u32()}"
+    return f"page {page}" if record.kind == ZEROPAGE else f"page {page}; oldestXact {p.u32()}"

@@ -81,7 +81,7 @@ def describe(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    kind, data, lsn = record.kind, record.main_data, record.lsn
     if kind == CREATE_FILE_COPY:
         copy = parse_file_copy(data, lsn)
         source = f"{copy.source_tablespace}/{copy.source_database}"
@@ -99,7 +99,7 @@ def describe_tablespace(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    if record.info & 0xF0 == TABLESPACE_DROP:
+    if record.kind == TABLESPACE_DROP:
         return str(parse_tablespace_drop(record.main_data, record.lsn))
     made = parse_tablespace_create(record.main_data, record.lsn)
     return f'{made.tablespace} "{shown_bytes(made.path)}"'

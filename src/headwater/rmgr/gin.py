@@ -23,7 +23,7 @@ def describe(record: Record, style: Style) -> str:
         RecordError: malformed.
     """
     p = Payload(record.main_data, "GIN", record.lsn)
-    kind = record.info & 0xF0
+    kind = record.kind
     if kind == INSERT:
         return _insert(record, p)
     if kind == SPLIT:

@@ -16,7 +16,7 @@ def describe(record: Record, style: Style) -> str:
         RecordError: malformed.
     """
     p = Payload(record.main_data, "GiST", record.lsn)
-    kind = record.info & 0xF0
+    kind = record.kind
     has_flag = style.version.logs_catalog_flags
     horizon = "snapshotConflictHorizon" if has_flag else "latestRemovedXid"
     if kind == PAGE_REUSE:

@@ -20,7 +20,7 @@ def describe(record: Record, style: Style) -> str:
         RecordError: malformed.
     """
     p = Payload(record.main_data, "hash", record.lsn)
-    kind = record.info & 0xF0
+    kind = record.kind
     if kind == INIT_META_PAGE:
         tuples, _, fill = p.f64(), p.u32(), p.u16()
         return f"num_tuples {tuples:g}, fillfactor {fill}"

@@ -28,8 +28,10 @@ UPDATE_CONTAINS_OLD_TUPLE, UPDATE_CONTAINS_OLD_KEY, UPDATE_CONTAINS_NEW_TUPLE = 
 UPDATE_PREFIX_FROM_OLD, UPDATE_SUFFIX_FROM_OLD = 0x20, 0x40
 DELETE_CONTAINS_OLD_TUPLE, DELETE_CONTAINS_OLD_KEY, DELETE_IS_SUPER, DELETE_IS_PARTITION_MOVE = 0x02, 0x04, 0x08, 0x10
 TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 0x01, 0x02
+DELETE_CONTAINS_OLD = DELETE_CONTAINS_OLD_TUPLE | DELETE_CONTAINS_OLD_KEY
+UPDATE_CONTAINS_OLD = UPDATE_CONTAINS_OLD_TUPLE | UPDATE_CONTAINS_OLD_KEY
+UPDATE_SHARES_WITH_OLD = UPDATE_PREFIX_FROM_OLD | UPDATE_SUFFIX_FROM_OLD
 
-INFOBITS_IS_MULTI, INFOBITS_LOCK_ONLY = 0x01, 0x02
 _INFOBITS = {0x01: "IS_MULTI", 0x02: "LOCK_ONLY", 0x04: "EXCL_LOCK", 0x08: "KEYSHR_LOCK", 0x10: "KEYS_UPDATED"}
 
 _INSERT = struct.Struct("<HB")
@@ -168,7 +170,7 @@ def parse_delete(main_data: bytes, lsn: int) -> HeapDelete:
     if len(main_data) < _DELETE.size:
         raise _short("HEAP DELETE", _DELETE.size, main_data, lsn)
     xmax, offnum, infobits, flags = _DELETE.unpack_from(main_data)
-    has_old = flags & (DELETE_CONTAINS_OLD_TUPLE | DELETE_CONTAINS_OLD_KEY)
+    has_old = flags & DELETE_CONTAINS_OLD
     return HeapDelete(xmax, offnum, infobits, flags, parse_tuple(main_data[_DELETE.size :], lsn) if has_old else None)
 
 
@@ -177,7 +179,7 @@ def parse_update(main_data: bytes, lsn: int) -> HeapUpdate:
     if len(main_data) < _UPDATE.size:
         raise _short("HEAP UPDATE", _UPDATE.size, main_data, lsn)
     old_xmax, old_offnum, infobits, flags, new_xmax, new_offnum = _UPDATE.unpack_from(main_data)
-    has_old = flags & (UPDATE_CONTAINS_OLD_TUPLE | UPDATE_CONTAINS_OLD_KEY)
+    has_old = flags & UPDATE_CONTAINS_OLD
     old = parse_tuple(main_data[_UPDATE.size :], lsn) if has_old else None
     return HeapUpdate(old_xmax, old_offnum, infobits, flags, new_xmax, new_offnum, old)
 

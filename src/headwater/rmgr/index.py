@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
-from headwater.rmgr import _index as k
-from headwater.rmgr._index import Tables
+from headwater.rmgr import _index_tables as k
+from headwater.rmgr._index import index_records
+from headwater.rmgr._index_tables import Tables
+from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
 from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index_rows import (
+    NO_ROWS,
     AssignTable,
     ChangeTable,
     CommandTable,
@@ -36,6 +39,7 @@ from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
+from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT
 
 Locator = tuple[int, int, int]
 """A relation's file: tablespace OID, database OID, file number (``RelFileLocator``)."""
@@ -55,7 +59,7 @@ class Request:
         catalogs: files of the catalogs, whose records are kept whole.
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
-        cuts: sorted LSNs of commits that no change row crosses either (:class:`Refinement`).
+        cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
     """
 
     database: int
@@ -70,16 +74,16 @@ class Refinement:
     """What an index has to keep beside what the catalog at its start tells, found out from an index without it.
 
     Attributes:
-        locators: files that become catalogs inside the window.
-        cuts: LSNs of commits that change rows must not cross, though the commit records do not say so.
+        files: files that become catalogs inside the window, each with an LSN before which the WAL has nothing of it.
+        cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
     """
 
-    locators: frozenset[Locator] = frozenset()
+    files: frozenset[tuple[Locator, int]] = frozenset()
     cuts: frozenset[int] = frozenset()
 
     def __or__(self, other: Refinement) -> Refinement:
         """Both."""
-        return Refinement(self.locators | other.locators, self.cuts | other.cuts)
+        return Refinement(self.files | other.files, self.cuts | other.cuts)
 
 
 UNREFINED = Refinement()
@@ -103,7 +107,8 @@ class WalIndex:
         lo: LSN where it starts.
         hi: LSN where it stops, or the end of the log.
         records: number of records.
-        first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise.
+        first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise;
+            last_end: where that one ends, before the header of a page that may follow.
         rows: the tables.
         kept: the records kept whole, in LSN order.
         custom: int64[128] number of records of each custom resource manager, from 128 on.
@@ -116,11 +121,23 @@ class WalIndex:
     records: int
     first_prev: int
     last_lsn: int
+    last_end: int
     rows: Rows
     kept: tuple[KeptRecord, ...] = field(repr=False)
     custom: Int64s = field(repr=False)
     end: EndOfWal | None = None
     grid: int = GRID
+
+
+def no_index(lsn: int) -> WalIndex:
+    """The index of no WAL at all, at an LSN."""
+    custom = np.zeros(k.COUNTS - k.CUSTOM, np.int64)
+    return WalIndex(lsn, lsn, 0, 0, 0, 0, NO_ROWS, (), custom)
+
+
+def index_bytes(index: WalIndex) -> int:
+    """Bytes of an index's rows."""
+    return sum(table.nbytes for _, table in index.rows.tables())
 
 
 def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
@@ -146,6 +163,8 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         kept=np.empty(n, np.int64),
         seen=np.zeros((2, k.CACHE), np.int64),
         open=np.zeros((3, k.CACHE), np.int64),
+        families=np.zeros((3, FAMILIES), np.int64),
+        clocks=np.zeros(CLOCKS, np.int64),
         counts=counts,
         headers=np.zeros(HEADERS_LENGTH, np.int64),
         parsed=np.zeros(10, np.int64),
@@ -185,7 +204,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         cuts=np.array(request.cuts, np.int64),
     )
     tables = _make_tables(len(frames.positions), request.catalogs)
-    while status := k.index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
+    while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
         if status != k.NEED_LOCATORS:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)
         tables = _with_more_locators(tables)
@@ -194,7 +213,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
 
 def _record_error(frames: Frames, number: int, status: int) -> RecordError:
     at = int(frames.positions[number])
-    rmid, info = int(frames.data[at + 17]), int(frames.data[at + 16])
+    rmid, info = int(frames.data[at + RMID_AT]), int(frames.data[at + INFO_AT])
     lsn = int(frames.lsns[number])
     if status == k.UNKNOWN:
         return RecordError(f"unknown record: resource manager {rmid}, info {info:#04x}", lsn=lsn)
@@ -210,6 +229,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
         records=n,
         first_prev=_prev(frames, 0) if n else 0,
         last_lsn=int(frames.lsns[-1]) if n else 0,
+        last_end=int(frames.end_lsns[-1]) if n else 0,
         rows=_rows(frames, t, request.major),
         kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
         custom=t.counts[k.CUSTOM :].copy(),
@@ -220,7 +240,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
 
 def _prev(frames: Frames, number: int) -> int:
     at = int(frames.positions[number])
-    return int.from_bytes(frames.data[at + 8 : at + 16].tobytes(), "little")
+    return int.from_bytes(frames.data[at + PREV_AT : at + INFO_AT].tobytes(), "little")
 
 
 def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:

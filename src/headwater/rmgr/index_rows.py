@@ -48,6 +48,11 @@ class Ragged:
         return Ragged(starts, self.values[np.repeat(low - starts[:-1], counts) + np.arange(starts[-1])])
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.starts.nbytes + self.values.nbytes
+
+    @property
     def counts(self) -> Int64s:
         """int64[n] lengths of the lists."""
         return np.diff(self.starts)
@@ -59,6 +64,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        return sum(int(getattr(self, f.name).nbytes) for f in fields(self))
 
     @property
     def owner(self) -> Int64s:
@@ -97,7 +107,7 @@ class ChangeTable(Table):
 
     Attributes:
         xid: uint32[n]; locator: int32[n] the file.
-        kinds: uint8[n] bits of :mod:`headwater.rmgr._index`; origin: uint16[n] replication origin.
+        kinds: uint8[n] bits of :mod:`headwater.rmgr.index_codes`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; last: int64[n] of the last.
         memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it

@@ -10,6 +10,9 @@ from headwater.wal.record import Record
 
 MESSAGE = 0x00
 
+TRANSACTIONAL_AT, PREFIX_AT = 4, 24
+"""Where the fields lie that kernels look at, behind the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:

@@ -18,7 +18,7 @@ def describe(record: Record, style: Style) -> str:
         RecordError: malformed.
     """
     p = Payload(record.main_data, "MULTIXACT", record.lsn)
-    kind = record.info & 0xF0
+    kind = record.kind
     if kind == CREATE_ID:
         multi, offset, count = p.u32(), p.u32(), p.i32()
         numbers = p.u32s(2 * count)

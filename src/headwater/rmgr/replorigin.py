@@ -46,7 +46,7 @@ def describe(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    if record.info & 0xF0 == DROP:
+    if record.kind == DROP:
         return f"drop {parse_drop(record.main_data, record.lsn)}"
     moved = parse_set(record.main_data, record.lsn)
     return f"set {moved.origin}; lsn {Lsn(moved.remote_lsn)}; force: {int(moved.force)}"

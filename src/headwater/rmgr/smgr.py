@@ -10,6 +10,9 @@ from headwater.rmgr.description_parts import Style, file_path
 from headwater.wal.record import Record
 
 CREATE, TRUNCATE = 0x10, 0x20
+CREATE_FORK_AT, CREATE_SIZE, TRUNCATE_LOCATOR_AT, TRUNCATE_SIZE = 12, 16, 4, 20
+"""Where the fields lie that kernels look at: CREATE begins with its file, TRUNCATE with a number of blocks."""
+
 TRUNCATE_HEAP, TRUNCATE_VM, TRUNCATE_FSM = 1, 2, 4
 
 _CREATE = struct.Struct("<IIIi")
@@ -55,7 +58,7 @@ def describe(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    if record.info & 0xF0 == CREATE:
+    if record.kind == CREATE:
         made = parse_create(record.main_data, record.lsn)
         return file_path(made.locator, made.fork, style.version)
     cut = parse_truncate(record.main_data, record.lsn)

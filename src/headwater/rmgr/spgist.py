@@ -17,7 +17,7 @@ def describe(record: Record, style: Style) -> str:
         RecordError: malformed.
     """
     p = Payload(record.main_data, "SP-GiST", record.lsn)
-    kind = record.info & 0xF0
+    kind = record.kind
     if kind == ADD_LEAF:
         is_new, is_null = p.flag(), p.flag()
         text = f"off: {p.u16()}, headoff: {p.u16()}, parentoff: {p.u16()}, nodeI: {p.u16()}"

@@ -94,7 +94,7 @@ def describe(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    kind, data, lsn = record.kind, record.main_data, record.lsn
     if kind == LOCK:
         locks = parse_locks(data, lsn)
         return "".join(f"xid {lock.xid} db {lock.database} rel {lock.relation} " for lock in locks)

@@ -175,7 +175,7 @@ def describe(record: Record, style: Style) -> str:
     Raises:
         RecordError: malformed.
     """
-    kind, data, lsn = record.info & 0xF0, record.main_data, record.lsn
+    kind, data, lsn = record.kind, record.main_data, record.lsn
     if kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
         checkpoint = parse_checkpoint(data, lsn, style.version.major)
         return f"{_checkpoint_text(checkpoint)}; {'shutdown' if kind == CHECKPOINT_SHUTDOWN else 'online'}"

@@ -15,9 +15,23 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.rmgr import heap, heap2
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32
 from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, DB, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC
+from headwater.rmgr.heap_layout import (
+    DELETE_FLAGS_AT,
+    DELETE_SIZE,
+    HEAP_HEADER_SIZE,
+    INSERT_FLAGS_AT,
+    INSERT_SIZE,
+    MULTI_INSERT_COUNT_AT,
+    MULTI_INSERT_SIZE,
+    MULTI_TUPLE_SIZE,
+    UPDATE_FLAGS_AT,
+    UPDATE_SIZE,
+)
+from headwater.rmgr.registry import HEAP, HEAP2
 from headwater.rows._copy import copy
 from headwater.rows.items import (
     CLEAR_TOAST,
@@ -31,6 +45,7 @@ from headwater.rows.items import (
     TOAST,
     UPDATE,
 )
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT
 
 OK, NEED_SPACE, NEED_ROOM, MALFORMED, UNCONFIRMED = 0, -1, -2, 1, 2
 """Status codes: done; the raw table is full; the tuples are; lengths disagree; a CONFIRM without its speculative
@@ -217,12 +232,12 @@ def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, co
 def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
     headers, state = work.headers, work.state
-    if headers[MAIN_LENGTH] < 3:
+    if headers[MAIN_LENGTH] < INSERT_SIZE:
         return MALFORMED
-    flags = data[headers[MAIN_AT] + 2]
-    if not flags & 0x08:
+    flags = data[headers[MAIN_AT] + INSERT_FLAGS_AT]
+    if not flags & heap.INSERT_CONTAINS_NEW_TUPLE:
         return OK
-    kind = PARKED if flags & 0x04 else TOAST if wanted.toasts[relation] else INSERT
+    kind = PARKED if flags & heap.INSERT_IS_SPECULATIVE else TOAST if wanted.toasts[relation] else INSERT
     clear = CLEAR_TOAST if kind == INSERT else 0
     if kind == INSERT and not wanted.wants[relation] & WANT_INSERT:
         if work.pending[unit]:
@@ -242,26 +257,26 @@ def _multi_insert(
     """A MULTI_INSERT record: every tuple of it; only the last one of the last record drops pending chunks."""
     headers, state = work.headers, work.state
     main = headers[MAIN_AT]
-    is_last = data[main] & 0x02
-    if not data[main] & 0x08:
+    is_last = data[main] & heap.INSERT_LAST_IN_MULTI
+    if not data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
         return OK
     is_toast = wanted.toasts[relation]
     if not is_toast and not wanted.wants[relation] & WANT_INSERT:
         if work.pending[unit] and is_last:
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
         return OK
-    count = u16(data, main + 2)
+    count = u16(data, main + MULTI_INSERT_COUNT_AT)
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
     p = np.int64(0)
     for k in range(count):
         p = (p + 1) & ~1
-        if p + 7 > length or p + 7 + u16(data, base + p) > length:
+        if p + MULTI_TUPLE_SIZE > length or p + MULTI_TUPLE_SIZE + u16(data, base + p) > length:
             return MALFORMED
         size = u16(data, base + p)
         flags = CLEAR_TOAST if is_last and k == count - 1 else 0
         n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
-        _keep(data, base + p + 2, size + 5, work, raw, n, NEW_AT)
-        p += 7 + size
+        _keep(data, base + p + 2, size + HEAP_HEADER_SIZE, work, raw, n, NEW_AT)
+        p += MULTI_TUPLE_SIZE + size
     return OK
 
 
@@ -287,17 +302,19 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     """A DELETE record: of a row, or of a parked one that lost its race."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < 8:
+    if length < DELETE_SIZE:
         return MALFORMED
-    flags = data[main + 7]
-    if flags & 0x08:
+    flags = data[main + DELETE_FLAGS_AT]
+    has_old = flags & heap.DELETE_CONTAINS_OLD
+    if flags & heap.DELETE_IS_SUPER:
         if work.parked[unit] >= 0:
             work.parked[unit] = -1
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
-    elif wanted.wants[relation] & (WANT_DELETE if flags & 0x06 else WANT_BARE_DELETE):
-        n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x04 else 0))
-        if flags & 0x06:
-            _keep(data, main + 8, length - 8, work, raw, n, OLD_AT)
+    elif wanted.wants[relation] & (WANT_DELETE if has_old else WANT_BARE_DELETE):
+        is_key = OLD_IS_KEY if flags & heap.DELETE_CONTAINS_OLD_KEY else 0
+        n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | is_key)
+        if has_old:
+            _keep(data, main + DELETE_SIZE, length - DELETE_SIZE, work, raw, n, OLD_AT)
     elif work.pending[unit]:
         _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
     return OK
@@ -308,36 +325,37 @@ def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     """An UPDATE record; prefix and suffix compression occur in catalogs only."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < 14 or data[main + 7] & 0x60:
+    if length < UPDATE_SIZE or data[main + UPDATE_FLAGS_AT] & heap.UPDATE_SHARES_WITH_OLD:
         return MALFORMED
     if not wanted.wants[relation] & WANT_UPDATE:
         if work.pending[unit]:
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
         return OK
-    flags = data[main + 7]
-    n = _push(raw, state, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST | (OLD_IS_KEY if flags & 0x08 else 0))
-    if flags & 0x10:
+    flags = data[main + UPDATE_FLAGS_AT]
+    is_key = OLD_IS_KEY if flags & heap.UPDATE_CONTAINS_OLD_KEY else 0
+    n = _push(raw, state, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST | is_key)
+    if flags & heap.UPDATE_CONTAINS_NEW_TUPLE:
         _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
-    if flags & 0x0C:
-        _keep(data, main + 14, length - 14, work, raw, n, OLD_AT)
+    if flags & heap.UPDATE_CONTAINS_OLD:
+        _keep(data, main + UPDATE_SIZE, length - UPDATE_SIZE, work, raw, n, OLD_AT)
     return OK
 
 
 @borrowing_kernel
 def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """One change of a planned relation."""
-    xid = u32(data, at + 4)
-    op = data[at + 16] & 0x70
+    xid = u32(data, at + XID_AT)
+    op = data[at + INFO_AT] & heap.OPMASK
     before = work.state[ITEMS]
-    if data[at + 17] == 9:
+    if data[at + RMID_AT] == HEAP2:
         status = _multi_insert(data, unit, xid, lsn, relation, wanted, work, raw)
-    elif op == 0x00:
+    elif op == heap.INSERT:
         status = _insert(data, unit, xid, lsn, relation, wanted, work, raw)
-    elif op == 0x50:
+    elif op == heap.CONFIRM:
         status = _confirm(unit, lsn, relation, wanted, work, raw)
     elif wanted.toasts[relation]:
         status = OK
-    elif op == 0x10:
+    elif op == heap.DELETE:
         status = _delete(data, unit, xid, lsn, relation, wanted, work, raw)
     else:
         status = _update(data, unit, xid, lsn, relation, wanted, work, raw)
@@ -366,11 +384,12 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     headers, state = work.headers, work.state
     while state[RECORD] < len(positions):
         at, lsn = positions[state[RECORD]], lsns[state[RECORD]]
-        rmid, op = data[at + 17], data[at + 16] & 0x70
+        rmid, op = data[at + RMID_AT], data[at + INFO_AT] & heap.OPMASK
         state[RECORD] += 1
-        if (rmid != 10 and (rmid != 9 or op != 0x50)) or (rmid == 10 and op in (0x30, 0x60, 0x70)):
+        is_multi = rmid == HEAP2 and op == heap2.MULTI_INSERT
+        if not is_multi and (rmid != HEAP or op in (heap.TRUNCATE, heap.LOCK, heap.INPLACE)):
             continue
-        member = _member(u32(data, at + 4), wanted.slots, wanted.slot_xids)
+        member = _member(u32(data, at + XID_AT), wanted.slots, wanted.slot_xids)
         if member < 0:
             continue
         unit = wanted.member_unit[member]
@@ -378,14 +397,14 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             continue
         status = OK
         blocks = parse_headers(data, at, at + u32(data, at), headers)
-        if blocks < 0 or (rmid == 9 and headers[MAIN_LENGTH] < 4):
+        if blocks < 0 or (is_multi and headers[MAIN_LENGTH] < MULTI_INSERT_SIZE):
             status = MALFORMED
         elif blocks > 0 and not wanted.left_out[headers[ORIGIN]]:
             spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
             file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
             relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
             if relation >= 0 and not _is_passed_over(wanted, relation, unit, file):
-                room = 1 + (u16(data, headers[MAIN_AT] + 2) if rmid == 9 else 0)
+                room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
                 if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
                     status = NEED_SPACE
                 elif state[USED] + u32(data, at) > len(work.tuples):

@@ -15,8 +15,7 @@ from headwater.wal._crc import record_crc
 from headwater.wal._pages import PAGE_OK, PageTable
 from headwater.wal._position import payload_to_lsn
 from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, OVERWRITE_CONTRECORD, PAGE_SIZE, SHORT_HEADER
-
-RECORD_HEADER = 24
+from headwater.wal.record_layout import RECORD_HEADER_SIZE
 
 LAST_BUILTIN_RMGR = 21
 FIRST_CUSTOM_RMGR = 128
@@ -284,11 +283,11 @@ def frame(
         at, page, start, lsn = cursor[AT], cursor[PAGE], cursor[PAGE_START], cursor[LSN]
         word = at // 8
         if word >= words.shape[0]:
-            return fail(cursor, BAD_LENGTH, page, lsn, 0, RECORD_HEADER)
+            return fail(cursor, BAD_LENGTH, page, lsn, 0, RECORD_HEADER_SIZE)
         size = words[word] & 0xFFFFFFFF
-        if size < RECORD_HEADER:
-            return fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER)
-        is_whole = at + RECORD_HEADER <= cursor[PAGE_END]
+        if size < RECORD_HEADER_SIZE:
+            return fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER_SIZE)
+        is_whole = at + RECORD_HEADER_SIZE <= cursor[PAGE_END]
         if is_whole:
             fault = header_fault(words, word, lsn, cursor)
         if fault == 0 and at + size > cursor[PAGE_END]:
@@ -297,7 +296,7 @@ def frame(
                 cursor[DROPPED], cursor[AT] = lsn, cursor[PAGE_START]
                 continue
         if fault == 0 and word + (size + 7) // 8 > words.shape[0]:
-            fault = fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER)
+            fault = fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER_SIZE)
         if fault == 0 and not is_whole:
             fault = header_fault(words, word, lsn, cursor)
         if fault == 0:
@@ -330,11 +329,11 @@ def chained_record(
         end: bytes of words that are loaded.
         floor: LSN.
     """
-    for at in range(first, min(last, end - RECORD_HEADER + 1), 8):
+    for at in range(first, min(last, end - RECORD_HEADER_SIZE + 1), 8):
         word = at // 8
         size = words[word] & 0xFFFFFFFF
         prev = words[word + 1]
-        if size < RECORD_HEADER or prev < floor or at + (size + 7) // 8 * 8 > end:
+        if size < RECORD_HEADER_SIZE or prev < floor or at + (size + 7) // 8 * 8 > end:
             continue
         lsn = payload_to_lsn(base + at, segment_size)
         if prev >= lsn:

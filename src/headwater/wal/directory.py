@@ -37,30 +37,15 @@ from headwater.wal.packed_segments import (
     segment_of,
 )
 from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
+from headwater.wal.segment_files import Segment, SegmentFiles, segment_name
 
 _SEGMENT_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
+_OF_SEGMENT = re.compile(r"[0-9A-F]{24}")
 _HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history")
 _HISTORY_LINE = re.compile(r"\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)")
 _LONG_HEADER = struct.Struct("<HHIQIIQII")
 _MEGABYTE = 1 << 20
 _NEAR_PAGES, _STRIDE = 2048, 16
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment file.
-
-    Attributes:
-        path: the file.
-        timeline: timeline in its name.
-        number: LSN of its first byte divided by the segment size.
-        start_lsn: LSN of its first byte.
-    """
-
-    path: str
-    timeline: int
-    number: int
-    start_lsn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ class _Header:
 
 @dataclass(frozen=True)
 class WalDirectory:
-    """The segments of one history; a value that pickles.
+    """The segments of one history; a value of a few numbers and names, however many segments there are.
 
     Attributes:
         path: the directory.
@@ -95,25 +80,29 @@ class WalDirectory:
     segment_size: int
     system_identifier: int
     major: int
-    segments: tuple[Segment, ...]
+    segments: SegmentFiles
     end_lsn: int | None = None
     lineage: tuple[tuple[int, int | None], ...] = ()
     packed_next: str | None = None
 
     @classmethod
-    def scan(cls, path: str | os.PathLike[str], timeline: int | None = None) -> WalDirectory:
+    def scan(
+        cls, path: str | os.PathLike[str], timeline: int | None = None, first: str = "", is_growing: bool = False
+    ) -> WalDirectory:
         """List a directory.
 
         Args:
             path: ``pg_wal`` or an archive.
             timeline: the timeline to follow; by default the newest one that has a segment or a history file.
+            first: name of a segment of any timeline; those before it are not looked at.
+            is_growing: the last segment may be on its way: a file shorter than a segment is not there yet.
 
         Raises:
             SegmentError: no usable segment, a truncated file, or files of several systems, versions or segment sizes.
         """
         directory = Path(path)
         try:
-            names = sorted(entry.name for entry in directory.iterdir())
+            names = sorted(name for name in os.listdir(directory) if not _is_before(name, first))
         except OSError as error:
             raise SegmentError(
                 f"could not list directory: {error.strerror}",
@@ -125,7 +114,7 @@ class WalDirectory:
             instead, hint = instead_of_segments(names) or (None, None)
             what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
             raise SegmentError(what, file=str(directory), hint=hint)
-        return _resolve(directory, names, found, timeline)
+        return _resolve(directory, names, found, timeline, is_growing)
 
     @property
     def start_lsn(self) -> int:
@@ -145,15 +134,13 @@ class WalDirectory:
             SegmentError: a segment before the newest one is missing; the message names it.
         """
         stop = self.stop_lsn if hi is None else min(hi, self.stop_lsn)
-        chosen = tuple(s for s in self.segments if s.start_lsn + self.segment_size > lo and s.start_lsn < stop)
-        expected = lo // self.segment_size
-        for segment in chosen:
-            if segment.number != expected:
-                break
-            expected += 1
-        if expected * self.segment_size < stop:
-            raise self.missing(expected)
-        return chosen
+        chosen = []
+        for number in range(lo // self.segment_size, -(-stop // self.segment_size)):
+            segment = self.segments.numbered(number)
+            if segment is None:
+                raise self.missing(number)
+            chosen.append(segment)
+        return tuple(chosen)
 
     def require_plain(self, hi: int | None) -> None:
         """Whether the WAL up to `hi` (None: all there is) is there as the server wrote it.
@@ -169,10 +156,13 @@ class WalDirectory:
                 hint=f"{how_to_unpack(Path(self.packed_next).name)}, or end the window before it",
             )
 
+    def timeline_at(self, lsn: int) -> int:
+        """The timeline of the record that ends at an LSN."""
+        return next(timeline for timeline, left in self.lineage if left is None or lsn <= left)
+
     def segment_at(self, lsn: int) -> Segment | None:
         """The segment that holds this byte, None if there is none."""
-        index = self._index.get(lsn // self.segment_size)
-        return None if index is None else self.segments[index]
+        return self.segments.numbered(lsn // self.segment_size)
 
     def missing(self, number: int) -> SegmentError:
         """The error for a missing segment: of the timeline that the history was on there."""
@@ -196,23 +186,6 @@ class WalDirectory:
             hint=hint,
         )
 
-    @property
-    def _index(self) -> dict[int, int]:
-        cached: dict[int, int] | None = self.__dict__.get("_by_number")
-        if cached is None:
-            cached = {segment.number: i for i, segment in enumerate(self.segments)}
-            self.__dict__["_by_number"] = cached
-        return cached
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_by_number"}
-
-
-def segment_name(timeline: int, number: int, segment_size: int) -> str:
-    """File name of a segment (PostgreSQL: XLogFileName)."""
-    per_log = (1 << 32) // segment_size
-    return f"{timeline:08X}{number // per_log:08X}{number % per_log:08X}"
-
 
 @dataclass(frozen=True, slots=True)
 class _File:
@@ -225,6 +198,11 @@ class _File:
 
     def number(self, segment_size: int) -> int:
         return int(self.name[8:16], 16) * ((1 << 32) // segment_size) + int(self.name[16:], 16)
+
+
+def _is_before(name: str, first: str) -> bool:
+    """Whether a name begins as a segment's does, with a lower number than that of another one."""
+    return name[8:24] < first[8:24] and _OF_SEGMENT.match(name) is not None
 
 
 def _newest_copies(directory: Path, names: Iterable[str]) -> list[_File]:
@@ -244,12 +222,16 @@ def _newest_copies(directory: Path, names: Iterable[str]) -> list[_File]:
     return sorted(files.values(), key=lambda file: (file.name[8:], file.timeline))
 
 
-def _resolve(directory: Path, names: list[str], files: list[_File], timeline: int | None) -> WalDirectory:
+def _resolve(
+    directory: Path, names: list[str], files: list[_File], timeline: int | None, is_growing: bool
+) -> WalDirectory:
     """Choose the files of one history and check that they belong together."""
     histories = {int(m[1], 16): directory / name for name in names if (m := _HISTORY_NAME.fullmatch(name))}
     target = timeline if timeline is not None else max([*histories, *(file.timeline for file in files)])
     lineage = _read_lineage(histories, target)
     segment_size = _segment_size(files)
+    if is_growing and files[-1].size < segment_size:
+        files = files[:-1]
     chosen = _choose(files, lineage, segment_size)
     if not chosen:
         raise SegmentError(
@@ -257,12 +239,12 @@ def _resolve(directory: Path, names: list[str], files: list[_File], timeline: in
             file=str(directory),
             hint=None if target in histories or target == 1 else f"{target:08X}.history is missing as well",
         )
-    wal = WalDirectory(str(directory), segment_size, 0, 0, tuple(chosen))
+    wal = WalDirectory(str(directory), segment_size, 0, 0, SegmentFiles.of(str(directory), segment_size, chosen))
     wal = _drop_unwritten(_identify(wal, {file.path: file.size for file in files}))
-    kept = _without_forks(wal.segments, lineage, segment_size)
+    kept = _without_forks(wal.segments[:], lineage, segment_size)
     return replace(
         wal,
-        segments=kept,
+        segments=SegmentFiles.of(wal.path, segment_size, kept),
         end_lsn=lineage[wal.segments[-1].timeline],
         lineage=tuple(lineage.items()),
         packed_next=_packed_next(directory, names, wal, None if timeline is not None else target, lineage),
@@ -442,7 +424,7 @@ def _drop_unwritten(wal: WalDirectory) -> WalDirectory:
     if last == 0:
         segment = wal.segments[0]
         raise SegmentError("no WAL segment holds WAL of its own position", file=segment.path)
-    return replace(wal, segments=wal.segments[:last])
+    return replace(wal, segments=SegmentFiles.of(wal.path, wal.segment_size, wal.segments[:last]))
 
 
 def page_is_valid(wal: WalDirectory, segment: Segment, page: int) -> bool:

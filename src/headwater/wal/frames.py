@@ -236,7 +236,8 @@ class _Reader:
             found = next_valid_page(self._wal, segment, (lsn - segment.start_lsn) // PAGE_SIZE)
             if found is not None:
                 return found
-        return next((s.start_lsn for s in self._wal.segments if s.start_lsn > lsn), None)
+        after = self._wal.segments.following(lsn // self._wal.segment_size)
+        return None if after is None else after.start_lsn
 
     def _later_record(self, status: int, bad_page: int) -> int | None:
         """First valid record after the failure on its page, or the failed record itself if only a page is bad."""

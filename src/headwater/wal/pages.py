@@ -15,8 +15,9 @@ from headwater.errors import SegmentError
 from headwater.pg.version import VERSIONS
 from headwater.wal._pages import PAGE_OK, PAGE_UNREAD, PAGE_WORDS, PageTable, unpage
 from headwater.wal._position import lsn_to_payload
-from headwater.wal.directory import Segment, WalDirectory, open_segment
+from headwater.wal.directory import WalDirectory, open_segment
 from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.segment_files import Segment
 
 _CHUNK_PAGES = 128
 """Pages read at once (1 MB): the copy out of the chunk finds it in the processor's cache."""

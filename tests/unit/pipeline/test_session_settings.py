@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import CatalogError, UsageError
-from headwater.pipeline.request import DecodeRequest, session_settings
+from headwater.pipeline.request import DecodeRequest, server_settings, session_settings
 from headwater.rows.session import SessionSettings
+
+
+def _settings(request: DecodeRequest, major: int) -> SessionSettings:
+    return session_settings(request, server_settings(request, major), major)
 
 
 def _request(catalog: Path, *settings: tuple[str, str]) -> DecodeRequest:
@@ -16,14 +20,14 @@ def _request(catalog: Path, *settings: tuple[str, str]) -> DecodeRequest:
 
 
 def test_defaults_of_the_server(tmp_path: Path) -> None:
-    assert SessionSettings(major=16) == session_settings(_request(tmp_path), 16)
+    assert SessionSettings(major=16) == _settings(_request(tmp_path), 16)
 
 
 def test_the_configuration_then_the_request(tmp_path: Path) -> None:
     (tmp_path / "postgresql.conf").write_text("timezone = 'Asia/Tokyo'\nbytea_output = escape\n")
     (tmp_path / "postgresql.auto.conf").write_text("extra_float_digits = '3'\n")
     expected = SessionSettings(timezone="Europe/Paris", bytea_output="escape", extra_float_digits=3, major=16)
-    assert expected == session_settings(_request(tmp_path, ("TimeZone", "Europe/Paris")), 16)
+    assert expected == _settings(_request(tmp_path, ("TimeZone", "Europe/Paris")), 16)
 
 
 @pytest.mark.parametrize(
@@ -34,13 +38,13 @@ def test_what_cannot_be_printed_must_be_overridden(tmp_path: Path, line: str) ->
     file.write_text(f"port = 1\n{line}\n")
     name = line.split(" = ")[0]
     with pytest.raises(CatalogError) as caught:
-        session_settings(_request(tmp_path), 16)
+        _settings(_request(tmp_path), 16)
     for piece in ("set in line 2", f"in {file}", f"override it with --set {name}="):
         assert piece in caught.value.one_line()
     good = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "timezone": "UTC"}[name]
-    assert SessionSettings(major=16) == session_settings(_request(tmp_path, (name, good)), 16)
+    assert SessionSettings(major=16) == _settings(_request(tmp_path, (name, good)), 16)
 
 
 def test_wrong_value_in_the_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        session_settings(_request(tmp_path, ("DateStyle", "German")), 16)
+        _settings(_request(tmp_path, ("DateStyle", "German")), 16)

@@ -15,7 +15,7 @@ from headwater.pipeline.spark_needs import prepare_spark
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "MASTER"):
+    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -29,7 +29,7 @@ def make_spark(home: Path, version: str) -> None:
 def test_spark_home_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(SparkError, match="where there is no bin/spark-submit") as caught:
-        prepare_spark(None)
+        prepare_spark("local[*]")
     assert str(tmp_path) in caught.value.message
     assert "unset SPARK_HOME" in str(caught.value.hint)
 
@@ -38,31 +38,36 @@ def test_spark_home_of_another_version(tmp_path: Path, monkeypatch: pytest.Monke
     make_spark(tmp_path, "3.5.1")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(SparkError, match=r"Spark 3\.5\.1, expected"):
-        prepare_spark(None)
+        prepare_spark("local[*]")
 
 
 def test_spark_home_of_this_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_spark(tmp_path, pyspark.__version__)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    prepare_spark(None)
+    prepare_spark("local[*]")
 
 
 @pytest.mark.parametrize(
-    ("master", "variable", "is_ours"),
+    ("master", "is_ours"),
     [
-        (None, None, True),
-        ("local[2]", None, True),
-        (None, "local[*]", True),
-        (None, "spark://there:7077", False),
-        ("yarn", None, False),
-        ("local", "yarn", True),
+        ("local[*]", True),
+        ("local[2]", True),
+        ("local", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://there:7077", False),
+        ("yarn", False),
     ],
 )
-def test_workers_of_this_machine_run_this_python(
-    monkeypatch: pytest.MonkeyPatch, master: str | None, variable: str | None, is_ours: bool
-) -> None:
+def test_workers_of_this_machine_run_this_python(monkeypatch: pytest.MonkeyPatch, master: str, is_ours: bool) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/there/python")
-    if variable is not None:
-        monkeypatch.setenv("MASTER", variable)
     prepare_spark(master)
     assert os.environ["PYSPARK_PYTHON"] == (sys.executable if is_ours else "/there/python")
+
+
+def test_workers_of_other_machines_run_the_python_that_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.pyspark.python  /their/python\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    prepare_spark("spark://there:7077")
+    assert os.environ["PYSPARK_PYTHON"] == "/their/python"

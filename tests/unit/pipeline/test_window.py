@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from headwater.pipeline.window import Window
+from headwater.pipeline.window import Scope, stop_lsn
 
 PAGE, SEGMENT = 8192, 1 << 20
 
@@ -24,8 +23,14 @@ PAGE, SEGMENT = 8192, 1 << 20
 )
 def test_a_record_is_read_if_its_predecessor_ended_before_the_end(lsn: int, predecessor_end: int) -> None:
     for end, is_read in ((predecessor_end, False), (predecessor_end + 1, True)):
-        assert Window(SEGMENT, end=end).reads(np.array([lsn])).tolist() == [is_read]
+        assert (lsn < stop_lsn(end, SEGMENT)) is is_read
+    assert Scope(SEGMENT).end_before(lsn) == predecessor_end
 
 
-def test_a_window_without_an_end_reads_everything() -> None:
-    assert Window(SEGMENT).reads(np.array([1, 1 << 62])).all()
+@pytest.mark.parametrize("page", [3 * SEGMENT, 3 * SEGMENT + 5 * PAGE])
+def test_reading_stops_before_the_first_record_that_is_not_read(page: int) -> None:
+    header = 40 if page % SEGMENT == 0 else 24
+    starts = [*range(page - 80, page, 8), *range(page + header, page + 120, 8)]
+    for end in range(page - 60, page + 100):
+        is_read = [Scope(SEGMENT).end_before(start) < end for start in starts]
+        assert [start < stop_lsn(end, SEGMENT) for start in starts] == is_read

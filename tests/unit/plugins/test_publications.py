@@ -307,3 +307,22 @@ def test_what_is_looked_up_anew(major: int) -> None:
     assert found(schemas, 12345) == [(SCHEMAS, 0)]
     expected = [[(LOADED, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
     assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_messages_that_are_not_heeded_make_nothing_forget(major: int) -> None:
+    plugin = pgoutput("p", major)
+    heeded = {
+        kind for kind in range(-6, 128) for value in (0, 6104, hash_any(b"p")) if plugin.forgets(Sinval(kind, value))
+    }
+    assert heeded == plugin.heeded
+    assert TestDecoding((), PluginContext(major)).heeded == frozenset()
+
+
+def test_a_relation_is_described_as_by_wants_and_messages() -> None:
+    catalog = Catalog(RELATIONS, (publication(via_root=True, tables=frozenset({16410})),))
+    for schema in (*RELATIONS, replace(TABLE, oid=16383)):
+        plugin = pgoutput("p", 17)
+        wants = plugin.wants(schema, catalog)
+        messages = tuple(plugin.schema_messages(schema, catalog)) if wants else ()
+        assert plugin.describe(schema, catalog) == (wants, messages)

@@ -146,10 +146,12 @@ class PlainSync:
 
     Args:
         catalog: of the log; refuses: a missing publication is an error; passed_over: xids that are not decoded.
+        max_messages: with so many handed on to it, a transaction forgets everything.
     """
 
-    def __init__(self, catalog: PlainCatalog, refuses: bool, passed_over: frozenset[int]) -> None:
+    def __init__(self, catalog: PlainCatalog, refuses: bool, passed_over: frozenset[int], max_messages: int) -> None:
         self.catalog, self.refuses, self.passed_over = catalog, refuses, passed_over
+        self.max_messages = max_messages
         self.said: list[Said] = []
         self.refused: tuple[int, str] | None = None
         self.txns: dict[int, _Txn] = {}
@@ -157,6 +159,7 @@ class PlainSync:
         self.loaded: tuple[Publication | None, ...] | None = None
         self.caches: dict[int, dict[int, Any]] = {ROWS: {}, RELATIONS: {}, SCHEMAS: {}}
         self.given: list[tuple[int, int, int]] = []
+        self.counts: list[tuple[int, int]] = []
         self.warned: list[str] = []
         self.latest = 0
 
@@ -190,8 +193,11 @@ class PlainSync:
                 self._replay(event.xid, step)
             for _, subjects in txn.received:
                 self._forget(subjects)
+            if sum(len(subjects) for _, subjects in txn.received) >= self.max_messages:
+                self._forget(tuple((memory, 0) for memory in (ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS)))
         self._forget(own)
         self.given += [(event.lsn, *subject) for subject in own]
+        self.counts += [(event.lsn, len(own))] if own else []
         for other in self.txns.values():
             if other.base < event.lsn and own:
                 other.received.append((event.lsn, own))
@@ -312,7 +318,7 @@ class RandomLog:
     def _noise(self) -> tuple[Subject, ...]:
         entries = [(ENTRIES, oid) for oid in (0, *TABLES, *TABLES, 999)]
         others = [(LOADED, 0), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
-        return tuple(self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2))))
+        return tuple(dict.fromkeys(self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2)))))
 
     def _define(self, xid: int, rolled_back: bool) -> Event:
         rng = self.rng

@@ -142,7 +142,7 @@ class Session:
     def _change_catalog(self) -> Iterator[bytes]:
         for _ in range(self.rng.randrange(1, 3)):
             xid, more = self._head()
-            yield plain.new_cid(xid, 0, **more)
+            yield plain.new_cid(xid, 0, top=self.top, **more)
         message = invalidation(self.rng.choice((0, *TABLES)))
         self.messages += message
         xid, more = self._head()

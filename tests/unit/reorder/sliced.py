@@ -13,13 +13,16 @@ from plain_reorder import MESSAGE, Output, Resolve, Unit
 from headwater.catalog.relation import RelationSchema
 from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
+from headwater.reorder.crossings import crossed_events
+from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, resolve_rows, spans_by_unit
-from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, SchemaMemory
-from headwater.reorder.sync import SyncedRows, Touches, WindowEnd, as_seen, sync_rows
+from headwater.reorder.resolve import Asked, Resolved, resolve_rows
+from headwater.reorder.schema_memory import ENTRIES, NOTHING_GIVEN, NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.spans import spans_by_unit
+from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
@@ -44,6 +47,13 @@ def part(made: Frames, low: int, high: int) -> Frames:
 
 
 def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
+    """The index of all records, made in so many runs, and again with cuts where its rows cross their own events."""
+    index = first_index(made, parts, request)
+    cuts = crossed_events(index.rows).tolist()
+    return first_index(made, parts, replace(request, cuts=tuple(cuts))) if cuts else index
+
+
+def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
     """The index of all records, made in so many runs."""
     lows = made.lsns[np.linspace(0, len(made.lsns), parts, endpoint=False).astype(np.int64)]
     bounds = [*sorted({int(x) for x in lows}), int(made.end_lsns[-1])]
@@ -138,9 +148,9 @@ class Sliced:
         self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
-        resolved = resolve_rows(
-            self.txns, candidates.txn, candidates.locator, candidates.first, candidates.kinds, self._answer
-        )
+        own = [self._own_commands(*one) for one in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)]
+        columns = (candidates.txn, candidates.locator, candidates.first, candidates.kinds, np.array(own, np.int64))
+        resolved = resolve_rows(self.txns, Asked(*columns), self._answer)
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
@@ -166,6 +176,7 @@ class Sliced:
         if not self.sends_schema:
             return as_seen(resolved, none, self.txns.changes_catalog)
         memory, parts = value_bytes(NOTHING_IN_MIND), []
+        self.given = NOTHING_GIVEN
         for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
             low, high = np.searchsorted(self.txns.commit_lsn, [lo, hi])
             part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
@@ -192,10 +203,10 @@ class Sliced:
     ) -> tuple[SyncedRows, bytes]:
         """The transactions of one window, as if the index had only those."""
         txns, invals, (lo, hi) = only(self.txns, which), self.index.rows.invals, window
-        later = self.txns.base_lsn[which.stop :]
         invals = invals.take(np.flatnonzero((invals.xid != 0) | ((invals.lsn >= lo) & (invals.lsn < hi))))
         found = concerns(invals, plain.DATABASE, {-2}, lambda message: {(ENTRIES, message.value)})
         forgets, given = find_forgets(found, toplevel_of(self.index.rows), txns, output[which])
+        self.given |= given
         before = read_value(SchemaMemory, memory)
         low, high = np.searchsorted(candidates.txn, [which.start, which.stop])
         ours = (resolved.spans[0] < 0) | ((resolved.spans[0] >= which.start) & (resolved.spans[0] < which.stop))
@@ -207,10 +218,10 @@ class Sliced:
             Resolved(resolved.resolution[low:high], spans),
             Touches(*np.empty((3, 0), np.int64)),
             _Relations(txns, self.relations),
-            Forgetting(forgets, before.given | given, txns, output[which]),
+            Forgetting(forgets, self.given, txns, output[which]),
             _Sender(self.relations),
             before,
-            WindowEnd(hi, int(later[later < hi].min(initial=NEVER))),
+            hi,
         )
         spans = synced.resolved.spans.copy()
         spans[0] = np.where(spans[0] >= 0, spans[0] + which.start, -1)
@@ -218,10 +229,7 @@ class Sliced:
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
-        own = 0
-        if txn >= 0:
-            members = set(self.txns.members(txn).tolist())
-            own = sum(xid in members and at < lsn for xid, at in self._commands())
+        own = self._own_commands(txn, lsn) if txn >= 0 else 0
         found = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)
         if found is None:
             return -1
@@ -231,9 +239,9 @@ class Sliced:
             self.relations.append(RelationUse(made, found.wants, found.is_toast))
         return self.numbers[found.number]
 
-    def _commands(self) -> list[tuple[int, int]]:
+    def _own_commands(self, txn: int, lsn: int) -> int:
         commands = self.index.rows.commands
-        return list(zip(commands.xid.tolist(), commands.lsn.tolist(), strict=True))
+        return int(np.count_nonzero(np.isin(commands.xid, self.txns.members(txn)) & (commands.lsn < lsn)))
 
     def _messages(self, output: np.ndarray) -> MessageTable:
         found = self.index.rows.messages
@@ -250,7 +258,7 @@ class Sliced:
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
         found: list[Unit] = []
-        for one in self.plan().slices(target):
+        for one in cut_slices(self.plan(), target):
             self._check_ranges(one)
             self._collect(one, found)
         return found

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.reorder.keys import (
     distinct,
+    distinct_rows,
     grouped_places,
     lookup,
     lower,
@@ -34,6 +35,13 @@ def test_distinct(column) -> None:
     assert found.values.tolist() == sorted(set(column))
     assert found.first.tolist() == [column.index(value) for value in sorted(set(column))]
     assert [int(found.values[i]) for i in found.number] == column
+
+
+@given(st.lists(st.tuples(values, st.integers(0, 3))))
+def test_distinct_rows(rows) -> None:
+    found, number = distinct_rows(np.array(rows, np.int64).reshape(-1, 2).T)
+    assert list(map(tuple, found.T.tolist())) == sorted(set(rows))
+    assert [tuple(found[:, i].tolist()) for i in number] == rows
 
 
 @given(st.lists(values))

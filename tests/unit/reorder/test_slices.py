@@ -13,7 +13,7 @@ from random_sessions import TABLES, UNKNOWN, random_records
 from sliced import Sliced, index_parts, part, said
 
 from headwater.errors import DecodingError
-from headwater.reorder.plan import READ_GAP
+from headwater.reorder.cutting import READ_GAP, cut_slices
 from headwater.rmgr.index import GRID, Request
 from headwater.rows.collect import collect
 from headwater.rows.items import TOAST
@@ -94,7 +94,7 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
 
     made = plain.frames(records)
     sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), False)
-    (one,) = sliced.plan().slices(10**9)
+    (one,) = cut_slices(sliced.plan(), 10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
     changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said)
     chunks = changes.items.kind == TOAST
@@ -128,7 +128,7 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
     records = [plain.message(700, bytes([65 + i]) * 100) for i in range(20)]
     made = plain.frames([*records, plain.commit(700)])
     sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
-    slices = sliced.plan().slices(500)
+    slices = cut_slices(sliced.plan(), 500)
     assert max(len(one.event_place) for one in slices) <= 5
     assert [bytes([65 + i]) * 100 for i in range(20)] == [item.new for item in sliced.units(500)[0].items]
 
@@ -136,7 +136,7 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
 def test_a_message_that_is_not_where_it_was_planned() -> None:
     made = plain.frames([plain.insert(700, 20000), plain.message(700, b"there"), plain.commit(700)])
     sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
-    (one,) = sliced.plan().slices(10**9)
+    (one,) = cut_slices(sliced.plan(), 10**9)
     without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)
     with pytest.raises(DecodingError, match="logical message is not in the WAL") as raised:
         collect(one, [without], said)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import plain_records as plain
 
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
+from headwater.reorder.transactions import (
+    NEVER,
+    CommittedTransactions,
+    committed_transactions,
+    oldest_base,
+    toplevel_of,
+)
 from headwater.rmgr.index import Request, build_index
 from headwater.rmgr.index_rows import Rows
 
@@ -78,3 +84,10 @@ def test_an_assignment_goes_before_what_an_abort_record_says() -> None:
         plain.insert(702, FILE, toplevel=700), plain.insert(701, FILE, toplevel=700), plain.abort(701, [702])
     )
     assert toplevel_of(rows)(np.array([702, 701, 700, 9])).tolist() == [700, 700, 700, 9]
+
+
+def test_the_oldest_base_snapshot_is_that_of_the_first_change() -> None:
+    lsns, rows = index(plain.record(11, 0, 700, b"btree"), plain.insert(701, FILE), plain.insert(700, FILE))
+    assert oldest_base(rows) == lsns[1]
+    assert oldest_base(rows.of_transactions(lambda xids: xids == 700)) == lsns[2]
+    assert oldest_base(index(plain.new_cid(700, 0))[1]) == NEVER

@@ -135,10 +135,17 @@ def message(xid: int, content: bytes, *, transactional: bool = True, **more: int
 
 
 def new_cid(
-    xid: int, cmin: int, *, cmax: int = 0xFFFFFFFF, file: int = 1259, database: int = DATABASE, **more: int
+    xid: int,
+    cmin: int,
+    *,
+    cmax: int = 0xFFFFFFFF,
+    file: int = 1259,
+    database: int = DATABASE,
+    top: int = 0,
+    **more: int,
 ) -> bytes:
     """A NEW_CID record of an insert into a catalog."""
-    main = struct.pack("<IIII", xid, cmin, cmax, 0xFFFFFFFF)
+    main = struct.pack("<IIII", top or xid, cmin, cmax, 0xFFFFFFFF)
     main += struct.pack("<IIIHHH", SPC, database, file, 0, 1, 1)
     return record(9, 0x70, xid, main, **more)
 

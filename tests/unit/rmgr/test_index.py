@@ -87,13 +87,16 @@ def _lists(column):
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, GRID // 4]))
-def test_no_row_crosses_a_catalog_event_or_a_grid_line(records, step) -> None:
+def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records, step) -> None:
     _, found = index(records, step)
     rows = found.rows
-    events = [*rows.commands.lsn.tolist(), *rows.truncates.lsn.tolist(), *rows.invals.lsn.tolist()]
-    for first, last in zip(rows.changes.first, rows.changes.last, strict=True):
+    tables = (rows.commands, rows.truncates, rows.invals)
+    events = [(int(xid), int(lsn)) for table in tables for xid, lsn in zip(table.xid, table.lsn, strict=True)]
+    commits = rows.ends.lsn[rows.ends.invals > 0].tolist()
+    for xid, first, last in zip(rows.changes.xid, rows.changes.first, rows.changes.last, strict=True):
         assert first // GRID == last // GRID
-        assert not any(first < event < last for event in events)
+        assert not any(xid == owner and first < event < last for owner, event in events)
+        assert not any(first < commit < last for commit in commits)
 
 
 def _sums(rows, column):

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from plain_wal import MAGIC, MIB, PAGE, WalWriter
 
 from headwater.errors import HeadwaterError, SegmentError
-from headwater.wal.directory import WalDirectory, segment_name
+from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from headwater.wal.segment_files import segment_name
 
 
 def filled(segments: int, first_segment: int = 1, **more: int) -> WalWriter:
@@ -60,7 +61,7 @@ def test_other_files_are_not_looked_at(tmp_path: Path) -> None:
 
 def test_covering(tmp_path: Path) -> None:
     wal = WalDirectory.scan(SOME.save(tmp_path))
-    assert wal.segments == wal.covering(MIB)
+    assert wal.segments[:] == wal.covering(MIB)
     assert wal.segments[1:2] == wal.covering(2 * MIB, 3 * MIB)
     assert wal.segments[1:3] == wal.covering(2 * MIB + 100, 3 * MIB + 1)
     assert wal.segments[2:] == wal.covering(3 * MIB, 99 * MIB)

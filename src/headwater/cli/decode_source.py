@@ -1,0 +1,134 @@
+"""What ``headwater decode`` reads and where it begins: at a catalog, a kept state, or where a slot stands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from headwater.cli.decode_flags import DecodeFlags
+from headwater.errors import UsageError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.decode import DecodeResult
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.reorder.state import State
+from headwater.slots.kept_state import KeptState, find_state
+from headwater.slots.slot import Slot, SlotStatistics
+from headwater.slots.slot_directory import OpenSlot, open_slot
+
+DEFAULT_PLUGIN = "test_decoding"
+
+
+@dataclass
+class DecodeSource:
+    """What is read.
+
+    Attributes:
+        request: it.
+        kept: the state to begin with; None for the catalog.
+        slot: the slot that advances, None if none does.
+    """
+
+    request: DecodeRequest
+    kept: KeptState | None = None
+    slot: OpenSlot | None = None
+    _made: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
+
+    def delivered(self, result: DecodeResult, out: str) -> None:
+        """All messages have been written; what cannot be moved to its place afterwards lets the slot advance here."""
+        if self.slot is None:
+            return
+        made = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
+        self._made = result.state(), made
+        if self.placing(out) is None:
+            self.slot.write(self.slot.slot.advanced(*self._made))
+
+    def placing(self, out: str) -> Callable[[Path, Path], None] | None:
+        """What moves a file to its place; None where the slot has no part in it."""
+        is_file = out != "-" and not (os.path.exists(out) and not os.path.isfile(out))
+        return self._place if self.slot is not None and is_file else None
+
+    def _place(self, part: Path, out: Path) -> None:
+        assert self.slot is not None
+        assert self._made is not None
+        waiting = self.slot.part_of(out)
+        os.replace(part, waiting)
+        self.slot.place(waiting, out, *self._made)
+
+
+@contextmanager
+def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
+    """What flags name; a slot is this process's until the end of the ``with`` block.
+
+    Raises:
+        UsageError: flags contradict each other, or one is missing.
+        SlotError: the slot or state cannot be used.
+    """
+    if flags.slot is None:
+        yield _without_slot(flags)
+        return
+    _check_slot_flags(flags)
+    with open_slot(Path(flags.slot)) as opened:
+        source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
+        if flags.wal is not None:
+            source.request = replace(source.request, wal=flags.wal)
+        source.slot = None if flags.peek else opened
+        yield source
+
+
+def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
+    """A slot's request, from where it stands."""
+    request = replace(request_of_slot(slot), end=None if end is None else max(end, slot.confirmed_lsn))
+    return DecodeSource(request, kept_in_slot(slot))
+
+
+def _check_slot_flags(flags: DecodeFlags) -> None:
+    names = ("catalog", "from_state", "database", "start", "plugin", "options", "settings", "tables", "unknown_types")
+    for name in names:
+        if getattr(flags, name):
+            flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
+            raise UsageError(f"{flag} cannot be given with --slot", hint="the slot has it since it was created")
+
+
+def _without_slot(flags: DecodeFlags) -> DecodeSource:
+    if flags.peek:
+        raise UsageError("--peek is for --slot")
+    if flags.wal is None:
+        raise UsageError("Missing option '--wal'", hint="or name a slot with --slot")
+    if (flags.catalog is None) == (flags.from_state is None):
+        what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
+        raise UsageError(what, hint="give one of --catalog, --from-state and --slot")
+    start = None if flags.start is None else Lsn.parse(flags.start)
+    kept = None if flags.from_state is None else find_state(Path(flags.from_state), start)
+    request = DecodeRequest(
+        wal=flags.wal,
+        catalog=flags.catalog or "",
+        database=flags.database,
+        plugin=flags.plugin or DEFAULT_PLUGIN,
+        options=pairs(flags.options, "-o"),
+        start=start,
+        end=None if flags.end is None else Lsn.parse(flags.end),
+        settings=pairs(flags.settings, "--set"),
+        unknown_types=flags.unknown_types or "error",
+        tables=TablePatterns.parse(flags.tables),
+    )
+    return DecodeSource(request, kept)
+
+
+def pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:
+    """Texts ``NAME=VALUE`` as pairs.
+
+    Raises:
+        UsageError: one is none.
+    """
+    found = []
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise UsageError(f'invalid value for {flag}: "{value}", expected NAME=VALUE')
+        found.append((name, text))
+    return tuple(found)

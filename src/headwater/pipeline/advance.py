@@ -1,0 +1,175 @@
+"""The fold: from the state at an LSN, and the index of what follows, to the plan of that and the state behind it.
+
+In: a :class:`State`, the index of the WAL from its LSN on, the catalog at its LSN. Out: :class:`Advanced`, or what the
+index lacks. Pure: the same state and the same WAL give the same plan and the same next state, wherever the WAL is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from headwater.catalog.store import CatalogStore
+from headwater.errors import RecordError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
+from headwater.plugins.api import OutputPlugin
+from headwater.reorder.control import Control, control_at, follow, once_consistent
+from headwater.reorder.crossings import crossed_events
+from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
+from headwater.reorder.resend import crossed_commits
+from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.state import State
+from headwater.reorder.transactions import CommittedTransactions, committed_transactions
+from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
+from headwater.rmgr.index_rows import Rows
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a window begins with, beside the catalog; see :class:`headwater.reorder.state.State`."""
+
+    lsn: int
+    last_lsn: int
+    control: Control
+    left: OpenTransactions
+    memory: SchemaMemory
+
+    @classmethod
+    def of_state(cls, state: State) -> Start:
+        """As the windows before left it."""
+        return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
+
+    @classmethod
+    def of_catalog(cls, store: CatalogStore, whole: frozenset[int]) -> Start:
+        """Where a catalog was taken; ``whole``: see :func:`headwater.reorder.control.control_at`."""
+        return cls(store.start_lsn, 0, control_at(store, whole), NOTHING_OPEN, NOTHING_IN_MIND)
+
+    @property
+    def restart_lsn(self) -> int:
+        """Nothing that has not ended began before it."""
+        first = self.left.first_lsn
+        return self.lsn if first is None else first
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What a window leaves behind.
+
+    Attributes:
+        store: the catalog, rolled forward over it.
+        control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
+        lsn: LSN behind its last record; last_lsn: where that one starts.
+        left: what is known of transactions that have not ended.
+        memory: what the plugin has in mind.
+    """
+
+    store: CatalogStore
+    control: Control
+    lsn: int
+    last_lsn: int
+    left: OpenTransactions = field(repr=False)
+    memory: SchemaMemory = field(repr=False)
+
+    def state(self, timeline: int) -> State:
+        """The state behind the window, where the log is on a timeline."""
+        first = self.left.first_lsn
+        horizon = self.lsn if first is None else first
+        return State(
+            lsn=self.lsn,
+            last_lsn=self.last_lsn,
+            timeline=timeline,
+            control=once_consistent(self.control),
+            catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
+            left=self.left,
+            memory=self.memory,
+        )
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """A window that was gone through.
+
+    Attributes:
+        assembly: what is output of it.
+        behind: what it leaves behind.
+    """
+
+    assembly: Assembly
+    behind: Behind
+
+
+def advance(
+    start: Start,
+    index: WalIndex,
+    store: CatalogStore,
+    plugin: OutputPlugin,
+    scope: Scope,
+    is_end: bool,
+    rolled: Callable[[CatalogStore, int, int, bool], None],
+) -> Advanced | Refinement:
+    """Go through one window.
+
+    Args:
+        start: what the windows before it left behind.
+        index: of its WAL.
+        store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
+        plugin: what the output is for.
+        scope: which transactions are wanted.
+        is_end: the session ends here: nothing follows that could bring what the plugin's options name.
+        rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
+
+    Returns:
+        what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
+        with that.
+
+    Raises:
+        WalError: records are malformed, or do not follow those before; wal_level was too low.
+        CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
+    """
+    _check_seam(start, index)
+    followed = follow(start.control, index, store)
+    whole = start.left.joined(index)
+    txns = committed_transactions(whole.rows)
+    control = settle(whole.rows, txns, start.control, followed, store)
+    check_database_stays(store)
+    lacking = Refinement(_files(whole.rows, store, start), _cuts(whole.rows, txns))
+    if lacking != UNREFINED:
+        return lacking
+    store.check_files()
+    check_window(index, replace(followed, control=control))
+    lsn = index.last_end or start.lsn
+    if is_end:
+        check_consistent(control, store.start_lsn, index.hi)
+        plugin.validate(store.view(lsn))
+    rolled(store, max(scope.start, start.lsn), lsn, is_end)
+    left = still_open(start.left, whole, txns, control)
+    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left.handed_on, lsn)
+    last_lsn = index.last_lsn or start.last_lsn
+    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
+
+
+def _check_seam(start: Start, index: WalIndex) -> None:
+    if start.last_lsn and index.records and index.first_prev != start.last_lsn:
+        raise RecordError(
+            f"the first record from {Lsn(start.lsn)} points back at {Lsn(index.first_prev)}, "
+            f"expected {Lsn(start.last_lsn)}",
+            lsn=start.lsn,
+            hint="the WAL may be of another server or timeline than the state that it is to follow",
+        )
+
+
+def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Locator, int]]:
+    """Files that proved to be catalogs', and where each was made.
+
+    One that a transaction made before the window is of one that had not ended when the window began.
+    """
+    files = map(tuple, rows.locators[rows.files.locator].tolist())
+    made: dict[tuple[int, ...], int] = dict(zip(files, rows.files.lsn.tolist(), strict=True))
+    return frozenset((file, made.get(file, start.restart_lsn)) for file in store.missing_locators())
+
+
+def _cuts(rows: Rows, txns: CommittedTransactions) -> frozenset[int]:
+    """Events that rows cross, whatever the plugin: what is left behind may serve another one."""
+    return frozenset(crossed_events(rows).tolist()) | frozenset(crossed_commits(rows, txns).tolist())

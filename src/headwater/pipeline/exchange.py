@@ -1,0 +1,127 @@
+"""How driver and tasks hand each other what is too large to travel in a task: the interface.
+
+A task is handed values by the driver (:meth:`Exchange.hand`) and writes one file, whose bytes come to the driver as a
+file of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways lead there:
+
+- :mod:`headwater.pipeline.file_exchange`: files in a directory that driver and tasks share;
+- :mod:`headwater.pipeline.spark_exchange`: Spark itself, where they share none.
+
+:mod:`headwater.pipeline.exchange_choice` chooses. Which it is changes nothing in what comes out.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from headwater.pipeline.scratch import load_value
+from headwater.pipeline.task_run import Progress
+
+T = TypeVar("T")
+S = TypeVar("S")
+V = TypeVar("V")
+
+Work = Callable[[T, BinaryIO], S]
+"""What a task does: writes its file and returns something small; must pickle."""
+
+
+class Handed(ABC, Generic[V]):
+    """A value on its way from the driver to a task; pickles, small or not."""
+
+    @abstractmethod
+    def load(self) -> V:
+        """The value, in the task.
+
+        Raises:
+            OSError: it cannot be read there.
+            FlatValueError: what is there is something else.
+        """
+
+    @abstractmethod
+    def remove(self) -> None:
+        """On the driver: no task will load it any more."""
+
+
+@dataclass(frozen=True)
+class Arrived(Generic[S]):
+    """What a task made, on the driver.
+
+    Attributes:
+        path: its file; whoever takes it removes it, or the exchange does at its end.
+        summary: what the task returned.
+    """
+
+    path: str
+    summary: S
+
+    def take(self, kind: type[V]) -> V:
+        """The value in the file, which is removed; arrays stay readable.
+
+        Raises:
+            FlatValueError: the file holds no such value.
+        """
+        value = load_value(self.path, kind)
+        self.remove()
+        return value
+
+    def remove(self) -> None:
+        """Remove the file, unless whoever took it has moved it."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+class Exchange(ABC):
+    """One way; a context manager, at whose end all files are gone."""
+
+    @abstractmethod
+    def hand(self, value: V, kind: Any = None) -> Handed[V]:
+        """Make a value ready for one task.
+
+        Args:
+            value: what :mod:`headwater.flat_values` can write.
+            kind: its type, None for its class.
+
+        Raises:
+            HeadwaterError: it cannot be written.
+        """
+
+    @abstractmethod
+    def run(
+        self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
+    ) -> AbstractContextManager[Iterator[Arrived[S]]]:
+        """Run one Spark task per element, from the beginning of the ``with`` block on and no longer than to its end.
+
+        Args:
+            name: the step's name.
+            work: what each does.
+            tasks: must pickle; those that are :class:`Handed` are removed at the end of the block.
+            progress: told of tasks done, or None.
+
+        Returns:
+            a context manager; gives what the tasks made, in their order. Iterating raises what a task raised
+            (HeadwaterError), or SparkError where it failed in another way.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove what is left."""
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def remove_handed(tasks: Sequence[object]) -> None:
+    """Remove those of a job's tasks that are values."""
+    for task in tasks:
+        if isinstance(task, Handed):
+            task.remove()

@@ -1,0 +1,109 @@
+"""How a slot comes to stand somewhere without any output: where it begins, and where it is advanced to.
+
+Both are the fold without decoding, in threads of this process: no row is read, so Spark is not needed.
+Mirrors DecodingContextFindStartpoint and LogicalSlotAdvanceAndCheckSnapState (logical.c, slotfuncs.c).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
+from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.reorder.state import State
+from headwater.slots.kept_state import KeptState
+
+WINDOW = WindowBounds(64 << 20)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a slot begins.
+
+    Attributes:
+        lsn: the consistent point: transactions whose commit record starts before it are not the slot's.
+        state: there; None if the catalog is a copy that only later WAL makes whole.
+        database: name of the database.
+        server_settings: settings of the server's configuration.
+    """
+
+    lsn: int
+    state: State | None
+    database: str
+    server_settings: tuple[tuple[str, str], ...]
+
+
+def begin(request: DecodeRequest) -> Beginning:
+    """Find where a slot that is made from a catalog can begin.
+
+    Args:
+        request: what it is to decode.
+
+    Raises:
+        HeadwaterError: the request cannot be served, or the WAL has no consistent point yet.
+    """
+    opened = _open(request, None)
+    lsn = _consistent_point(opened)
+    needs_more = opened.store.origin.backup_start is not None or opened.store.reach_lsn > lsn
+    state = None if needs_more else _state_at(replace(request, end=lsn), None)
+    return Beginning(
+        lsn=lsn if state is None else state.lsn,
+        state=state,
+        database=opened.store.database_name,
+        server_settings=opened.server_settings,
+    )
+
+
+def state_at(request: DecodeRequest, kept: KeptState | None, lsn: int) -> State:
+    """The state behind the last record that starts before an LSN, as a session would leave it that stops there.
+
+    Args:
+        request: what is decoded.
+        kept: where to begin, None for the catalog.
+        lsn: ``upto_lsn``.
+
+    Raises:
+        HeadwaterError: the WAL cannot be followed up to there.
+    """
+    return _state_at(replace(request, end=lsn), kept)
+
+
+def _consistent_point(opened: OpenRequest) -> int:
+    behind = None
+    for window in _windows(opened)[1]:
+        behind = window.behind
+        builder = behind.control.builder
+        if builder.is_consistent:
+            return builder.start_decoding_at
+    assert behind is not None
+    return check_consistent(behind.control, opened.store.start_lsn, behind.lsn)
+
+
+def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
+    plans, windows = _windows(_open(request, kept))
+    last = None
+    for window in windows:
+        last = window.behind
+    assert last is not None
+    return plans.state_behind(last)
+
+
+def _open(request: DecodeRequest, kept: KeptState | None) -> OpenRequest:
+    if request.plugin != RowChanges.name:
+        return open_request(request, kept=kept)
+    return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept)
+
+
+def _windows(opened: OpenRequest) -> tuple[PlanWindows, Iterator[PlannedWindow]]:
+    threads = os.cpu_count() or 1
+    scope = Scope(opened.directory.segment_size, commits=NO_COMMIT)
+    plans = PlanWindows(
+        opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds=WINDOW, goes_on=True
+    )
+    return plans, iter(plans)

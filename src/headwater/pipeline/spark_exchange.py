@@ -1,0 +1,181 @@
+"""Values through Spark, where driver and executors share no directory.
+
+A value goes to its task as bytes inside the task. What a task writes stays with Spark, as a partition on the executor's
+disk (``DISK_ONLY``) cut into chunks; the driver brings partitions over one after the other, in order, a few chunks a
+job, into files of its own. So neither the driver's Java process nor this one ever holds more than those chunks, however
+much the tasks made. If an executor is lost, Spark makes its partitions anew from the same WAL: the same bytes.
+
+Known gap: a value for a task must fit into a message of Spark's (``spark.rpc.message.maxSize``, 128 MB).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext, StorageLevel
+from pyspark.errors import PySparkException
+
+from headwater.errors import SparkError
+from headwater.flat_values import read_value, value_bytes
+from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
+from headwater.pipeline.scratch import new_file, writing
+from headwater.pipeline.task_run import Job, Progress, TaskRun, Tell, attempt, one_a_task, reason
+from headwater.temporary_directories import OwnDirectory
+
+T = TypeVar("T")
+S = TypeVar("S")
+V = TypeVar("V")
+
+CHUNK_BYTES = 4 << 20
+CHUNKS_PER_JOB = 16
+
+
+class SparkExchange(Exchange):
+    """The way through Spark.
+
+    Args:
+        context: the Spark context.
+        parent: where the driver's files go; None for where temporary files go.
+
+    Raises:
+        OSError: a directory cannot be made there.
+    """
+
+    def __init__(self, context: SparkContext, parent: str | None) -> None:
+        self._context = context
+        self._directory = OwnDirectory(parent)
+        self._numbers = count()
+
+    def hand(self, value: V, kind: Any = None) -> Handed[V]:
+        """See :class:`Exchange`."""
+        return _HandedBytes(value_bytes(value, kind), type(value) if kind is None else kind)
+
+    @contextmanager
+    def run(
+        self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
+    ) -> Iterator[Iterator[Arrived[S]]]:
+        """See :class:`Exchange`."""
+        if not tasks:
+            yield iter(())
+            return
+        made: list[Any] = []
+
+        def begin(tell: Tell) -> Job:
+            parts = one_a_task(self._context, tasks).mapPartitionsWithIndex(_making(name, work, tell))
+            made.append(parts.persist(StorageLevel.DISK_ONLY))
+            return lambda: made[0]._jrdd.count() and None
+
+        try:
+            with TaskRun[_Made[S]](self._context, name, begin, len(tasks), progress) as run:
+                yield (self._brought(made[0], name, number, one) for number, one in enumerate(run))
+        finally:
+            _forget(made)
+            remove_handed(tasks)
+
+    def close(self) -> None:
+        """See :class:`Exchange`."""
+        self._directory.close()
+
+    def _brought(self, made: Any, name: str, number: int, one: _Made[S]) -> Arrived[S]:
+        """A partition as a file of the driver's."""
+        path = str(self._directory.path / f"{name}-{next(self._numbers)}")
+        with new_file(path) as sink:
+            chunks = -(-one.size // CHUNK_BYTES)
+            for first in range(0, chunks, CHUNKS_PER_JOB):
+                for chunk in self._chunks(made, number, one, first, min(first + CHUNKS_PER_JOB, chunks)):
+                    with writing(path):
+                        sink.write(chunk)
+        return Arrived(path, one.summary)
+
+    def _chunks(self, made: Any, number: int, one: _Made[S], first: int, last: int) -> Sequence[bytes]:
+        try:
+            is_end = last * CHUNK_BYTES >= one.size
+            picked: list[Any] = self._context.runJob(made, _picking(first, None if is_end else last), [number])
+        except (Py4JError, PySparkException, OSError) as error:
+            raise SparkError(f"Spark could not bring what a task made: {reason(error)}") from error
+        size, chunks = picked[0] if picked else None, picked[1:]
+        expected = min(last * CHUNK_BYTES, one.size) - first * CHUNK_BYTES
+        if size != one.size or sum(map(len, chunks)) != expected:
+            raise SparkError(
+                f"a task that was run again made something else: found {size} bytes, expected {one.size}",
+                hint="the WAL must not change while it is read",
+            )
+        return chunks
+
+
+def _forget(made: list[Any]) -> None:
+    try:
+        for one in made:
+            one.unpersist()
+    except (Py4JError, OSError):
+        return  # Spark is gone, and with it the partitions.
+
+
+@dataclass(frozen=True)
+class _HandedBytes(Handed[V]):
+    """A value's bytes."""
+
+    data: bytes
+    kind: type[V]
+
+    def load(self) -> V:
+        """See :class:`Handed`."""
+        return read_value(self.kind, memoryview(bytearray(self.data)))
+
+    def remove(self) -> None:
+        """See :class:`Handed`."""
+
+
+@dataclass(frozen=True)
+class _Made(Generic[S]):
+    """What a task made: so many bytes."""
+
+    size: int
+    summary: S
+
+
+def _making(name: str, work: Work[T, S], tell: Tell) -> Callable[[int, Iterable[T]], Iterator[Any]]:
+    """A partition: the number of bytes that its task wrote, then these in chunks."""
+
+    def make(number: int, tasks: Iterable[T]) -> Iterator[Any]:
+        (task,) = tasks
+        with tempfile.TemporaryFile(dir=_local_directory()) as sink:
+            attempted = attempt(name, lambda: _write(work, task, sink))
+            tell(number, attempted)
+            if isinstance(attempted.result, _Made):
+                yield attempted.result.size
+                sink.seek(0)
+                while chunk := sink.read(CHUNK_BYTES):
+                    yield chunk
+
+    return make
+
+
+def _write(work: Work[T, S], task: T, sink: BinaryIO) -> _Made[S]:
+    summary = work(task, sink)
+    with writing(None):
+        sink.flush()
+    return _Made(sink.tell(), summary)
+
+
+def _local_directory() -> str | None:
+    """Where Spark keeps its own files on this machine."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
+
+
+def _picking(first: int, last: int | None) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The partition's size, and some of its chunks, all that follow if no last one is named."""
+
+    def pick(elements: Iterable[Any]) -> Iterator[Any]:
+        found = iter(elements)
+        yield from islice(found, 1)
+        yield from islice(found, first, last)
+
+    return pick

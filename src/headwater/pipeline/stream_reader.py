@@ -1,0 +1,130 @@
+"""The ``headwater`` data source as a stream: ``spark.readStream.format("headwater")``.
+
+Spark makes a :class:`HeadwaterStreamReader` in two kinds of process. One Python process of the driver lives as long as
+the query, and is asked for offsets and partitions: it plans, in threads, and holds states and the slot's lock, from the
+first question on. Another one is started for each batch only to pickle :meth:`HeadwaterStreamReader.read` for the
+executors, so making a reader opens nothing; the pickled one has options and no session. Partitions pickle.
+
+Spark 4.1 asks for the latest offset without telling where the stream stands, and knows no limits of reading: what was
+last answered is gone on from, and the bound of the options is applied here. Its first batch after a restart goes to the
+end of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from headwater.pipeline.plain_errors import plain_errors
+from headwater.pipeline.row_batches import RowForm
+from headwater.pipeline.slice_partition import SlicePartition, read_slice
+from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.stream_offsets import StreamOffset
+from headwater.pipeline.stream_planner import StreamPlanner
+from headwater.pipeline.unpickling import PickledByValue
+from headwater.slots.slot_directory import open_slot
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # Spark 4.1
+    SupportsTriggerAvailableNow = object
+
+PATIENCE_SECONDS = 20.0
+"""How long a slot may be another process's: that of a driver that was killed has to notice it first."""
+
+Json = dict[str, Any]
+
+
+class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans in the driver's process, reads in workers; pickles.
+
+    Args:
+        options: of the stream.
+        form: what rows look like; None for a plugin's messages.
+    """
+
+    def __init__(self, options: SourceOptions, form: RowForm | None) -> None:
+        self._options = options
+        self._form = form
+        self._planner: StreamPlanner | None = None
+        self._held = _Held()
+
+    @property
+    def _session(self) -> StreamPlanner:
+        if self._planner is None:
+            slot = None
+            if self._options.slot is not None:
+                slot = self._held.stack.enter_context(open_slot(Path(self._options.slot), PATIENCE_SECONDS))
+            self._planner = StreamPlanner(self._options, None if self._form is None else self._form.table, slot)
+        return self._planner
+
+    @plain_errors()
+    def initialOffset(self) -> Json:
+        """Where a query without a checkpoint begins."""
+        return self._session.begin().as_json()
+
+    def getDefaultReadLimit(self) -> Any:
+        """What the option ``maxBytesPerTrigger`` says; not called by Spark 4.1."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+        size = self._options.max_bytes
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    @plain_errors()
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Let the end of the log at this moment be the query's."""
+        self._session.stop_at_present()
+
+    @plain_errors()
+    def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
+        """The end of the next batch, the start again if there is none yet.
+
+        Args:
+            start: where the last batch ended; limit: how much a batch may be. None of both from Spark 4.1.
+        """
+        size = self._options.max_bytes if limit is None else getattr(limit, "max_bytes", None)
+        return self._session.latest(None if start is None else StreamOffset.of_json(start), size).as_json()
+
+    @plain_errors()
+    def reportLatestOffset(self) -> Json | None:
+        """Where the log ends, for the query's progress."""
+        found = self._session.log_end()
+        return None if found is None else found.as_json()
+
+    @plain_errors()
+    def partitions(self, start: Json, end: Json) -> list[SlicePartition]:
+        """The slices between two offsets."""
+        stretch = self._session.stretch(StreamOffset.of_json(start), StreamOffset.of_json(end))
+        if stretch.decoder is None:
+            return []
+        return [SlicePartition(one, stretch.decoder, self._form) for one in stretch.slices]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one slice; called once per partition, in a worker."""
+        with plain_errors():
+            yield from read_slice(partition)
+
+    @plain_errors()
+    def commit(self, end: Json) -> None:
+        """Everything up to an offset has been delivered."""
+        self._session.commit(StreamOffset.of_json(end))
+
+    def stop(self) -> None:
+        """Release the slot."""
+        self._planner = None
+        self._held.stack.close()
+
+
+class _Held:
+    """What is released at the end; of a pickled reader nothing is."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+
+    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
+        return _Held, ()

@@ -1,0 +1,211 @@
+"""The flow of planning: a request's windows, one after the other, each with its plan and the state behind it.
+
+In: an open request, where to begin, a way to run index tasks. Out: :class:`PlannedWindow` values. The command, the data
+source and streams all plan here; what they do with a plan is theirs. One call is one session: inside it the plugin
+remembers what it announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.store import CatalogStore
+from headwater.pipeline.advance import Advanced, Behind, Start, advance
+from headwater.pipeline.assemble import Assembly
+from headwater.pipeline.index_job import index_start
+from headwater.pipeline.named_table import TableNames
+from headwater.pipeline.reach import check_reach, reaches
+from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
+from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_late_start
+from headwater.reorder.earlier import without_earlier
+from headwater.reorder.merge import merge_indexes
+from headwater.reorder.state import State
+from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
+from headwater.wal.record import parse_record
+
+
+@dataclass(frozen=True)
+class PlannedWindow:
+    """A window that was gone through.
+
+    Attributes:
+        assembly: what is output of it.
+        behind: what it leaves behind.
+        hi: LSN where its WAL ends.
+        is_last: nothing follows it in this session.
+    """
+
+    assembly: Assembly
+    behind: Behind
+    hi: int
+    is_last: bool
+
+
+Rolled = Callable[[CatalogStore, int, int, bool], None]
+
+
+def _nobody_asks(store: CatalogStore, start: int, end: int, is_last: bool) -> None:
+    return
+
+
+@dataclass
+class PlanWindows:
+    """Plans a request window by window.
+
+    Attributes:
+        opened: the request.
+        scope: which transactions are wanted.
+        index: runs index tasks.
+        parallel: tasks that can run at once.
+        bounds: of a window.
+        goes_on: the session does, behind the last window: what its options name may still come.
+        grid: bytes between the LSN lines that a huge transaction may be cut at.
+        rolled: called with (catalog rolled forward, LSN where the window begins, LSN behind its last record, whether it
+            is the last one) before the plugin is asked anything about a window.
+    """
+
+    opened: OpenRequest
+    scope: Scope
+    index: IndexRuns
+    parallel: int
+    bounds: WindowBounds = DEFAULT_BOUNDS
+    goes_on: bool = False
+    grid: int = GRID
+    rolled: Rolled = _nobody_asks
+    _state: State | None = None
+
+    def __iter__(self) -> Iterator[PlannedWindow]:
+        indexer = RunIndexer(self.opened.directory, self._lo, self._hi, self.index, self.parallel, self.bounds)
+        try:
+            yield from self._windows(indexer)
+        finally:
+            indexer.close()
+
+    @property
+    def _lo(self) -> int:
+        return (
+            index_start(self.opened.directory, self.opened.store)
+            if self.opened.state is None
+            else self.opened.state.lsn
+        )
+
+    @property
+    def _hi(self) -> int:
+        directory, end = self.opened.directory, self.opened.request.end
+        last = directory.segments[-1].start_lsn + directory.segment_size
+        hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        return max(hi, self._lo)
+
+    def state_behind(self, behind: Behind) -> State:
+        """The state behind a window."""
+        if self._state is None or self._state.lsn != behind.lsn:
+            self._state = behind.state(self.opened.directory.timeline_at(behind.lsn))
+        return self._state
+
+    def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
+        state, before, session = self.opened.state, None, _Session(self.opened, self.scope)
+        while True:
+            # What is yielded is not kept here: a plan is large, and the next one is made while this one is decoded.
+            planned = [self._window(indexer, state, before)]
+            session.passed(planned[0], planned[0].is_last and not self.goes_on)
+            behind, is_last = planned[0].behind, planned[0].is_last
+            yield planned.pop()
+            if is_last:
+                return
+            state, before = self.state_behind(behind), behind.store
+
+    def _window(self, indexer: RunIndexer, state: State | None, before: CatalogStore | None) -> PlannedWindow:
+        """Go through the next window, as often as its index proves to lack something."""
+        store = self._store(state, UNREFINED, before)
+        request = self._request(store, UNREFINED)
+        runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
+        refinement = UNREFINED
+        while True:
+            index = merge_indexes(list(_pieces(runs))) if runs else no_index(self._lo if state is None else state.lsn)
+            advanced = self._advance(state, index, store, is_last and not self.goes_on)
+            if isinstance(advanced, Advanced):
+                return PlannedWindow(advanced.assembly, advanced.behind, index.hi, is_last)
+            refinement |= advanced
+            store = self._store(state, refinement)
+            request = self._request(store, refinement)
+            runs = indexer.again(runs, request, dict(refinement.files))
+            if state is not None:
+                _apply_earlier(indexer, state, store, refinement, request)
+
+    def _advance(
+        self, state: State | None, index: WalIndex, store: CatalogStore, is_end: bool
+    ) -> Advanced | Refinement:
+        plugin = self.opened.plugin
+        if state is not None:
+            return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
+        check_reach(self.opened, store, index)
+        index, whole = without_earlier(index, store)
+        return advance(Start.of_catalog(store, whole), index, store, plugin, self.scope, is_end, self.rolled)
+
+    def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
+        """The catalog at a window's start; ``before`` is the store that its image was made of."""
+        request, files = self.opened.request, [file for file, _ in refinement.files]
+        if state is None:
+            # A store is rolled forward once: who goes through a window again begins with another.
+            is_first = refinement == UNREFINED
+            return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
+        store = CatalogStore.of_image(state.catalog, before)
+        for file in files:
+            store.add_extra(file)
+        return store
+
+    def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
+        cuts = tuple(sorted(refinement.cuts))
+        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, self.grid, cuts)
+
+
+def _pieces(runs: Sequence[Run]) -> Iterator[WalIndex]:
+    return (piece for run in runs for piece in run.pieces)
+
+
+def _apply_earlier(
+    indexer: RunIndexer, state: State, store: CatalogStore, refinement: Refinement, request: Request
+) -> None:
+    """Give the catalog what the WAL before the window has of files that proved to be catalogs' only in it."""
+    since = min((lsn for _, lsn in refinement.files), default=state.lsn)
+    if since < state.lsn:
+        pieces = _pieces(indexer.stretch(since, state.lsn, request))
+        kept = (one for piece in pieces for one in piece.kept)
+        store.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, store.major) for one in kept)
+
+
+class _Session:
+    """What is checked and warned of once for all windows.
+
+    Args:
+        opened: the request.
+        scope: which transactions are wanted.
+    """
+
+    def __init__(self, opened: OpenRequest, scope: Scope) -> None:
+        self._start_lsn = opened.store.start_lsn
+        self._scope = scope
+        self._late: list[Int64s] = []
+        self._names: set[str] = set()
+
+    def passed(self, window: PlannedWindow, is_end: bool) -> None:
+        """One more window was gone through; ``is_end``: the session ends with it.
+
+        Raises:
+            CatalogError: the session ends, and a pattern for tables has matched none.
+        """
+        control, patterns = window.behind.control, self._scope.tables
+        self._late.append(window.assembly.late)
+        if control.builder.is_consistent:
+            warn_of_late_start(control, self._start_lsn, np.concatenate(self._late))
+            self._late.clear()
+        if patterns.patterns:
+            names = TableNames(window.behind.store, max(self._scope.start, self._start_lsn), window.behind.lsn)
+            self._names |= names.with_rows(window.assembly.plan.relations)
+            if is_end:
+                patterns.require_matches(self._names)

@@ -1,0 +1,234 @@
+"""What control records tell while the log is read in order: where decoding begins, wal_level, which xids are alive.
+
+In: the kept records of an index and what was known before them. Out: :class:`Control`, a value that goes from window to
+window, and the catalog rolled forward: catalog records go to the store in the same pass. This is the only step that
+goes record by record in Python; it sees catalog changes and control records only.
+Mirrors decode.c (xlog_decode, standby_decode) and snapbuild.c. Xids of :class:`Control` are 64-bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from headwater.catalog.prepared import PreparedTransaction
+from headwater.catalog.snapshot import SnapBuilder, full_xid, full_xids, xid_precedes
+from headwater.catalog.store import CatalogStore
+from headwater.rmgr.heap import OPMASK, TRUNCATE
+from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
+from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.rmgr.standby import parse_running_xacts
+from headwater.rmgr.xact import parse_prepare
+from headwater.rmgr.xlog import (
+    BACKUP_END,
+    CHECKPOINT_ONLINE,
+    CHECKPOINT_SHUTDOWN,
+    FPI,
+    FPI_FOR_HINT,
+    PARAMETER_CHANGE,
+    parse_backup_end,
+    parse_checkpoint,
+    parse_parameter_change,
+)
+from headwater.wal.record import Record, parse_record
+
+WAL_LEVEL_LOGICAL = 2
+WAL_LEVELS = ("minimal", "replica", "logical")
+
+
+@dataclass(frozen=True)
+class Control:
+    """What is known of the server at an LSN.
+
+    Attributes:
+        wal_level: 0 minimal, 1 replica, 2 logical.
+        next_xid: no xid from this one on has been met.
+        oldest_running_xid: transactions before it that have not ended never will: their server crashed.
+        builder: where decoding begins.
+        raised: LSN where wal_level rose to logical last, None if it never did.
+        prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
+        ended: likewise those of them that have ended, and where.
+        touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
+    """
+
+    wal_level: int
+    next_xid: int
+    oldest_running_xid: int = 0
+    builder: SnapBuilder = field(default_factory=SnapBuilder)
+    raised: int | None = None
+    prepared: tuple[PreparedTransaction, ...] = ()
+    ended: tuple[tuple[PreparedTransaction, int], ...] = ()
+    touching: tuple[int, ...] = ()
+
+    def shut_down(self, lsn: int) -> Control:
+        """A server that ran with wal_level = logical was down when the log was at ``lsn``."""
+        return replace(self, builder=self.builder.clean_shutdown(lsn, [one.xid for one in self.prepared]))
+
+    def level_changed(self, lsn: int, level: int) -> Control:
+        """The server was started with another wal_level."""
+        if not self.wal_level < WAL_LEVEL_LOGICAL <= level:
+            return replace(self, wal_level=level)
+        # The level is logged by a server that has just started: nothing runs yet.
+        return replace(self, wal_level=level, raised=lsn).shut_down(lsn)
+
+    def was_prepared(self, one: PreparedTransaction) -> Control:
+        """A transaction was prepared of which the log at hand has not all."""
+        return self if self.builder.is_consistent else replace(self, prepared=(*self.prepared, one))
+
+    def prepared_ended(self, lsn: int, xid: int) -> Control:
+        """A transaction that had been prepared was committed or rolled back."""
+        found = next((one for one in self.prepared if one.xid == xid), None)
+        if found is None:
+            return self
+        rest = tuple(one for one in self.prepared if one is not found)
+        builder = self.builder.prepared_ended(lsn, xid)
+        return replace(self, prepared=rest, ended=(*self.ended, (found, lsn)), builder=builder)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a window's records have told.
+
+    Attributes:
+        control: at its end.
+        levels: (LSN, wal_level from there on), the first at its start.
+        too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
+        touched: xids that changed the catalog in it.
+    """
+
+    control: Control
+    levels: tuple[tuple[int, int], ...]
+    too_low: int | None
+    touched: frozenset[int]
+
+
+def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
+    """What a catalog tells of the server when it was taken.
+
+    Args:
+        store: the catalog, not rolled forward.
+        whole: xids of transactions that the index has all of, though they began before.
+    """
+    prepared = tuple(one for one in store.prepared if one.xid not in whole)
+    control = Control(store.wal_level, store.origin.next_full_xid, prepared=_from_before(prepared, store))
+    is_down = store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL
+    return control.shut_down(store.start_lsn) if is_down else control
+
+
+def _from_before(prepared: tuple[PreparedTransaction, ...], store: CatalogStore) -> tuple[PreparedTransaction, ...]:
+    """Those that had begun when the catalog was taken."""
+    return tuple(one for one in prepared if xid_precedes(one.xid, store.next_xid))
+
+
+def follow(control: Control, index: WalIndex, store: CatalogStore) -> Followed:
+    """Roll the catalog forward over a window, and learn what its control records tell.
+
+    Args:
+        control: at the window's start.
+        index: of the window.
+        store: the catalog at the window's start; changed in place.
+
+    Raises:
+        WalError: a record is malformed.
+        CatalogError: the catalog cannot follow a record.
+    """
+    follower = _Follower(control, store, index.lo, _prepared_ends(index, store))
+    for kept in index.kept:
+        follower.take(parse_record(kept.data, kept.lsn, kept.end_lsn, store.major))
+    return follower.followed(index)
+
+
+def _prepared_ends(index: WalIndex, store: CatalogStore) -> list[tuple[int, int]]:
+    """(LSN, xid) of the ends of prepared transactions that had begun when the catalog was taken, the last one first."""
+    ends = index.rows.ends
+    before = (ends.xid - store.next_xid) & 0xFFFFFFFF >= 0x80000000
+    ends = ends.take(np.flatnonzero(((ends.kind == COMMIT_PREPARED) | (ends.kind == ABORT_PREPARED)) & before))
+    found = zip(ends.lsn.tolist(), ends.xid.tolist(), strict=True)
+    return sorted(found, reverse=True)
+
+
+class _Follower:
+    """One call of :func:`follow`."""
+
+    def __init__(self, control: Control, store: CatalogStore, lo: int, prepared_ends: list[tuple[int, int]]) -> None:
+        self.control = control
+        self.store = store
+        self.levels = [(lo, control.wal_level)]
+        self.too_low: int | None = None
+        self.touched: set[int] = set()
+        self._ends = prepared_ends
+
+    def take(self, record: Record) -> None:
+        """One kept record, in LSN order."""
+        self._pass_ends(record.lsn)
+        kind = record.info & 0xF0
+        if record.rmid == XLOG and kind not in (FPI, FPI_FOR_HINT):
+            self._xlog(record, kind)
+        elif record.rmid == STANDBY:
+            self._running_xacts(record)
+        elif record.rmid == XACT:
+            self._prepare(record)
+        elif record.rmid in (XLOG, SMGR, RELMAP, HEAP2) or (record.rmid == HEAP and kind & OPMASK != TRUNCATE):
+            self.touched.add(record.xid)
+            self.store.apply(record)
+
+    def _pass_ends(self, lsn: int) -> None:
+        while self._ends and self._ends[-1][0] < lsn:
+            self.control = self.control.prepared_ended(*self._ends.pop())
+
+    def _xlog(self, record: Record, kind: int) -> None:
+        if kind == PARAMETER_CHANGE:
+            self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
+        elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
+            checkpoint = parse_checkpoint(record.main_data, record.lsn)
+            self._met(checkpoint.next_xid)
+            if self.store.origin.backup_start is None and checkpoint.redo > self.store.start_lsn:
+                self.store.complete()
+            if kind == CHECKPOINT_SHUTDOWN and self._is_logical and record.lsn >= self.store.start_lsn:
+                self.control = self.control.shut_down(record.lsn)
+        elif kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == self.store.origin.backup_start:
+            self.store.complete()
+
+    @property
+    def _is_logical(self) -> bool:
+        return self.control.wal_level >= WAL_LEVEL_LOGICAL
+
+    def _level(self, lsn: int, level: int) -> None:
+        if level < WAL_LEVEL_LOGICAL and self.control.builder.is_consistent and self.too_low is None:
+            self.too_low = lsn
+        self.control = self.control.level_changed(lsn, level)
+        self.levels.append((lsn, level))
+
+    def _running_xacts(self, record: Record) -> None:
+        running = parse_running_xacts(record.main_data, record.lsn)
+        next_xid = full_xid(running.next_xid, self.control.next_xid)
+        oldest = full_xid(running.oldest_running_xid, next_xid)
+        self._met(next_xid)
+        builder = self.control.builder
+        if self._is_logical:
+            builder = builder.running_xacts(record.lsn, next_xid, oldest)
+        self.control = replace(self.control, oldest_running_xid=oldest, builder=builder)
+
+    def _prepare(self, record: Record) -> None:
+        prepare = parse_prepare(record.main_data, record.lsn, self.store.major)
+        if prepare.database == self.store.database_oid:
+            for one in _from_before((PreparedTransaction.of_record(prepare),), self.store):
+                self.control = self.control.was_prepared(one)
+
+    def _met(self, next_xid: int) -> None:
+        self.control = replace(self.control, next_xid=max(self.control.next_xid, next_xid))
+
+    def followed(self, index: WalIndex) -> Followed:
+        """All of it, once every record was taken."""
+        self._pass_ends(index.hi)
+        if len(index.rows.xids):
+            self._met(int(full_xids(index.rows.xids.xid, self.control.next_xid).max()) + 1)
+        return Followed(self.control, tuple(self.levels), self.too_low, frozenset(self.touched - {0}))
+
+
+def once_consistent(control: Control) -> Control:
+    """Without what only tells why decoding could not begin earlier."""
+    return replace(control, prepared=(), ended=()) if control.builder.is_consistent else control

@@ -1,0 +1,49 @@
+"""Rows of changes that cross an event of their own transaction, where an index could not know whose event it was.
+
+In: the rows of an index, or of several with those that open transactions brought along. Out: the LSNs of the events;
+an index that is made again with these as cuts has no such row. A run of WAL learns which transaction a subtransaction
+belongs to from the first record of it; of one that began before the run it does not, and so may let a row grow over a
+command id, an invalidation or a truncate of a sibling (:mod:`headwater.rmgr._row_epochs`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.reorder.keys import lookup
+from headwater.reorder.transactions import toplevel_of
+from headwater.rmgr.index_rows import Rows
+
+Int64s = NDArray[np.int64]
+
+
+def crossed_events(rows: Rows) -> Int64s:
+    """Command ids, invalidations and truncates that a row of changes of the same toplevel transaction crosses.
+
+    Args:
+        rows: the index.
+
+    Returns:
+        int64[k] their LSNs, sorted.
+    """
+    long = np.flatnonzero(rows.changes.first != rows.changes.last)
+    if not len(long):
+        return np.empty(0, np.int64)
+    records = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
+    tables = (rows.commands, records, rows.truncates)
+    lsn = np.concatenate([table.lsn for table in tables])
+    xid = np.concatenate([table.owner for table in tables])
+    if not len(lsn):
+        return np.empty(0, np.int64)
+    toplevel = toplevel_of(rows)
+    tops, top = np.unique(toplevel(xid), return_inverse=True)
+    lsns, rank = np.unique(lsn, return_inverse=True)
+    events = np.unique(top * (len(lsns) + 1) + rank)
+    number = lookup(tops, np.arange(len(tops)), toplevel(rows.changes.owner[long]))
+    long, base = long[number >= 0], number[number >= 0] * (len(lsns) + 1)
+    start = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.first[long]))
+    stop = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.last[long]))
+    counts = np.maximum(stop - start, 0)
+    places = np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    return np.unique(lsns[events[places] % (len(lsns) + 1)])

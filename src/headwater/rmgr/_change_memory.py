@@ -1,0 +1,81 @@
+"""Kernel: what changes weigh in the server's memory accounting (PostgreSQL: ReorderBufferChangeSize, reorderbuffer.c).
+
+The sizes are those of 64-bit servers, alike in 15 to 18. A tuple weighs its ``t_len``, as DecodeXLogTuple of decode.c
+sets it: the header of a heap tuple, and what the record holds behind its own short one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.kernels import borrowing_kernel
+from headwater.rmgr import heap
+from headwater.rmgr._record import Int, u16
+from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, MAIN_AT, MAIN_LENGTH
+from headwater.rmgr.heap_layout import (
+    DELETE_SIZE,
+    HEAP_HEADER_SIZE,
+    MULTI_INSERT_COUNT_AT,
+    MULTI_TUPLE_SIZE,
+    UPDATE_FLAGS_AT,
+    UPDATE_SIZE,
+)
+from headwater.rmgr.index_codes import DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.rmgr.registry import HEAP2
+
+CHANGE_SIZE = 80
+"""sizeof(ReorderBufferChange)."""
+
+TUPLE_SIZE = 24 + 23
+"""sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
+
+MALFORMED_MEMORY = -1
+"""Returned by :func:`change_memory` when the lengths disagree."""
+
+Int64s = NDArray[np.int64]
+
+
+@borrowing_kernel
+def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
+    """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
+    count = u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT)
+    base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
+    total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
+    for _ in range(count):
+        p = (p + 1) & ~1
+        if p + MULTI_TUPLE_SIZE > length:
+            return MALFORMED_MEMORY
+        size = u16(data, base + p)
+        total += size
+        p += MULTI_TUPLE_SIZE + size
+    return total if p <= length else MALFORMED_MEMORY
+
+
+@borrowing_kernel
+def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int64s) -> Int:
+    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 15 to 18.
+
+    Args:
+        data: uint8[]; rmid: HEAP or HEAP2.
+        change: the ``kinds`` bits of its change, not 0.
+        headers: int64[HEADERS_LENGTH] the record's, which has a block.
+
+    Returns:
+        bytes, or MALFORMED_MEMORY.
+    """
+    if rmid == HEAP2:
+        return _multi_insert_memory(data, headers)
+    length, of_block = headers[MAIN_LENGTH], headers[BLOCKS + DATA_LENGTH]
+    if change & (INSERTS | SPECULATIVE):
+        return CHANGE_SIZE + TUPLE_SIZE + of_block - HEAP_HEADER_SIZE
+    if change & UPDATES:
+        if length < UPDATE_SIZE:
+            return MALFORMED_MEMORY
+        flags = data[headers[MAIN_AT] + UPDATE_FLAGS_AT]
+        new = TUPLE_SIZE + of_block - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_NEW_TUPLE else 0
+        old = TUPLE_SIZE + length - UPDATE_SIZE - HEAP_HEADER_SIZE if flags & heap.UPDATE_CONTAINS_OLD else 0
+        return CHANGE_SIZE + new + old
+    if change & DELETES_OLD:
+        return CHANGE_SIZE + TUPLE_SIZE + length - DELETE_SIZE - HEAP_HEADER_SIZE
+    return np.int64(CHANGE_SIZE)

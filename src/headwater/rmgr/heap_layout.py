@@ -1,0 +1,21 @@
+"""Where the fields lie in records of HEAP and HEAP2 that kernels look at (PostgreSQL: ``access/heapam_xlog.h``).
+
+Offsets count from the start of the main data, sizes are bytes; alike in 15 to 18.
+"""
+
+from __future__ import annotations
+
+HEAP_HEADER_SIZE = 5
+"""SizeOfHeapHeader: what stands before a tuple's bytes from its null bitmap on."""
+
+INSERT_FLAGS_AT, INSERT_SIZE = 2, 3
+DELETE_FLAGS_AT, DELETE_SIZE = 7, 8
+UPDATE_FLAGS_AT, UPDATE_SIZE = 7, 14
+TRUNCATE_COUNT_AT, TRUNCATE_FLAGS_AT, TRUNCATE_SIZE = 4, 8, 12
+"""HEAP: the old tuple of DELETE and UPDATE, and the relations of TRUNCATE, begin behind the size; TRUNCATE begins with
+its database."""
+
+MULTI_INSERT_COUNT_AT, MULTI_INSERT_SIZE, MULTI_TUPLE_SIZE = 2, 4, 7
+NEW_CID_CMIN_AT, NEW_CID_CMAX_AT, NEW_CID_SPC_AT, NEW_CID_DB_AT, NEW_CID_REL_AT, NEW_CID_SIZE = 4, 8, 16, 20, 24, 34
+"""HEAP2: MULTI_INSERT begins with its flags, NEW_CID with its toplevel xid. A tuple of MULTI_INSERT has a header of its
+own, which begins with its length without that header."""

@@ -1,0 +1,236 @@
+"""A slot's directory: one file that is the slot, and a lock that whoever uses it holds.
+
+Invariants: the file is replaced as a whole, so a slot is at every moment as it was before a call or as it is after it.
+Output and progress cannot be one file; so before output takes its place the slot notes that it will
+(:class:`~headwater.slots.slot.PendingOutput`), and who opens the slot next finishes that, if there is something to be
+finished: nothing is lost, nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headwater.errors import SlotError
+from headwater.reorder.state import State
+from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
+from headwater.slots.value_file import load_value, save_value, sync_directory
+from headwater.temporary_directories import remove_directory
+
+_SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
+_PAUSE_SECONDS = 0.05
+
+
+def create_slot(path: Path, slot: Slot) -> None:
+    """Make a slot's directory.
+
+    Raises:
+        SlotError: there is something already, or it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        raise SlotError(f'replication slot "{path.name}" already exists', file=str(path)) from None
+    except OSError as error:
+        raise SlotError(f"could not make the slot: {error.strerror or error}", file=str(path)) from None
+    try:
+        (path / _LOCK).touch(mode=0o600)
+        save_value(path / _SLOT, slot)
+        sync_directory(path.parent)
+    except BaseException:
+        remove_directory(path)
+        raise
+
+
+def is_slot(path: Path) -> bool:
+    """Whether a directory is a slot."""
+    return (path / _SLOT).is_file()
+
+
+def read_slot(path: Path) -> Slot:
+    """A slot as it is, whoever uses it.
+
+    Raises:
+        SlotError: there is none, or it is damaged.
+    """
+    if not is_slot(path):
+        raise SlotError(f'replication slot "{path.name}" does not exist', file=str(path))
+    return load_value(path / _SLOT, Slot)
+
+
+def active_pid(path: Path) -> int | None:
+    """The process that uses a slot, None if none does; 0 if it is on another machine and does not tell."""
+    try:
+        with _locked(path):
+            return None
+    except SlotInUse as error:
+        return error.pid
+
+
+class SlotInUse(SlotError):
+    """Another process uses the slot."""
+
+    pid: int = 0
+
+
+@contextmanager
+def open_slot(path: Path, patience: float = 0.0) -> Iterator[OpenSlot]:
+    """Use a slot, alone, for as long as the ``with`` block lasts; output that was pending is settled first.
+
+    Args:
+        path: its directory.
+        patience: seconds for which another process may still use it.
+
+    Raises:
+        SlotError: there is none, it is damaged, or another process uses it.
+    """
+    read_slot(path)
+    with _locked(path, patience):
+        opened = OpenSlot(path, read_slot(path))
+        opened.settle()
+        yield opened
+
+
+@contextmanager
+def _locked(path: Path, patience: float = 0.0) -> Iterator[None]:
+    deadline = time.monotonic() + patience
+    descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        while not _lock(descriptor, path, time.monotonic() >= deadline):
+            time.sleep(_PAUSE_SECONDS)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path, is_last_try: bool) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise SlotError(f"could not lock the slot: {error.strerror}", file=str(path)) from None
+        if not is_last_try:
+            return False
+        said = os.pread(descriptor, 20, 0)
+        refusal = SlotInUse(
+            f'replication slot "{path.name}" is active for PID {said.decode("ascii", "replace") or "?"}'
+        )
+        refusal.pid = int(said) if said.isdigit() else 0
+        raise refusal from None
+
+
+@dataclass
+class OpenSlot:
+    """A slot that this process uses.
+
+    Attributes:
+        path: its directory.
+        slot: as it is in its file.
+    """
+
+    path: Path
+    slot: Slot
+
+    @property
+    def stream_directory(self) -> Path:
+        """Where a stream keeps its states."""
+        return self.path / _STREAM
+
+    def write(self, slot: Slot) -> None:
+        """Replace the slot.
+
+        Raises:
+            SlotError: it cannot be written; then it is as it was.
+        """
+        save_value(self.path / _SLOT, slot)
+        self.slot = slot
+
+    def part_of(self, out: Path) -> Path:
+        """Where output waits that is complete, beside its place; nobody else removes it from there.
+
+        What is there already was left by a process that did not come to note it, and goes.
+
+        Raises:
+            OSError: it does not go.
+        """
+        part = out.absolute().with_name(f".{self.path.name}.headwater-part")
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink(missing_ok=True)
+        return part
+
+    def place(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
+        """Let complete output take its place, and advance.
+
+        Args:
+            part: the output, where :meth:`part_of` says.
+            out: its place.
+            state: behind it; made: what it counts.
+
+        Raises:
+            SlotError: it cannot be done; the next one to open the slot tries again.
+        """
+        after = self.slot.advanced(state, made)
+        assert after.state is not None
+        _sync(part)
+        places = str(part), str(out.absolute())
+        self.write(
+            replace(self.slot, pending=PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics))
+        )
+        self.settle()
+
+    def settle(self) -> None:
+        """Let output take its place that is noted, if it has not, and advance.
+
+        Raises:
+            SlotError: it cannot be done now.
+        """
+        pending = self.slot.pending
+        if pending is None:
+            return
+        try:
+            if os.path.exists(pending.part):
+                os.replace(pending.part, pending.out)
+                sync_directory(Path(pending.out).parent)
+        except OSError as error:
+            reason = error.strerror or error
+            raise SlotError(f"could not move output to its place: {reason}", file=pending.out) from None
+        self.write(
+            replace(
+                self.slot,
+                confirmed_lsn=pending.confirmed_lsn,
+                state=pending.state,
+                statistics=pending.statistics,
+                pending=None,
+            )
+        )
+
+    def drop(self) -> None:
+        """Remove the slot."""
+        os.unlink(self.path / _SLOT)
+        remove_directory(self.path)
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or a directory and its files, last."""
+    for inside in path.iterdir() if path.is_dir() else ():
+        _sync(inside)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SlotError(f"could not write output: {error.strerror or error}", file=str(path)) from None

@@ -1,0 +1,85 @@
+"""A value in a file that is whole or not there: written beside its place, synced, renamed; with a checksum.
+
+The layout: magic, version of the format, CRC-32 of the rest, its length; then the value
+(:mod:`headwater.flat_values`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import TypeVar
+
+from headwater.errors import FlatValueError, SlotError
+from headwater.flat_values import read_value, value_bytes
+
+T = TypeVar("T")
+
+_MAGIC = b"HEADWATR"
+_VERSION = 1
+_HEAD = struct.Struct("<8sIIQ40x")
+"""64 bytes, so that arrays of the value stay aligned."""
+
+
+def save_value(path: Path, value: object) -> None:
+    """Put a value in the place of a file, or of nothing.
+
+    Args:
+        path: the file.
+        value: a record that :mod:`headwater.flat_values` can write.
+
+    Raises:
+        SlotError: it cannot be written; what was there is there still.
+    """
+    data = value_bytes(value)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as sink:
+            sink.write(_HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data)))
+            sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())
+        os.replace(part, path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise SlotError(f"could not write: {error.strerror or error}", file=str(path)) from None
+
+
+def load_value(path: Path, kind: type[T]) -> T:
+    """The value of a file.
+
+    Raises:
+        SlotError: there is none, or it is damaged, or of another version.
+    """
+    try:
+        raw = bytearray(path.read_bytes())
+    except OSError as error:
+        raise SlotError(f"could not read: {error.strerror or error}", file=str(path)) from None
+    if len(raw) < _HEAD.size or raw[:8] != _MAGIC:
+        raise SlotError("not a file that headwater has written", file=str(path))
+    _, version, checksum, length = _HEAD.unpack_from(raw)
+    if version != _VERSION:
+        raise SlotError(f"the file has format version {version}, expected {_VERSION}", file=str(path))
+    data = memoryview(raw)[_HEAD.size :]
+    if len(data) != length or zlib.crc32(data) != checksum:
+        found = f"found {len(data)} bytes with checksum {zlib.crc32(data):08X}"
+        raise SlotError(f"damaged: {found}, expected {length} with {checksum:08X}", file=str(path))
+    try:
+        return read_value(kind, data)
+    except FlatValueError as error:
+        raise SlotError(error.message, file=str(path), hint="it was written by another version of headwater") from None
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames in a directory last.
+
+    Raises:
+        OSError: it cannot be synced.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,25 @@
+"""Where the parts of a record lie, and the codes in its headers (``access/xlogrecord.h``); alike in 15 to 18."""
+
+from __future__ import annotations
+
+XID_AT, PREV_AT, INFO_AT, RMID_AT, RECORD_HEADER_SIZE = 4, 8, 16, 17, 24
+"""Offsets of ``xl_xid``, ``xl_prev``, ``xl_info`` and ``xl_rmid``, behind ``xl_tot_len``; SizeOfXLogRecord."""
+
+XLR_RMGR_INFO_MASK = 0xF0
+"""The bits of ``xl_info`` that are the resource manager's."""
+
+BKPBLOCK_FORK_MASK, BKPBLOCK_HAS_IMAGE, BKPBLOCK_HAS_DATA, BKPBLOCK_WILL_INIT, BKPBLOCK_SAME_REL = (
+    0x0F,
+    0x10,
+    0x20,
+    0x40,
+    0x80,
+)
+BKPIMAGE_HAS_HOLE, BKPIMAGE_APPLY = 0x01, 0x02
+BKPIMAGE_COMPRESS_PGLZ, BKPIMAGE_COMPRESS_LZ4, BKPIMAGE_COMPRESS_ZSTD = 0x04, 0x08, 0x10
+BKPIMAGE_COMPRESSED = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
+"""Flags of block references and of their images, as 15 and newer have them."""
+
+XLR_MAX_BLOCK_ID = 32
+XLR_BLOCK_ID_TOPLEVEL_XID, XLR_BLOCK_ID_ORIGIN, XLR_BLOCK_ID_DATA_LONG, XLR_BLOCK_ID_DATA_SHORT = 252, 253, 254, 255
+"""What a header behind the first one is about: up to the maximum, a block."""

@@ -1,0 +1,83 @@
+"""A window of WAL decoded as a fold, in this process: piece by piece, with the state as bytes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.flat_values import read_value, value_bytes
+from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.message_files import message_batches, message_schema
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
+from headwater.reorder.cutting import cut_slices
+from headwater.reorder.plan import Slice
+from headwater.reorder.state import State
+from headwater.slots.kept_state import KeptState
+
+SLICE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece: its messages, and the state behind it as bytes."""
+
+    messages: pa.Table
+    state: bytes
+
+
+def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
+    """Decode the windows that end at ``upto_lsn`` values, in one session; each begins with what a file would hold."""
+    kept: bytes | None = None
+    for number, end in enumerate(ends):
+        state = None if kept is None else read_value(State, memoryview(bytearray(kept)))
+        piece = one_window(replace(request, end=end), state, goes_on=number < len(ends) - 1)
+        kept = piece.state
+        yield piece
+
+
+def one_window(request: DecodeRequest, state: State | None, goes_on: bool = False) -> Piece:
+    """Decode up to the request's end, from a state or from the catalog on."""
+    opened = open_request(request, kept=None if state is None else KeptState(state))
+    scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
+    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, goes_on=goes_on)
+    (window,) = windows
+    slices = cut_slices(window.assembly.plan, SLICE_BYTES)
+    return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
+
+
+def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:
+    decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+    yield message_schema(opened.is_text).empty_table()
+    for one in slices:
+        for batch in message_batches(decoder.messages(one), opened.is_text):
+            yield pa.Table.from_batches([batch])
+
+
+def differing(one: bytes, other: bytes) -> list[str]:
+    """Names of what differs between two states, for people."""
+    return list(
+        _differing(
+            "state", read_value(State, memoryview(bytearray(one))), read_value(State, memoryview(bytearray(other)))
+        )
+    )
+
+
+def _differing(name: str, one: object, other: object) -> Iterator[str]:
+    if type(one) is not type(other):
+        yield f"{name}: {one!r} and {other!r}"
+    elif hasattr(one, "__dataclass_fields__"):
+        for field in one.__dataclass_fields__:
+            yield from _differing(f"{name}.{field}", getattr(one, field), getattr(other, field))
+    elif isinstance(one, tuple) and isinstance(other, tuple):
+        if len(one) != len(other):
+            yield f"{name}: {len(one)} and {len(other)} elements"
+        for number, (a, b) in enumerate(zip(one, other, strict=False)):
+            yield from _differing(f"{name}[{number}]", a, b)
+    elif not np.array_equal(np.asarray(one, object), np.asarray(other, object)):
+        yield f"{name}: {str(one)[:200]} and {str(other)[:200]}"

@@ -1,0 +1,263 @@
+"""Scenarios about what publications publish while it changes: columns, schemas, roots of partitions.
+
+The form of the scripts is told in :mod:`oracle.scenarios`. Two publications of one stream must agree on a table's
+columns, so no table is in both ``pub_list`` with a list of columns and ``pub_some``. Members are added by the scripts,
+as scripts before them may have set others.
+"""
+
+from __future__ import annotations
+
+PUBLICATIONS: dict[str, str] = {
+    "column_lists_change_behind_an_open_transaction": """
+CREATE TABLE t (id int PRIMARY KEY, a text, b int, c text);
+CREATE TABLE u (id int PRIMARY KEY, a text);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE t (c, id), u (id)
+a| INSERT INTO t VALUES (1, 'a', 1, 'c')
+a| BEGIN
+a| INSERT INTO t VALUES (2, 'a', 2, 'c')
+b| BEGIN
+b| ALTER PUBLICATION pub_list DROP TABLE t
+b| ALTER PUBLICATION pub_list ADD TABLE t (id, b)
+c| INSERT INTO t VALUES (3, 'a', 3, 'by the old list')
+b| COMMIT
+a| INSERT INTO t VALUES (4, 'a', 4, 'c')
+a| UPDATE t SET b = 5 WHERE id = 2
+c| INSERT INTO t VALUES (5, 'a', 5, 'by the new list')
+a| COMMIT
+b| BEGIN
+b| INSERT INTO t VALUES (6, 'a', 6, 'c')
+b| ALTER PUBLICATION pub_list DROP TABLE t
+b| INSERT INTO t VALUES (7, 'a', 7, 'not published')
+b| SAVEPOINT s
+b| ALTER PUBLICATION pub_list ADD TABLE t (id, a)
+b| INSERT INTO t VALUES (8, 'rolled back', 8, 'c')
+b| ROLLBACK TO SAVEPOINT s
+b| INSERT INTO t VALUES (9, 'a', 9, 'not published')
+b| ALTER PUBLICATION pub_list ADD TABLE t (id, a, b, c)
+b| INSERT INTO t VALUES (10, 'every column', 10, 'c')
+b| COMMIT
+a| ALTER TABLE t DROP COLUMN b CASCADE
+a| INSERT INTO t VALUES (11, 'the list went with the column', 'c')
+a| UPDATE u SET a = 'x'
+a| ALTER PUBLICATION pub_list DROP TABLE u
+""",
+    "column_lists_and_replica_identities": """
+CREATE TABLE listed (id int PRIMARY KEY, a text NOT NULL, b int);
+CREATE UNIQUE INDEX listed_a ON listed (a);
+CREATE TABLE full_row (id int, a text, b int);
+ALTER TABLE full_row REPLICA IDENTITY FULL;
+CREATE TABLE nothing (id int, a text, b int);
+ALTER TABLE nothing REPLICA IDENTITY NOTHING;
+---
+a| ALTER PUBLICATION pub_all SET (publish = 'insert, truncate')
+a| ALTER PUBLICATION pub_list ADD TABLE listed (id, a), full_row (a), nothing (b, id)
+a| INSERT INTO listed VALUES (1, 'one', 1), (2, 'two', 2)
+a| UPDATE listed SET b = 3 WHERE id = 1
+a| UPDATE listed SET id = 11 WHERE id = 1
+a| ALTER TABLE listed REPLICA IDENTITY USING INDEX listed_a
+a| UPDATE listed SET b = 4 WHERE id = 11
+a| UPDATE listed SET a = 'eleven' WHERE id = 11
+a| DELETE FROM listed WHERE id = 2
+a| ALTER PUBLICATION pub_list SET (publish = 'insert, truncate')
+a| ALTER TABLE listed REPLICA IDENTITY FULL
+a| INSERT INTO full_row VALUES (1, 'a', 1)
+a| UPDATE full_row SET b = 2
+a| INSERT INTO nothing VALUES (1, 'a', 1)
+a| UPDATE nothing SET a = 'b'
+a| DELETE FROM nothing
+a| UPDATE listed SET b = 5
+b| BEGIN
+b| INSERT INTO nothing VALUES (2, 'a', 2)
+a| ALTER PUBLICATION pub_list DROP TABLE full_row, nothing
+a| ALTER PUBLICATION pub_list DROP TABLE listed
+b| INSERT INTO nothing VALUES (3, 'a', 3)
+b| COMMIT
+a| ALTER PUBLICATION pub_list SET (publish = 'insert, update, delete, truncate')
+a| DELETE FROM listed
+a| DELETE FROM full_row
+a| ALTER PUBLICATION pub_all SET (publish = 'insert, update, delete, truncate')
+""",
+    "partitions_detached_and_attached_while_written": """
+CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE low (a text, gone int, id int NOT NULL);
+ALTER TABLE low DROP COLUMN gone;
+ALTER TABLE parent ATTACH PARTITION low FOR VALUES FROM (0) TO (100);
+CREATE TABLE high PARTITION OF parent FOR VALUES FROM (100) TO (200);
+CREATE TABLE beside (id int PRIMARY KEY);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE parent, beside
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+a| INSERT INTO parent VALUES (1, 'low'), (101, 'high')
+a| BEGIN
+a| INSERT INTO beside VALUES (1)
+b| BEGIN
+b| INSERT INTO parent VALUES (2, 'low, by the root')
+b| ALTER TABLE parent DETACH PARTITION low
+b| INSERT INTO low (id, a) VALUES (3, 'on its own')
+b| ALTER TABLE parent ATTACH PARTITION low FOR VALUES FROM (0) TO (100)
+b| INSERT INTO low (id, a) VALUES (4, 'attached again')
+c| BEGIN
+c| SELECT txid_current()
+b| COMMIT
+a| INSERT INTO parent VALUES (5, 'after')
+a| UPDATE parent SET id = id + 100 WHERE id = 5
+a| COMMIT
+c| COMMIT
+b| ALTER TABLE parent DETACH PARTITION high CONCURRENTLY
+b| INSERT INTO high VALUES (103, 'detached')
+b| UPDATE high SET a = 'detached' WHERE id = 101
+a| BEGIN
+a| INSERT INTO low VALUES ('before', 6)
+b| CREATE TABLE middle PARTITION OF parent FOR VALUES FROM (100) TO (150)
+b| INSERT INTO parent VALUES (120, 'in the middle')
+a| INSERT INTO parent VALUES (121, 'in the middle')
+a| COMMIT
+b| TRUNCATE parent
+b| TRUNCATE low, high, middle
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| INSERT INTO parent VALUES (7, 'by the leaf')
+a| ALTER PUBLICATION pub_list DROP TABLE parent, beside
+""",
+    "roots_and_leaves_in_different_publications": """
+CREATE TABLE top (id int, region int, a text, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+CREATE TABLE mid PARTITION OF top FOR VALUES IN (1) PARTITION BY RANGE (id);
+CREATE TABLE leaf (region int NOT NULL, a text, id int NOT NULL);
+ALTER TABLE mid ATTACH PARTITION leaf FOR VALUES FROM (0) TO (100);
+---
+a| ALTER PUBLICATION pub_some ADD TABLE leaf
+a| ALTER PUBLICATION pub_list ADD TABLE mid
+a| INSERT INTO top VALUES (1, 1, 'leaf by both')
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+a| INSERT INTO top VALUES (2, 1, 'mid')
+a| BEGIN
+a| INSERT INTO leaf VALUES (1, 'mid', 3)
+b| ALTER PUBLICATION pub_some ADD TABLE top
+b| ALTER PUBLICATION pub_some DROP TABLE leaf
+b| ALTER PUBLICATION pub_some SET (publish_via_partition_root)
+a| INSERT INTO leaf VALUES (1, 'top', 4)
+a| UPDATE leaf SET id = 14 WHERE id = 4
+a| COMMIT
+a| DELETE FROM top WHERE id = 1
+a| TRUNCATE mid
+a| TRUNCATE top
+a| ALTER TABLE top REPLICA IDENTITY FULL
+a| INSERT INTO top VALUES (5, 1, 'top')
+a| UPDATE top SET a = 'the leaf has another replica identity' WHERE id = 5
+a| ALTER TABLE leaf REPLICA IDENTITY FULL
+a| UPDATE top SET a = 'the same' WHERE id = 5
+a| ALTER PUBLICATION pub_some SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| DELETE FROM top
+a| ALTER PUBLICATION pub_some DROP TABLE top
+a| ALTER PUBLICATION pub_list DROP TABLE mid
+""",
+    "schemas_published_and_renamed": """
+CREATE SCHEMA shown;
+CREATE TABLE shown.t (id int PRIMARY KEY, a text);
+CREATE TABLE moves (id int PRIMARY KEY, a text);
+---
+a| ALTER PUBLICATION pub_list ADD TABLES IN SCHEMA shown
+a| INSERT INTO shown.t VALUES (1, 'shown')
+a| INSERT INTO moves VALUES (1, 'not yet')
+a| BEGIN
+a| ALTER TABLE moves SET SCHEMA shown
+a| INSERT INTO shown.moves VALUES (2, 'in the schema')
+a| ALTER SCHEMA shown RENAME TO "Shown"
+a| INSERT INTO "Shown".moves VALUES (3, 'renamed')
+a| SAVEPOINT s
+a| ALTER SCHEMA "Shown" RENAME TO gone
+a| INSERT INTO gone.t VALUES (4, 'rolled back')
+a| ROLLBACK TO SAVEPOINT s
+a| INSERT INTO "Shown".t VALUES (4, 'as before')
+a| COMMIT
+a| CREATE TABLE "Shown".late (id int)
+a| INSERT INTO "Shown".late VALUES (1)
+a| ALTER SCHEMA "Shown" RENAME TO shown
+a| INSERT INTO shown.late VALUES (2)
+a| INSERT INTO shown.t VALUES (5, 'back')
+a| TRUNCATE shown.t, shown.moves, shown.late
+a| ALTER PUBLICATION pub_list DROP TABLES IN SCHEMA shown
+a| INSERT INTO shown.t VALUES (6, 'out')
+a| DROP SCHEMA shown CASCADE
+""",
+    "generated_columns": """
+CREATE TABLE g (twice int GENERATED ALWAYS AS (a * 2) STORED, id int PRIMARY KEY, a int, b text,
+    loud text GENERATED ALWAYS AS (upper(b)) STORED);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE g
+a| INSERT INTO g (id, a, b) VALUES (1, 1, 'one'), (2, 2, repeat('two', 3000))
+a| UPDATE g SET a = 3 WHERE id = 2
+a| UPDATE g SET id = 4 WHERE id = 1
+a| ALTER TABLE g ADD COLUMN more int GENERATED ALWAYS AS (id + 1) STORED
+a| UPDATE g SET b = 'other'
+a| ALTER TABLE g ALTER COLUMN loud DROP EXPRESSION
+a| INSERT INTO g (id, a, b, loud) VALUES (5, 5, 'five', 'no longer generated')
+a| COPY g (id, a, b) FROM PROGRAM 'printf "6\\t6\\tsix\\n7\\t7\\tseven\\n"'
+a| DELETE FROM g
+a| ALTER PUBLICATION pub_list DROP TABLE g
+""",
+    "several_tables_truncated": """
+CREATE TABLE one (id int PRIMARY KEY);
+CREATE TABLE two (id int PRIMARY KEY, one int REFERENCES one);
+CREATE TABLE three (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE three_low PARTITION OF three FOR VALUES FROM (0) TO (10);
+CREATE TABLE three_high PARTITION OF three FOR VALUES FROM (10) TO (20);
+CREATE UNLOGGED TABLE four (id int PRIMARY KEY);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE one, three
+a| ALTER PUBLICATION pub_some ADD TABLE two, three_low
+a| TRUNCATE one CASCADE
+a| TRUNCATE three, one, two, four RESTART IDENTITY
+a| ALTER PUBLICATION pub_some SET (publish = 'truncate')
+a| TRUNCATE two, one, three_low
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+a| TRUNCATE three, two, one
+a| TRUNCATE three_high, three_low
+a| BEGIN
+a| INSERT INTO three VALUES (1), (11)
+a| TRUNCATE three
+a| SAVEPOINT s
+a| TRUNCATE two, one, three
+a| ROLLBACK TO SAVEPOINT s
+a| CREATE TABLE five (id int)
+a| TRUNCATE five, three_low
+a| COMMIT
+a| BEGIN
+a| TRUNCATE one, two
+a| ROLLBACK
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_list DROP TABLE one, three
+a| ALTER PUBLICATION pub_some DROP TABLE two, three_low
+a| ALTER PUBLICATION pub_some SET (publish = 'insert, delete')
+""",
+}
+
+SINCE_18: dict[str, str] = {
+    "generated_columns_published": """
+CREATE TABLE g (twice int GENERATED ALWAYS AS (a * 2) STORED, id int PRIMARY KEY, a int,
+    thrice int GENERATED ALWAYS AS (a * 3) VIRTUAL, loud text GENERATED ALWAYS AS (upper(b)) STORED, b text);
+CREATE TABLE h (id int GENERATED ALWAYS AS (a + 1) STORED PRIMARY KEY, a int);
+---
+a| ALTER PUBLICATION pub_list SET (publish_generated_columns = stored)
+a| ALTER PUBLICATION pub_list ADD TABLE g, h
+a| INSERT INTO g (id, a, b) VALUES (1, 1, 'one')
+a| UPDATE g SET a = 2
+a| BEGIN
+a| INSERT INTO g (id, a, b) VALUES (2, 2, 'two')
+b| ALTER PUBLICATION pub_list SET (publish_generated_columns = none)
+a| INSERT INTO g (id, a, b) VALUES (3, 3, 'three')
+a| COMMIT
+a| INSERT INTO g (id, a, b) VALUES (4, 4, 'four')
+a| ALTER PUBLICATION pub_list DROP TABLE g
+a| ALTER PUBLICATION pub_list ADD TABLE g (loud, id, twice)
+a| INSERT INTO g (id, a, b) VALUES (5, 5, 'five')
+a| ALTER PUBLICATION pub_list SET (publish_generated_columns = stored)
+a| INSERT INTO g (id, a, b) VALUES (6, 6, 'six')
+a| INSERT INTO h (a) VALUES (1)
+a| ALTER TABLE g DROP COLUMN thrice, ADD COLUMN four int GENERATED ALWAYS AS (4)
+a| UPDATE g SET b = 'x' WHERE id = 6
+a| ALTER PUBLICATION pub_list DROP TABLE g, h
+a| ALTER PUBLICATION pub_list SET (publish_generated_columns = none)
+""",
+}

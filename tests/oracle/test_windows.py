@@ -1,0 +1,91 @@
+"""A log decoded as a fold: cut into windows anywhere, with the state as a file would hold it in between."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.demo.stream_comparison import joined
+from headwater.errors import HeadwaterError
+from headwater.flat_values import read_value
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.slot_moves import state_at
+from headwater.reorder.schema_memory import NOTHING_IN_MIND
+from headwater.reorder.state import State
+from oracle.calls import cut, record_ends
+from oracle.folding import differing, folded, one_window
+from oracle.oracle import TAKEN_FROM
+from oracle.streams import RANDOM_PGOUTPUT, UP_TO, Stream, options_of, plugin_of
+
+if TYPE_CHECKING:
+    from oracle.decoded_run import DecodedRun
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+STREAMS = ["test_decoding", UP_TO, *RANDOM_PGOUTPUT]
+FEWEST, MOST = 2, 40
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_windows_say_together_what_the_server_says(threaded_run: DecodedRun, name: str) -> None:
+    stream = threaded_run.run.streams[name]
+    if stream.error is not None:
+        pytest.skip("the server stopped with an error")
+    ends = _ends(threaded_run, stream, random.Random(f"windows {name}").randint(FEWEST, MOST))
+    found = joined(piece.messages for piece in folded(_request(threaded_run, stream), ends))
+    threaded_run.compare(stream, stream.messages, found)
+
+
+@pytest.mark.parametrize("name", ["test_decoding", "pgoutput, lists"])
+def test_a_state_is_the_same_value_whichever_way_one_got_there(threaded_run: DecodedRun, name: str) -> None:
+    stream = threaded_run.run.streams[name]
+    request, ends = _request(threaded_run, stream), _ends(threaded_run, stream, MOST)
+    states = [piece.state for piece in folded(request, ends)]
+    for number in random.Random(f"states {name}").sample(range(len(ends)), 5):
+        at_once = one_window(replace(request, end=ends[number]), None, goes_on=True).state
+        assert at_once == states[number], differing(at_once, states[number])
+
+
+@pytest.mark.parametrize("name", TAKEN_FROM)
+def test_each_call_says_what_the_servers_call_says(threaded_run: DecodedRun, name: str) -> None:
+    """Each is a session of its own, from where the one before it stood; an error moves nothing."""
+    calls = threaded_run.run.calls[name]
+    request = replace(_request(threaded_run, threaded_run.run.streams[name]), end=None)
+    state = state_at(request, None, calls[0].start)
+    for number, call in enumerate(calls):
+        asked = replace(request, start=call.start, end=call.end)
+        stream = Stream(
+            f"{name}, call {number}", plugin_of(name), options_of(name), call.start, call.end, (), None, None
+        )
+        if call.error is not None:
+            with pytest.raises(HeadwaterError):
+                one_window(asked, state)
+            continue
+        piece = one_window(asked, state)
+        threaded_run.compare(stream, call.messages, joined([piece.messages]))
+        state = replace(read_value(State, memoryview(bytearray(piece.state))), memory=NOTHING_IN_MIND)
+        assert state.lsn == call.confirmed
+        again = one_window(asked, state)
+        assert len(again.messages) == 0
+
+
+def _request(decoded: DecodedRun, stream: Stream) -> DecodeRequest:
+    run = decoded.run
+    return DecodeRequest(
+        wal=str(run.wal),
+        catalog=str(run.backup),
+        database=run.database,
+        plugin=stream.plugin,
+        options=stream.options,
+        start=stream.start,
+        end=stream.end,
+        settings=stream.settings,
+    )
+
+
+def _ends(decoded: DecodedRun, stream: Stream, pieces: int) -> tuple[int, ...]:
+    ends = record_ends(decoded.run.wal)
+    start = state_at(_request(decoded, stream), None, stream.start or 0).lsn
+    return cut(ends, start, stream.end or int(ends[-1]), pieces, pieces)

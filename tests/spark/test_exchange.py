@@ -1,0 +1,161 @@
+"""Values between driver and tasks, on each way: in order, once, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pytest
+from pyspark import cloudpickle
+
+from headwater.errors import HeadwaterError, HeadwaterWarning, SparkError, WalError, warn
+from headwater.pipeline import spark_exchange
+from headwater.pipeline.exchange import Exchange, Handed
+from headwater.pipeline.exchange_choice import open_exchange
+from headwater.pipeline.file_exchange import FileExchange
+from headwater.pipeline.scratch import store_value
+from headwater.pipeline.spark_exchange import SparkExchange
+from headwater.rows.items import Messages
+
+pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+TASKS = 7
+
+
+@pytest.fixture(params=["private", "shared", "spark"])
+def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iterator[Exchange]:
+    """On one of the ways; nothing of it is left in its directory."""
+    made: dict[str, Any] = {
+        "private": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=False),
+        "shared": lambda: FileExchange(spark.sparkContext, str(tmp_path), is_shared=True),
+        "spark": lambda: SparkExchange(spark.sparkContext, str(tmp_path)),
+    }
+    with made[request.param]() as opened:
+        yield opened
+    assert list(tmp_path.iterdir()) == []
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+def square(handed: Handed[Messages], sink: BinaryIO) -> int:
+    value = handed.load()
+    value.lsn[:] **= 2
+    store_value(sink, value)
+    return len(value.lsn)
+
+
+def numbers(count: int) -> Messages:
+    """Any value that has arrays."""
+    return Messages(np.arange(count), np.arange(count) + 7, np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))
+
+
+def test_values_go_and_come_in_order(exchange: Exchange) -> None:
+    handed = [exchange.hand(numbers(1000 * n)) for n in range(TASKS)]
+    told: list[tuple[str, int, int]] = []
+    with exchange.run("square", square, handed, lambda *words: told.append(words)) as arriving:
+        for number, one in enumerate(arriving):
+            found = one.take(Messages)
+            assert len(found.lsn) == one.summary == number * 1000
+            assert (found.lsn == np.arange(number * 1000) ** 2).all()
+            assert not os.path.exists(one.path)
+    assert number == TASKS - 1
+    assert told[0] == ("square", 0, TASKS)
+    assert told[-1] == ("square", TASKS, TASKS)
+
+
+def write(task: int, sink: BinaryIO) -> int:
+    sink.write(bytes([task]) * task * 1_000_003)
+    return task
+
+
+def test_files_stay_until_the_end_unless_they_are_removed(exchange: Exchange) -> None:
+    with exchange.run("write", write, range(3)) as arriving:
+        made = list(arriving)
+    made[1].remove()
+    assert [os.path.exists(one.path) for one in made] == [True, False, True]
+    assert Path(made[2].path).read_bytes() == bytes([2]) * 2_000_006
+
+
+def test_two_runs_side_by_side(exchange: Exchange) -> None:
+    with exchange.run("first", write, range(3)) as first, exchange.run("second", write, range(3)) as second:
+        assert [one.summary for one in second] == [one.summary for one in first] == [0, 1, 2]
+
+
+def test_a_run_without_tasks(exchange: Exchange) -> None:
+    with exchange.run("nothing", write, []) as arriving:
+        assert list(arriving) == []
+
+
+def fail(task: int, sink: BinaryIO) -> int:
+    sink.write(b"unfinished")
+    warn("some are odd" if task % 2 else "some are even")
+    if task > 1:
+        raise WalError(f"task {task} failed", lsn=task)
+    return task
+
+
+def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange) -> None:
+    taken = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", HeadwaterWarning)
+        with exchange.run("fail", fail, range(TASKS)) as arriving:
+            taken.append(next(arriving).summary)
+            taken.append(next(arriving).summary)
+            with pytest.raises(WalError, match="task 2 failed"):
+                next(arriving)
+    assert taken == [0, 1]
+    assert [str(one.message) for one in caught] == ["some are even", "some are odd"]
+
+
+def stop(task: int, sink: BinaryIO) -> int:
+    if task == 1:
+        raise KeyError("no error of ours")
+    return task
+
+
+def test_another_error_is_sparks(exchange: Exchange) -> None:
+    with (
+        pytest.raises(SparkError, match="could not run the tasks of step stop"),
+        exchange.run("stop", stop, range(2)) as arriving,
+    ):
+        list(arriving)
+
+
+def test_a_run_that_is_left_early_ends(exchange: Exchange) -> None:
+    with exchange.run("write", write, range(TASKS)) as arriving:
+        assert next(arriving).summary == 0
+
+
+def test_what_is_large_comes_in_pieces(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few chunks a job; the last is shorter."""
+    monkeypatch.setattr(spark_exchange, "CHUNKS_PER_JOB", 1)
+    with SparkExchange(spark.sparkContext, str(tmp_path)) as exchange, exchange.run("w", write, [0, 4, 9]) as arriving:
+        for one in arriving:
+            assert Path(one.path).read_bytes() == bytes([one.summary]) * one.summary * 1_000_003
+
+
+def test_who_may_enter(spark: Any, tmp_path: Path) -> None:
+    """Others may pass to a name that they must know, and read what is there; or nobody may."""
+    modes = {}
+    for is_shared in (False, True):
+        with FileExchange(spark.sparkContext, str(tmp_path), is_shared) as exchange:
+            exchange.hand(numbers(2))
+            (top,) = tmp_path.iterdir()
+            (inner,) = (path for path in top.iterdir() if path.is_dir())
+            (value,) = inner.iterdir()
+            modes[is_shared] = [stat.S_IMODE(path.stat().st_mode) for path in (top, inner, value)]
+            assert (len(inner.name) == 32) is is_shared
+    assert modes == {False: [0o700, 0o700, 0o600], True: [0o711, 0o1777, 0o644]}
+
+
+def test_a_local_master_needs_no_shared_directory(spark: Any, tmp_path: Path) -> None:
+    with open_exchange(spark.sparkContext, None, str(tmp_path)) as exchange:
+        assert isinstance(exchange, FileExchange)
+        assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o700
+    with pytest.raises(HeadwaterError, match=r"could not make a directory: .* \(in .*nowhere"):
+        open_exchange(spark.sparkContext, str(tmp_path / "nowhere"))

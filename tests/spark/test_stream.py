@@ -1,0 +1,477 @@
+"""The data source as a stream on a log that grows: batch after batch what the server's own slot gives in one call."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.cli.slot import CreateFlags, described, run_advance, run_create
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import SegmentError, SlotError, UsageError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.source import HeadwaterDataSource
+from headwater.pipeline.stream_reader import HeadwaterStreamReader
+from headwater.wal.segment_files import segment_name
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SEGMENT = 1 << 20
+TIMEOUT_SECONDS = 400
+SETUP = """
+CREATE TABLE orders (id int PRIMARY KEY, total numeric(10,2), note text);
+CREATE TABLE other (id int PRIMARY KEY, note text);
+CREATE PUBLICATION everything FOR ALL TABLES;
+"""
+PLUGIN = {"proto_version": "1", "publication_names": '"everything"'}
+Message = tuple[int, int, bytes]
+
+
+@dataclass(frozen=True)
+class Live:
+    """A server that runs, and a copy of it from before all tests."""
+
+    server: EmbeddedPostgres
+    backup: Path
+
+    @property
+    def wal(self) -> Path:
+        return self.server.wal_directory
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {"path": str(self.wal), "catalog": str(self.backup), **more}
+
+    def messages(self, **more: str) -> dict[str, str]:
+        return self.options(plugin="pgoutput", publication="everything", **more)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    backup = tmp_path_factory.mktemp("stream") / "backup"
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as connection:
+            connection.execute(SETUP)
+        server.stop()
+        server.copy_data_directory(backup)
+        server.start()
+        yield Live(server, backup)
+
+
+class Session:
+    """A connection with a slot of the server's that begins here."""
+
+    def __init__(self, live: Live, name: str) -> None:
+        self.connection: psycopg.Connection[Any] = live.server.connect()
+        self.name = name
+        made = "SELECT lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')"
+        self.start = str(self.one(made, name))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.execute("SELECT pg_drop_replication_slot(%s)", [self.name])
+        self.connection.execute("TRUNCATE orders, other")
+        self.connection.close()
+
+    def one(self, query: str, *parameters: object) -> Any:
+        row = self.connection.execute(query, parameters).fetchone()
+        assert row is not None
+        return row[0]
+
+    def insert(self, first: int, last: int, note: str = "note", table: str = "orders") -> None:
+        """A transaction of some rows."""
+        columns = "id, note" if table == "other" else "id, total, note"
+        total = "" if table == "other" else "1.25,"
+        made = f"INSERT INTO {table} ({columns}) SELECT g, {total} %s || g FROM generate_series(%s::int, %s::int) g"
+        self.connection.execute(made, [note, first, last])
+
+    def expected(self) -> list[Message]:
+        """What the server's slot gives for all of it, in one session."""
+        found = self.connection.execute(
+            "SELECT lsn::text, xid::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
+            "'proto_version', '1', 'publication_names', '\"everything\"')",
+            [self.name],
+        )
+        return [(int(Lsn.parse(lsn)), int(xid), bytes(data)) for lsn, xid, data in found]
+
+
+class Collected:
+    """What comes of a query, batch by batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Any]] = []
+
+    def __call__(self, batch: Any, _: int) -> None:
+        self.batches.append(batch.collect())
+
+    @property
+    def rows(self) -> list[Any]:
+        return [row for batch in self.batches for row in batch]
+
+    @property
+    def messages(self) -> list[Message]:
+        return [(row.lsn, row.xid, bytes(row.data)) for row in self.rows]
+
+
+def query(spark: Any, options: dict[str, str], checkpoint: Path, take: Collected, **trigger: Any) -> Any:
+    writer = spark.readStream.format("headwater").options(**options).load().writeStream.foreachBatch(take)
+    return (
+        writer.option("checkpointLocation", str(checkpoint))
+        .trigger(**trigger or {"processingTime": "100 milliseconds"})
+        .start()
+    )
+
+
+def make_slot(live: Live, path: Path, wal: Path | None = None, plugin: str = "pgoutput") -> str:
+    flags = CreateFlags(
+        wal=str(wal or live.wal),
+        catalog=str(live.backup),
+        database=None,
+        plugin=plugin,
+        options=[f"{name}={value}" for name, value in PLUGIN.items()] if plugin == "pgoutput" else [],
+        settings=[],
+        tables=[],
+        unknown_types="error",
+        two_phase=False,
+        failover=False,
+    )
+    run_create(path, flags)
+    return str(described(path)["confirmed_flush_lsn"])
+
+
+def test_what_is_written_while_a_query_runs(spark: Any, live: Live, tmp_path: Path) -> None:
+    take = Collected()
+    with Session(live, "runs") as session:
+        running = query(spark, live.messages(startingLsn=session.start), tmp_path / "checkpoint", take)
+        session.insert(1, 10)
+        running.processAllAvailable()
+        seen = len(take.messages)
+        assert seen == 13
+
+        def write() -> None:
+            with live.server.connect() as connection:
+                for number in range(100, 160):
+                    connection.execute("INSERT INTO other VALUES (%s, repeat('x', 2000))", [number])
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        for number in range(20):
+            session.insert(1000 + 10 * number, 1009 + 10 * number)
+            if number == 10:
+                session.connection.execute("ALTER TABLE orders ADD COLUMN extra int")
+        writer.join()
+        running.processAllAvailable()
+        batches = len(take.batches)
+        session.one("SELECT pg_current_wal_flush_lsn()")
+        running.processAllAvailable()
+        running.stop()
+        session.connection.execute("ALTER TABLE orders DROP COLUMN extra")
+        expected = session.expected()[: len(take.messages)]
+    assert expected == take.messages
+    assert len(take.messages) == seen + 60 * 3 + 20 * 12 + 2
+    assert batches == len(take.batches)
+
+
+def test_available_now_in_batches_of_bounded_size(spark: Any, live: Live, tmp_path: Path) -> None:
+    take = Collected()
+    with Session(live, "bounded") as session:
+        for number in range(20):
+            session.insert(100 * number, 100 * number + 99, "a longer note " * 5)
+        options = live.messages(startingLsn=session.start, maxBytesPerTrigger="65536")
+        running = query(spark, options, tmp_path / "checkpoint", take, availableNow=True)
+        assert running.awaitTermination(TIMEOUT_SECONDS)
+        assert session.expected() == take.messages
+        assert len(take.batches) > 3
+        session.insert(9000, 9001)
+        running = query(spark, options, tmp_path / "checkpoint", take, availableNow=True)
+        assert running.awaitTermination(TIMEOUT_SECONDS)
+        assert session.expected() == take.messages
+
+
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+
+import headwater
+from headwater.pipeline.spark import spark_session
+
+spark = spark_session("local[1]")
+headwater.register(spark)
+slot, directory, ending = sys.argv[1:]
+directory = Path(directory)
+driver, java = os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()
+
+def kill():
+    os.kill(java, signal.SIGKILL)
+    os.kill(driver, signal.SIGKILL)
+
+def deadly(batches):
+    for batch in batches:
+        if any(b"deadly" in data for data in batch.column("data").to_pylist()):
+            try:
+                (directory / "killed").touch(exist_ok=False)
+                kill()
+            except FileExistsError:
+                pass
+        yield batch
+
+stream = spark.readStream.format("headwater").options(slot=slot, maxBytesPerTrigger="65536").load()
+writer = stream.mapInArrow(deadly, stream.schema).writeStream.format("parquet")
+writer = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
+writer.start(str(directory / "out")).awaitTermination()
+if ending == "killed":
+    kill()
+spark.stop()
+"""
+
+
+def drive(tmp_path: Path, slot: Path, ending: str) -> int:
+    """Run the driver of a query in a process of its own; its exit status."""
+    (tmp_path / "driver.py").write_text(DRIVER)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "driver.py", slot, tmp_path, ending],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    return done.returncode
+
+
+def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    make_slot(live, slot)
+    with Session(live, "killed") as session:
+        for number in range(12):
+            session.insert(100 * number, 100 * number + 99, "deadly" if number == 5 else "a longer note " * 5)
+        assert drive(tmp_path, slot, "finished") == -9
+        assert drive(tmp_path, slot, "killed") == -9
+        session.connection.execute("ALTER TABLE orders ALTER note TYPE varchar(500)")
+        session.insert(5000, 5099)
+        session.insert(1, 10, table="other")
+        assert drive(tmp_path, slot, "finished") == 0
+        session.connection.execute("ALTER TABLE orders ALTER note TYPE text")
+        expected = session.expected()
+    found = [(row.lsn, row.xid, bytes(row.data)) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 3
+    first = min(expected)[0]
+    found = [message for message in found if message[0] >= first]
+    assert Counter(found) == Counter(expected[: len(found)])
+    assert sum(data.startswith(b"R") for _, _, data in found) == 3
+
+
+def archive(live: Live, session: Session, directory: Path, seen: set[str]) -> None:
+    """Put finished segments into an archive, each once."""
+    now = session.one("SELECT pg_walfile_name(pg_switch_wal())")
+    session.one("SELECT txid_current()")
+    for path in sorted(live.wal.iterdir()):
+        if len(path.name) == 24 and path.name <= now and path.name not in seen:
+            shutil.copy(path, directory / f"{path.name}.tmp")
+            os.replace(directory / f"{path.name}.tmp", directory / path.name)
+            seen.add(path.name)
+
+
+def test_wal_before_a_slots_restart_lsn_may_go(spark: Any, live: Live, tmp_path: Path) -> None:
+    directory, slot, take = tmp_path / "archive", tmp_path / "slot", Collected()
+    directory.mkdir()
+    seen: set[str] = set()
+    with Session(live, "archived") as session:
+        archive(live, session, directory, seen)
+        begun = make_slot(live, slot, directory)
+        session.insert(1, 100)
+        archive(live, session, directory, seen)
+        running = query(spark, {"slot": str(slot)}, tmp_path / "checkpoint", take)
+        restarts, removed = [Lsn.parse(begun)], 0
+        for number in range(4):
+            session.insert(1000 * number + 1000, 1000 * number + 1999, "a longer note " * 60)
+            archive(live, session, directory, seen)
+            running.processAllAvailable()
+            restarts.append(Lsn.parse(str(described(slot)["restart_lsn"])))
+            needed = segment_name(1, restarts[-1] // SEGMENT, SEGMENT)
+            for path in directory.iterdir():
+                if path.name < needed:
+                    path.unlink()
+                    removed += 1
+        with pytest.raises(SlotError, match="is active for PID"):
+            run_advance(slot, restarts[-1])
+        running.stop()
+        expected = session.expected()
+    assert sorted(restarts) == restarts
+    assert restarts[-1] > restarts[0]
+    assert removed > 2
+    assert expected == [message for message in take.messages if message[0] >= expected[0][0]]
+    assert described(slot)["active"] is False
+
+
+def test_one_table_with_its_columns_through_a_change_of_schema(spark: Any, live: Live, tmp_path: Path) -> None:
+    take = Collected()
+    with Session(live, "table") as session:
+        session.connection.execute("CREATE TABLE mine (id int PRIMARY KEY, total numeric(6,2), note text)")
+        session.connection.execute("INSERT INTO mine VALUES (1, 1.5, 'first')")
+        options = live.options(tables="public.mine", startingLsn=session.start)
+        running = query(spark, options, tmp_path / "checkpoint", take)
+        running.processAllAvailable()
+        session.connection.execute("ALTER TABLE mine ADD COLUMN late int DEFAULT 7")
+        session.connection.execute("ALTER TABLE mine RENAME TO yours")
+        session.connection.execute("ALTER TABLE yours DROP COLUMN note")
+        session.connection.execute("INSERT INTO yours VALUES (2, 2.5, 8)")
+        session.connection.execute("UPDATE yours SET total = 3 WHERE id = 1")
+        running.processAllAvailable()
+        rows = [(row._op, row._table, row.id, str(row.total), row.note) for row in take.rows]
+        assert rows == [
+            ("insert", "mine", 1, "1.50", "first"),
+            ("insert", "yours", 2, "2.50", None),
+            ("update", "yours", 1, "3.00", None),
+        ]
+        session.connection.execute("CREATE TABLE mine (id int PRIMARY KEY, total text)")
+        session.connection.execute("INSERT INTO mine VALUES (9, 'another table')")
+        with pytest.raises(Exception, match="is the name of another table at"):
+            running.processAllAvailable()
+        running.stop()
+        session.connection.execute("DROP TABLE mine, yours")
+
+
+def reader(**options: str) -> HeadwaterStreamReader:
+    return HeadwaterDataSource(options).streamReader(None)
+
+
+def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:
+    batches = [batch for one in made.partitions(start, end) for batch in made.read(one)]
+    return [bytes(data) for batch in batches for data in batch.column("data").to_pylist()]
+
+
+def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path) -> None:
+    """Also where Spark does not say where the stream stands, and without a slot, from the catalog again."""
+    slot = tmp_path / "slot"
+    with Session(live, "repeated") as session:
+        make_slot(live, slot)
+        inserted = 0
+        for options in (live.messages(startingLsn=session.start), {"slot": str(slot)}):
+            made = reader(**options)
+            offsets, first = [made.initialOffset()], []
+            for number in range(3):
+                session.insert(inserted, inserted + 9)
+                session.insert(inserted, inserted + 9, table="other")
+                inserted += 10
+                offsets.append(made.latestOffset(offsets[-1]))
+                assert made.latestOffset() == offsets[-1]
+                first.append(data_of(made, *offsets[-2:]))
+                assert made.reportLatestOffset() == offsets[-1]
+                if number:
+                    made.commit(offsets[number])
+            made.stop()
+            again = reader(**options)
+            assert data_of(again, *offsets[2:]) == first[2]
+            assert again.latestOffset(offsets[3]) == offsets[3]
+            assert again.latestOffset() == offsets[3]
+            again.stop()
+            expected = [data for *_, data in session.expected()]
+            assert [data for batch in first for data in batch][-len(expected) :] == expected
+
+
+def test_a_checkpoint_that_a_slot_has_left_behind(live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    make_slot(live, slot)
+    with Session(live, "behind") as session:
+        made = reader(slot=str(slot))
+        start = made.initialOffset()
+        session.insert(1, 10)
+        end = made.latestOffset(start)
+        with pytest.raises(SlotError, match="active for PID"):
+            run_advance(slot, Lsn.parse(end["lsn"]))
+        made.stop()
+        session.insert(11, 20)
+        run_advance(slot, Lsn.parse(end["lsn"]) + 8)
+        again = reader(slot=str(slot))
+        with pytest.raises(SlotError, match="behind the slot's confirmed LSN"):
+            again.latestOffset(start)
+        with pytest.raises(SlotError, match="has no state at the checkpoint's"):
+            again.latestOffset({**end, "lsn": str(Lsn(Lsn.parse(end["lsn"]) + (1 << 30)))})
+        again.stop()
+
+
+def test_wal_that_is_gone_is_named(live: Live, tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    directory.mkdir()
+    seen: set[str] = set()
+    with Session(live, "gone") as session:
+        session.insert(1, 10)
+        archive(live, session, directory, seen)
+        made = reader(**live.messages(path=str(directory), startingLsn=session.start))
+        at = made.latestOffset(made.initialOffset())
+        session.insert(1000, 3999, "a longer note " * 60)
+        archive(live, session, directory, seen)
+        number = Lsn.parse(at["lsn"]) // SEGMENT + 1
+        (directory / segment_name(1, number, SEGMENT)).unlink()
+        with pytest.raises(SegmentError, match=segment_name(1, number, SEGMENT)):
+            made.latestOffset(at)
+        made.stop()
+
+
+def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    with Session(live, "rows") as session:
+        session.insert(1, 10)
+        make_slot(live, slot, plugin="rows")
+        session.insert(11, 20)
+        source = HeadwaterDataSource({"slot": str(slot), "tables": "public.orders"})
+        assert "`total` DECIMAL(10,2)" in source.schema()
+        made = source.streamReader(None)
+        start = made.initialOffset()
+        session.insert(21, 30)
+        session.insert(21, 30, table="other")
+        end = made.latestOffset(start)
+        ids = [id for one in made.partitions(start, end) for batch in made.read(one) for id in batch["id"].to_pylist()]
+        assert ids[-30:] == list(range(1, 31))
+        made.stop()
+        others = HeadwaterDataSource({"slot": str(slot), "tables": "public.other"})
+        others.schema()
+        again = others.streamReader(None)
+        with pytest.raises(UsageError, match="the checkpoint is of the table of OID"):
+            again.latestOffset(end)
+        again.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"failOnDataLoss": "false"}, "failOnDataLoss"),
+        ({"endingLsn": "0/5000000"}, "endingLsn"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger"),
+        ({"pushFilters": "true"}, "pushFilters"),
+    ],
+)
+def test_options_that_make_no_sense_for_a_stream(live: Live, options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        reader(**live.messages(**options))
+
+
+def test_options_that_are_not_as_the_slot_has_them(live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    make_slot(live, slot)
+    reader(slot=str(slot), plugin="pgoutput", publication="everything", database="postgres", path=str(live.wal))
+    for name, value in {
+        "plugin": "test_decoding",
+        "publication": "another",
+        "database": "another",
+        "startingLsn": "0/1",
+        "catalog": "/nowhere",
+        "tables": "public.orders",
+        "set.timezone": "UTC",
+        "plugin.binary": "true",
+    }.items():
+        with pytest.raises(UsageError, match={"publication": "publication_names"}.get(name, name)):
+            reader(slot=str(slot), **{name: value})
+    with pytest.raises(UsageError, match="slot is an option of streams"):
+        HeadwaterDataSource({"slot": str(slot)}).reader(None)

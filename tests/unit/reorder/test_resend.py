@@ -1,0 +1,71 @@
+"""What invalidation messages are about, message by message; and what commits hand on."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.flat_values import read_value, same, value_bytes
+from headwater.reorder.resend import Message, concerns
+from headwater.reorder.schema_memory import NOTHING_GIVEN, NOTHING_IN_MIND, Given, SchemaMemory, Subject
+from headwater.rmgr.index_rows import InvalidationTable
+
+DATABASE = 5
+HEEDED = {-2, -1, 3, 7}
+
+message = st.tuples(
+    st.integers(0, 3),
+    st.integers(1, 9),
+    st.sampled_from([-6, -3, -2, -1, 0, 3, 7, 100]),
+    st.sampled_from([0, DATABASE, 6]),
+    st.sampled_from([0, 1, 16400, 0x80000000, 0xFFFFFFFF]),
+)
+
+
+def forgets(about: Message) -> list[Subject]:
+    """Nothing, or one thing, or two, or the same twice."""
+    return [(about.id & 3, about.value), (1, about.value & 1), (1, about.value & 1)][: (about.value + about.id) % 4]
+
+
+@given(st.lists(message))
+def test_what_messages_are_about(messages) -> None:
+    messages.sort(key=lambda one: one[1])
+    columns = np.array(messages, np.int64).reshape(-1, 5).T
+    kinds = (np.int64, np.int64, np.int8, np.uint32, np.uint32)
+    table = InvalidationTable(*(column.astype(kind) for column, kind in zip(columns, kinds, strict=True)))
+    asked: list[Message] = []
+
+    def ask(about: Message) -> list[Subject]:
+        asked.append(about)
+        return forgets(about)
+
+    found = concerns(table, DATABASE, HEEDED, ask)
+    ours = [one for one in messages if one[2] in HEEDED and one[3] in (0, DATABASE)]
+    expected = [(xid, lsn, *s) for xid, lsn, kind, _, value in ours for s in set(forgets(Message(kind, value)))]
+    actual = zip(found.xid.tolist(), found.lsn.tolist(), found.memory.tolist(), found.subject.tolist(), strict=True)
+    assert sorted(expected) == sorted(actual)
+    assert found.lsn.tolist() == sorted(found.lsn.tolist())
+    assert found.message_xid.tolist() == [one[0] for one in messages]
+    assert sorted(asked) == sorted({Message(kind, value) for _, _, kind, _, value in ours})
+
+
+handed_on = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 3)))
+
+
+def make(rows) -> Given:
+    """Each commit hands on as many messages as its LSN says, and one more."""
+    commits = sorted({row[0] for row in rows})
+    counts = np.array([commits, [commit + 1 for commit in commits]], np.int64).reshape(2, -1)
+    return Given.of(np.array(rows, np.int64).reshape(-1, 3).T, counts)
+
+
+@given(handed_on, handed_on, st.integers(0, 9))
+def test_what_is_handed_on_is_sorted_and_told_once(some, others, lsn) -> None:
+    assert same(make(some) | make(others), make(sorted({*some, *others})))
+    assert same(make(some).since(lsn), make([one for one in some if one[0] > lsn]))
+    assert same(make(some) | NOTHING_GIVEN, make(some))
+
+
+def test_nothing_in_mind_is_a_value() -> None:
+    assert same(read_value(SchemaMemory, value_bytes(NOTHING_IN_MIND)), NOTHING_IN_MIND)
