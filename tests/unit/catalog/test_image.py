@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -383,7 +385,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
-def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: st.DataObject) -> None:
+def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: Random) -> None:
     """One store goes all the way, one is saved and opened again and again, with horizons of its own."""
     once, log = started()
     often, its = started()
