@@ -37,8 +37,8 @@ from headwater.reorder.plan import RelationUse
 from headwater.reorder.resend import Concerns, find_forgets
 from headwater.reorder.resolve import Resolved
 from headwater.reorder.schema_memory import (
-    NOTHING_GIVEN,
     ENTRIES,
+    NOTHING_GIVEN,
     NOTHING_IN_MIND,
     RELATIONS,
     ROWS,
