@@ -388,6 +388,12 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
             assert again.latestOffset(offsets[3]) == offsets[3]
             assert again.latestOffset() == offsets[3]
             again.stop()
+            untold = reader(**options)
+            end = untold.latestOffset()
+            assert Lsn.parse(end["lsn"]) >= Lsn.parse(offsets[3]["lsn"])
+            assert data_of(untold, offsets[2], end) == first[2]
+            assert untold.latestOffset() == end
+            untold.stop()
             assert [data for batch in first for data in batch] == [data for *_, data in session.expected()]
 
 

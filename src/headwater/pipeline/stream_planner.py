@@ -128,7 +128,9 @@ class StreamPlanner:
         Raises:
             HeadwaterError: any reason not to decode.
         """
-        start = self._checked(start or self._at or self._newest())
+        if start is None and self._at is None:
+            return self._resumed()
+        start = self._checked(start or self._at or self.begin())
         if self._planned is None or self._planned.start != start or self._planned.end == start:
             self._planned = self._next(start, max_bytes)
         self._at = self._planned.end
@@ -177,13 +179,20 @@ class StreamPlanner:
             )
         return offset
 
-    def _newest(self) -> StreamOffset:
-        """An offset that is not before the checkpoint's, where Spark does not tell that one."""
+    def _resumed(self) -> StreamOffset:
+        """Where the log ends: not before a checkpoint that Spark does not tell of."""
         newest = self._states.newest()
         if newest is None:
-            return self.begin()
-        since, kept = newest
-        return StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+            start = self.begin()
+        else:
+            since, kept = newest
+            start = StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+        self._next(start, None)
+        reached = self._reached[1] if self._reached is not None else None
+        if reached is not None:
+            self._states.keep(start.since, reached)
+        self._at = start if reached is None else start.behind(reached.state)
+        return self._at
 
     def _next(self, start: StreamOffset, max_bytes: int | None) -> Stretch:
         """Step by step, until one has output or nothing is left."""
