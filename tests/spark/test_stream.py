@@ -15,9 +15,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from headwater.cli.slot import CreateFlags, described, run_advance, run_create
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client, find_programs
 from headwater.errors import SegmentError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import decode
@@ -387,6 +388,12 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
             assert again.latestOffset(offsets[3]) == offsets[3]
             assert again.latestOffset() == offsets[3]
             again.stop()
+            untold = reader(**options)
+            end = untold.latestOffset()
+            assert Lsn.parse(end["lsn"]) >= Lsn.parse(offsets[3]["lsn"])
+            assert data_of(untold, offsets[2], end) == first[2]
+            assert untold.latestOffset() == end
+            untold.stop()
             assert [data for batch in first for data in batch] == [data for *_, data in session.expected()]
 
 
@@ -453,6 +460,49 @@ def test_rows_of_one_table_from_a_slot(live: Live, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="the checkpoint is of the table of OID"):
             again.latestOffset(end)
         again.stop()
+
+
+def test_wal_without_output_makes_no_batch_but_frees_segments(live: Live, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    make_slot(live, slot)
+    with Session(live, "idle") as session:
+        run_advance(slot, Lsn.parse(session.start))
+        held, free = reader(slot=str(slot)), reader(**live.messages(startingLsn=session.start))
+        for made, is_moved in ((held, True), (free, False)):
+            start = made.latestOffset(made.initialOffset())
+            for _ in range(3):
+                session.one("SELECT length(pg_logical_emit_message(true, '', repeat('x', 900000))::text)")
+            end = made.latestOffset(start)
+            assert (end != start) is is_moved
+            assert made.partitions(start, end) == []
+            made.commit(end)
+            assert made.latestOffset(end) == end
+            session.insert(1 + is_moved, 1 + is_moved)
+            assert len(data_of(made, end, made.latestOffset(end))) == (4 if is_moved else 3)
+            made.stop()
+        assert described(slot)["restart_lsn"] == described(slot)["confirmed_flush_lsn"] != session.start
+
+
+def test_a_backup_of_a_server_that_runs(live: Live, tmp_path: Path) -> None:
+    """The first batch has at least what makes the copy whole, whatever its bound."""
+    backup = tmp_path / "backup"
+    with Session(live, "backup") as session:
+        session.insert(1, 1000)
+        program = find_client("pg_basebackup", 16)
+        command = [str(program), "-D", str(backup), "-X", "none", "-c", "fast", "--no-sync"]
+        subprocess.run(command, check=True, env=live.server.client_environment(), capture_output=True)
+        session.insert(2000, 2009)
+        made = reader(**live.messages(catalog=str(backup), maxBytesPerTrigger="4096"))
+        offsets, found = [made.initialOffset()], []
+        for number in range(4):
+            session.insert(3000 + 100 * number, 3009 + 100 * number, table="other")
+            offsets.append(made.latestOffset(offsets[-1], ReadMaxBytes(4096)))
+            found += [data for data in data_of(made, *offsets[-2:]) if data[:1] != b"R"]
+        expected = [data for *_, data in session.expected() if data[:1] != b"R"]
+        assert len(set(map(str, offsets))) == 5
+        assert found == expected[-5 * 12 :][: len(found)]
+        assert len(found) >= 4 * 12
+        made.stop()
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,9 @@ class StreamPlanner:
         Raises:
             HeadwaterError: any reason not to decode.
         """
-        start = self._checked(start or self._at or self._newest())
+        if start is None and self._at is None:
+            return self._resumed()
+        start = self._checked(start or self._at or self.begin())
         if self._planned is None or self._planned.start != start or self._planned.end == start:
             self._planned = self._next(start, max_bytes)
         self._at = self._planned.end
@@ -177,13 +179,20 @@ class StreamPlanner:
             )
         return offset
 
-    def _newest(self) -> StreamOffset:
-        """An offset that is not before the checkpoint's, where Spark does not tell that one."""
+    def _resumed(self) -> StreamOffset:
+        """Where the log ends: not before a checkpoint that Spark does not tell of."""
         newest = self._states.newest()
         if newest is None:
-            return self.begin()
-        since, kept = newest
-        return StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+            start = self.begin()
+        else:
+            since, kept = newest
+            start = StreamOffset(kept.state.lsn, kept.state.timeline, since, self._oid)
+        self._next(start, None)
+        reached = self._reached[1] if self._reached is not None else None
+        if reached is not None:
+            self._states.keep(start.since, reached)
+        self._at = start if reached is None else start.behind(reached.state)
+        return self._at
 
     def _next(self, start: StreamOffset, max_bytes: int | None) -> Stretch:
         """Step by step, until one has output or nothing is left."""
@@ -287,38 +296,42 @@ class StreamPlanner:
             directory: the WAL.
             first_bytes: from a catalog, stop behind as many bytes, or when it is complete.
         """
+        opened, bounds = self._open(kept, since, end, directory, first_bytes)
+        plans = self._plans(opened, since, bounds)
+        slices: list[Slice] = []
+        last: PlannedWindow | None = None
+        for window in plans:
+            self._check(window.assembly.plan)
+            slices += cut_slices(window.assembly.plan, self._options.partition_bytes)
+            last = window
+            if bounds != DEFAULT_BOUNDS:
+                break
+        assert last is not None
+        end = opened.request.end
+        return _Folded(
+            kept=KeptState(plans.state_behind(last.behind), opened.server_settings),
+            slices=tuple(slices),
+            decoder=SliceDecoder(directory, opened.plugin, opened.session),
+            is_end=last.is_last and (end is None or end >= directory.stop_lsn or last.hi < end),
+        )
+
+    def _open(
+        self, kept: KeptState | None, since: int, end: int | None, directory: WalDirectory, first_bytes: int | None
+    ) -> tuple[OpenRequest, WindowBounds]:
         # An end before the session's beginning is one of transactions that are left out anyway.
         start = since if end is None else min(since, end)
         options = replace(self._options, request=replace(self._options.request, start=start, end=end))
         named = None if self._table is None else lambda: self._oid
         opened = open_source(options, named=named, kept=kept, directory=directory)
-        tables = EVERY_TABLE if self._table is not None else options.request.tables
-        bounds = DEFAULT_BOUNDS
-        if kept is None and first_bytes is not None:
-            opened, bounds = _bounded(opened, first_bytes)
-        end = opened.request.end
+        return (opened, DEFAULT_BOUNDS) if kept is not None or first_bytes is None else _bounded(opened, first_bytes)
+
+    def _plans(self, opened: OpenRequest, since: int, bounds: WindowBounds) -> PlanWindows:
+        tables = EVERY_TABLE if self._table is not None else opened.request.tables
+        scope = Scope(opened.directory.segment_size, since, tables)
         threads = os.cpu_count() or 1
-        plans = PlanWindows(
-            opened,
-            Scope(directory.segment_size, since, tables),
-            lambda tasks: index_in_threads(tasks, threads),
-            threads,
-            bounds=bounds,
-            goes_on=True,
+        return PlanWindows(
+            opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds=bounds, goes_on=True
         )
-        slices: list[Slice] = []
-        last: PlannedWindow | None = None
-        for window in plans:
-            self._check(window.assembly.plan)
-            slices += cut_slices(window.assembly.plan, options.partition_bytes)
-            last = window
-            if bounds != DEFAULT_BOUNDS:
-                break
-        assert last is not None
-        state = plans.state_behind(last.behind)
-        is_end = last.is_last and (end is None or end >= directory.stop_lsn or last.hi < end)
-        decoder = SliceDecoder(directory, opened.plugin, opened.session)
-        return _Folded(KeptState(state, opened.server_settings), tuple(slices), decoder, is_end)
 
     def _check(self, plan: Plan) -> None:
         """Whether another relation has a single table's name.
