@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
@@ -157,8 +158,10 @@ class PlanWindows:
             is_first = refinement == UNREFINED
             return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
         store = CatalogStore.of_image(state.catalog, before)
+        # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
+        copy = None if store.is_complete or not request.catalog else DataDirectory(request.catalog)
         for file in files:
-            store.add_extra(file)
+            store.add_extra(file, None if copy is None else copy.heap(file))
         return store
 
     def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
