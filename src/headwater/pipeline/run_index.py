@@ -1,7 +1,7 @@
-"""The WAL's index, run by run, in windows of bounded size, one window ahead of who takes it.
+"""The WAL's index, run by run, in windows of bounded size, a stretch ahead of who takes it.
 
 In: a stretch of WAL and a way to run index tasks. Out: the indexed runs of one window after the other. While a window
-is gone through, the next one's runs are indexed. A window ends with a run, so that what the tasks did for it is used
+is gone through, what follows it is indexed. A window ends with a run, so that what the tasks did for it is used
 whole; it has as many runs as fit its bounds.
 """
 
@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.rmgr.index import Locator, Request, WalIndex, index_bytes
 from headwater.wal.directory import WalDirectory
+
+STRETCH_BYTES = 256 << 20
+"""WAL that is indexed at a time: while one stretch is taken, the next is made, and no third one waits in memory."""
 
 IndexRuns = Callable[[Sequence[IndexTask]], list[list[WalIndex]]]
 """Runs tasks somewhere; the pieces of each, in the tasks' order."""
@@ -93,8 +96,6 @@ class RunIndexer:
                 break
             taken.append(self._ready.pop(0))
         is_last = bool(taken and taken[-1].is_end) or not (self._ready or self._next < self._hi or self._ahead)
-        if not is_last:
-            self._look_ahead(request)
         return self.again(taken, request, {}), is_last
 
     def again(self, runs: Sequence[Run], request: Request, since: Mapping[Locator, int]) -> list[Run]:
@@ -124,14 +125,15 @@ class RunIndexer:
         if self._ahead is None:
             return False
         self._ready, self._ahead = self._ahead.result(), None
+        self._look_ahead(request)
         return True
 
     def _look_ahead(self, request: Request) -> None:
-        """Begin to index what may be the next window, unless that is under way or done."""
-        if self._ahead is not None or self._ready or self._next >= self._hi:
+        """Begin to index what follows, unless that is under way or done."""
+        if self._ahead is not None or self._next >= self._hi:
             return
-        size = self._directory.segment_size
-        hi = min(self._hi, max(self._next + self._bounds.wal_bytes, self._next + 1) // size * size)
+        size, stretch = self._directory.segment_size, min(self._bounds.wal_bytes, STRETCH_BYTES)
+        hi = min(self._hi, (self._next + stretch) // size * size)
         hi = hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)
         low, self._next = self._next, hi
         self._ahead = self._pool.submit(self.stretch, low, hi, request)
