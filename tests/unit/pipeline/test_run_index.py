@@ -1,0 +1,88 @@
+"""Windows of runs: how large they are, that nothing is left out, and which runs are indexed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.run_index import RunIndexer, WindowBounds
+from headwater.rmgr.index import Request, WalIndex, no_index
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import EndOfWal
+
+SEGMENT = 1 << 20
+DIRECTORY = WalDirectory("", SEGMENT, 1, 16, ())
+REQUEST = Request(5, (), 16)
+
+
+class Indexing:
+    """Stands for the tasks: an index without rows of each run, and the log's end where it is said to be."""
+
+    def __init__(self, end: int | None = None) -> None:
+        self.end = end
+        self.asked: list[IndexTask] = []
+
+    def __call__(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+        self.asked += tasks
+        return [[self._index(task)] for task in tasks]
+
+    def _index(self, task: IndexTask) -> WalIndex:
+        found = replace(no_index(task.lo), hi=task.hi)
+        if self.end is not None and self.end < task.hi:
+            return replace(found, end=EndOfWal(max(task.lo, self.end), "zero"))
+        return found
+
+
+def windows(indexing: Indexing, lo: int, hi: int, bounds: WindowBounds, **more: Any) -> list[list[tuple[int, int]]]:
+    indexer = RunIndexer(DIRECTORY, lo, hi, indexing, 2, bounds)
+    found, is_last = [], False
+    while not is_last:
+        runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda runs: True))
+        found.append([(run.task.lo, run.task.hi) for run in runs])
+    indexer.close()
+    return found
+
+
+@given(st.integers(0, 40 * SEGMENT), st.integers(0, 60 * SEGMENT), st.integers(1, 30 * SEGMENT))
+def test_windows_have_all_of_the_wal_once(lo: int, length: int, size: int) -> None:
+    found = windows(Indexing(), lo, lo + length, WindowBounds(size))
+    places = [lo, *(hi for runs in found for _, hi in runs)]
+    assert [low for runs in found for low, _ in runs] == places[:-1]
+    assert places[-1] == lo + length
+    for runs in found:
+        assert len(runs) <= 1 or runs[-1][1] - runs[0][0] <= size
+
+
+def test_nothing_follows_the_end_of_the_log() -> None:
+    found = windows(Indexing(end=5 * SEGMENT + 10), SEGMENT, 40 * SEGMENT, WindowBounds(2 * SEGMENT))
+    last = found[-1][-1]
+    assert last[0] <= 5 * SEGMENT + 10 < last[1]
+
+
+def test_a_window_is_as_large_as_it_must_be() -> None:
+    found = windows(
+        Indexing(), 0, 20 * SEGMENT, WindowBounds(SEGMENT), is_enough=lambda runs: runs[-1].task.hi >= 9 * SEGMENT
+    )
+    assert found[0][-1][1] >= 9 * SEGMENT
+    assert all(len(runs) == 1 for runs in found[1:])
+
+
+def test_runs_that_lack_something_are_indexed_anew() -> None:
+    indexing = Indexing()
+    indexer = RunIndexer(DIRECTORY, 0, 8 * SEGMENT, indexing, 2, WindowBounds())
+    runs, _ = indexer.take(REQUEST, lambda runs: True)
+    before = len(indexing.asked)
+    file = (1663, 5, 20000)
+    more = replace(REQUEST, catalogs=(file,), cuts=(SEGMENT + 100,))
+    again = indexer.again(runs, more, {file: 5 * SEGMENT})
+    indexer.close()
+    anew = {task.lo for task in indexing.asked[before:]}
+    assert anew == {
+        run.task.lo for run in runs if run.task.hi > 5 * SEGMENT or run.task.lo < SEGMENT + 100 < run.task.hi
+    }
+    assert [run.task.request == more for run in again] == [run.task.lo in anew for run in again]
