@@ -8,7 +8,9 @@ SOURCES := src tests tools bench
 BESIDE := -n 2 --dist loadfile
 
 SPARKS := 4.1 4.2 4.3
-ON_EACH_SPARK := tests/spark "tests/oracle/test_oracle.py" -k "not new_environment and (spark or (pg16 and copied))"
+ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
+	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-test_decoding]" \
+	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers lint format types test test-all hosts test-spark bench demo clean

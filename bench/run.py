@@ -1,12 +1,14 @@
 """Headwater's speed beside PostgreSQL's own, on the same WAL: ``make bench``.
 
-Guards the promise that decoding outside the server is no slower than inside it, on two shapes of WAL of at least a
-million changes each: bulk inserts of six columns, and pgbench with 4 clients (small transactions, updates). Server and
+Guards the promise that decoding outside the server is no slower than inside it, on windows that users have: 8 million
+inserts of six columns, and 3 million changes of pgbench with 4 clients (small transactions, updates). Server and
 Headwater make the same pgoutput messages; their number and bytes must agree. The server's figure is the median of five
 warm runs of ``SELECT count(*), sum(length(data)) FROM pg_logical_slot_peek_binary_changes(...)``, with memory enough
-that it need not spill. Headwater's is the median of five runs of ``headwater decode --out FILE.parquet``, Spark's
-start left out and told apart. Machines differ and are noisy, so the ratio comes with its range: the lowest and the
-highest that any run of one makes with any run of the other. Figures go to ``build/bench.json``.
+that it need not spill: the best case inside the server. What a client gets is beside it: ``pg_recvlogical`` writing the
+same to a file, once. Headwater's is the median of five runs of ``headwater decode --out DIR/``, Spark's start left out
+and told apart. ``start`` is the whole of a run on one segment of WAL, beside a bare PySpark session that runs one job.
+Machines differ and are noisy, so the ratio comes with its range: the lowest and the highest that any run of one makes
+with any run of the other. Figures go to ``build/bench.json``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,7 +30,7 @@ from typing import Any
 
 import psycopg
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pyarrow.dataset import dataset
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -51,12 +54,14 @@ class Workload:
     Attributes:
         name: as in ``bench.json``.
         about: for people.
+        changes: how many, unless another number is asked for.
         prepare: makes tables, before the base copy.
         run: writes at least this many changes.
     """
 
     name: str
     about: str
+    changes: int
     prepare: Callable[[EmbeddedPostgres], None]
     run: Callable[[EmbeddedPostgres, int], None]
 
@@ -69,6 +74,7 @@ class Measured:
         workload: what was decoded.
         changes, messages: how many; wal_bytes: of how much WAL.
         server_runs, our_runs: seconds of each run.
+        client_seconds: what pg_recvlogical took.
         startup_seconds: median of Spark's start.
     """
 
@@ -78,6 +84,7 @@ class Measured:
     wal_bytes: int
     server_runs: tuple[float, ...]
     our_runs: tuple[float, ...]
+    client_seconds: float
     startup_seconds: float
 
     @property
@@ -137,8 +144,8 @@ def pgbench(server: EmbeddedPostgres, *arguments: str) -> None:
 
 
 WORKLOADS = (
-    Workload("decode_pgoutput_inserts", "six-column inserts", prepare_inserts, run_inserts),
-    Workload("decode_pgoutput_pgbench", "pgbench, 4 clients", prepare_pgbench, run_pgbench),
+    Workload("decode_pgoutput_inserts", "six-column inserts", 8_000_000, prepare_inserts, run_inserts),
+    Workload("decode_pgoutput_pgbench", "pgbench, 4 clients", 3_000_000, prepare_pgbench, run_pgbench),
 )
 
 
@@ -157,15 +164,16 @@ def measure(workload: Workload, changes: int, directory: Path, console: Console)
             workload.run(server, changes)
         with console.status(f"{workload.about}: the server decodes"):
             expected, server_runs = time_server(server)
+            client_seconds = time_client(server, directory)
             server.stop()
         with console.status(f"{workload.about}: Headwater decodes"):
             figures = [time_headwater(server.wal_directory, backup, start, directory) for _ in range(RUNS)]
-    check_equal(expected, directory / "out.parquet")
+    check_equal(expected, directory / "out")
     ours = tuple(run["decode_seconds"] for run in figures)
     startup = statistics.median(run["startup_seconds"] for run in figures)
     last = figures[-1]
     counts = (last["changes"], last["messages"], last["wal_bytes"])
-    return Measured(workload, *counts, server_runs, ours, startup)
+    return Measured(workload, *counts, server_runs, ours, client_seconds, startup)
 
 
 def make_slot(server: EmbeddedPostgres) -> str:
@@ -188,13 +196,30 @@ def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], tuple[float,
     return (row[0], row[1]), tuple(seconds[1:])
 
 
+def time_client(server: EmbeddedPostgres, directory: Path) -> float:
+    """Seconds in which ``pg_recvlogical`` writes the stream to a file."""
+    with server.connect() as connection:
+        connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
+        end = str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
+    out = directory / "client"
+    command = [str(server.programs.program("pg_recvlogical")), "--dbname", "postgres", "--slot", "client", "--start"]
+    command += ["--endpos", end, "--no-loop", "--file", str(out)]
+    command += [part for name, value in OPTIONS for part in ("--option", f"{name}={value}")]
+    began = time.perf_counter()
+    subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
+    seconds = time.perf_counter() - began
+    out.unlink()
+    return seconds
+
+
 def time_headwater(wal: Path, catalog: Path, start: str, directory: Path) -> dict[str, Any]:
     """One run of ``headwater decode``; what it says of itself."""
-    stats = directory / "stats.json"
+    stats, out = directory / "stats.json", directory / "out"
+    shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).parent / "headwater"), "decode", "--wal", str(wal), "--catalog", str(catalog)]
     command += ["--database", "postgres", "--start", start, "--plugin", "pgoutput"]
     command += [part for name, value in OPTIONS for part in ("-o", f"{name}={value}")]
-    command += ["--out", str(directory / "out.parquet"), "--stats-json", str(stats)]
+    command += ["--out", f"{out}/", "--stats-json", str(stats)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise SystemExit(f"headwater decode failed: {run.stderr.strip()}")
@@ -204,10 +229,70 @@ def time_headwater(wal: Path, catalog: Path, start: str, directory: Path) -> dic
 
 def check_equal(expected: tuple[int, int], out: Path) -> None:
     """Same number of messages and of bytes, or the figures compare different things."""
-    data = pq.read_table(out, columns=["data"]).column("data")
+    data = dataset(out, format="parquet").to_table(columns=["data"]).column("data")
     actual = (len(data), pc.sum(pc.binary_length(data)).as_py())
     if expected != actual:
         raise SystemExit(f"the server made {expected} messages and bytes, Headwater {actual}")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds of whole runs.
+
+    Attributes:
+        bare_runs: of a PySpark session that runs one job; our_runs: of the command on one segment.
+    """
+
+    bare_runs: tuple[float, ...]
+    our_runs: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Bare by ours, of medians."""
+        return statistics.median(self.bare_runs) / statistics.median(self.our_runs)
+
+
+BARE = """
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master("local[*]").getOrCreate()
+session.sparkContext.parallelize(range(2), 2).map(lambda x: x).collect()
+"""
+
+
+def measure_start(directory: Path, console: Console) -> Start:
+    """Take turns with a bare session, on the WAL of a few thousand rows."""
+    with EmbeddedPostgres(bundled_programs(16), settings={"autovacuum": "off"}, autovacuum=False) as server:
+        prepare_inserts(server)
+        server.stop()
+        backup = server.copy_data_directory(directory / "start")
+        server.start()
+        run_inserts(server, 20_000)
+        server.stop()
+        runs = []
+        with console.status("start: one segment of WAL"):
+            for _ in range(RUNS + 1):
+                runs.append((timed(bare_session), timed(lambda: decode_segment(server, backup, directory))))
+    bare, ours = zip(*runs[1:], strict=True)
+    return Start(bare, ours)
+
+
+def bare_session() -> None:
+    """PySpark as it comes."""
+    subprocess.run([sys.executable, "-c", BARE], check=True, capture_output=True)
+
+
+def decode_segment(server: EmbeddedPostgres, backup: Path, directory: Path) -> None:
+    """The command with nothing much to do."""
+    command = [str(Path(sys.executable).parent / "headwater"), "decode", "--wal", str(server.wal_directory)]
+    command += ["--catalog", str(backup), "--database", "postgres", "--out", str(directory / "segment"), "--quiet"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def timed(run: Callable[[], None]) -> float:
+    """Seconds of a run."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
 
 
 def one_row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
@@ -221,22 +306,25 @@ def figures_table(measured: list[Measured]) -> Table:
     """The figures for people."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("decoded by pgoutput", no_wrap=True)
-    for heading in ("changes", "WAL", "server", "Headwater", "ratio", "range", "Spark start"):
+    for heading in ("changes", "WAL", "client", "server", "Headwater", "ratio", "range", "Spark start"):
         table.add_column(heading, justify="right", no_wrap=True)
     for m in measured:
-        speeds = [f"{m.changes / seconds / 1e6:.2f} M/s" for seconds in (m.server_seconds, m.our_seconds)]
+        speeds = [
+            f"{m.changes / seconds / 1e6:.2f} M/s" for seconds in (m.client_seconds, m.server_seconds, m.our_seconds)
+        ]
         ratios = [f"[bold]{m.ratio:.2f}[/]", "{:.2f}-{:.2f}".format(*m.ratio_range)]
         row = [f"{m.changes:,}", f"{m.wal_bytes >> 20} MB", *speeds, *ratios]
         table.add_row(m.workload.about, *row, f"{m.startup_seconds:.1f} s")
     return table
 
 
-def write_json(measured: list[Measured]) -> Path:
+def write_json(measured: list[Measured], start: Start | None) -> Path:
     """``build/bench.json``."""
     BUILD.mkdir(exist_ok=True)
-    figures = {
+    figures: dict[str, dict[str, Any]] = {
         m.workload.name: {
             "ours": round(m.changes / m.our_seconds),
+            "client": round(m.changes / m.client_seconds),
             "server": round(m.changes / m.server_seconds),
             "ratio": round(m.ratio, 3),
             "ratio_range": [round(ratio, 3) for ratio in m.ratio_range],
@@ -244,6 +332,9 @@ def write_json(measured: list[Measured]) -> Path:
         }
         for m in measured
     }
+    if start is not None:
+        ours, bare = (round(statistics.median(runs), 2) for runs in (start.our_runs, start.bare_runs))
+        figures["start"] = {"ours": ours, "bare": bare, "ratio": round(start.ratio, 3), "unit": "seconds"}
     path = BUILD / "bench.json"
     path.write_text(json.dumps(figures, indent=2) + "\n")
     return path
@@ -252,17 +343,24 @@ def write_json(measured: list[Measured]) -> Path:
 def main() -> None:
     """Measure all workloads, or those named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help="workloads; default: all")
-    parser.add_argument("--changes", type=int, default=1_000_000, help="changes of each workload")
+    parser.add_argument("names", nargs="*", help="workloads, start; default: all")
+    parser.add_argument("--changes", type=int, help="changes of each workload, instead of its own number")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
     chosen = [w for w in WORKLOADS if not arguments.names or w.name in arguments.names]
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-        measured = [measure(workload, arguments.changes, Path(directory), console) for workload in chosen]
+        measured = [measure(w, arguments.changes or w.changes, Path(directory), console) for w in chosen]
+        is_asked = not arguments.names or "start" in arguments.names
+        start = measure_start(Path(directory), console) if is_asked else None
     console.print(f"PostgreSQL 16 and Headwater on {os.cpu_count()} cores ({platform.machine()}), medians of {RUNS}")
     console.print(figures_table(measured))
-    console.print(f"written to {write_json(measured)}")
+    if start is not None:
+        ours, bare = (statistics.median(runs) for runs in (start.our_runs, start.bare_runs))
+        console.print(
+            f"start: {ours:.1f} s for one segment, a bare session {bare:.1f} s: ratio [bold]{start.ratio:.2f}[/]"
+        )
+    console.print(f"written to {write_json(measured, start)}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,8 @@ def test_unknown_publication(headwater: CommandHere, cluster: Cluster) -> None:
             'cannot use --scratch "/nowhere/at/all": No such file or directory, expected',
         ),
         (("--out", "/nowhere/at/all/lines"), "no such directory; make it, or choose another --out"),
-        (("--out", "/"), "it is a directory; choose another --out"),
+        (("--out", "/tmp"), "it is a directory; choose another --out, or /tmp/ for part files"),
+        (("--out", "/"), "it exists and is not empty; choose another --out"),
         (("--out", "/dev/null/lines"), "no such directory"),
         (
             ("--out", "/proc/lines.parquet"),

@@ -32,7 +32,7 @@ def _spark_starts(run: Running) -> None:
 
 
 def _index_or_later(run: Running) -> None:
-    run.until(lambda: run.exists("headwater-*/index-*")() or run.exists("headwater-*/slice-*")())
+    run.until(run.exists("headwater-*/files/*"))
 
 
 def _write(run: Running) -> None:

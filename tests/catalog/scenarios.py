@@ -161,6 +161,26 @@ def rewrites(r: Recorder) -> None:
         r.mark(f"{end} of CLUSTER pg_class")
         r.run("a", "ALTER TABLE v ADD q int", "ALTER TABLE v DROP q")
     r.run("a", "ALTER TYPE h ADD VALUE 'three'", "VACUUM", "VACUUM FULL pg_enum", "DROP TABLE w")
+    # Another session's transaction keeps the server from leaving dead rows behind; rows of one are alike to the byte.
+    there_and_back = "; ".join(f"ALTER TABLE v REPLICA IDENTITY {kind}" for kind in ("FULL", "DEFAULT") * 3)
+    r.quietly("b", "BEGIN; SELECT pg_current_xact_id()")
+    r.run("a", there_and_back, "ALTER TABLE v ADD r int", "ALTER TABLE v DROP r", "CREATE TABLE gone (a int)")
+    r.run("a", "DROP TABLE gone", "VACUUM FULL pg_class", "VACUUM FULL pg_attribute", "VACUUM FULL pg_type")
+    r.run("a", "BEGIN", there_and_back)
+    r.quietly("a", "CLUSTER pg_namespace USING pg_namespace_oid_index; CLUSTER pg_class USING pg_class_oid_index")
+    r.mark_inside("a", "after CLUSTER")
+    for statement in (
+        there_and_back,
+        "SAVEPOINT s",
+        "ALTER TABLE v ADD s int",
+        "ROLLBACK TO s",
+        "ALTER TABLE v ADD u int",
+    ):
+        r.quietly("a", statement)
+        r.mark_inside("a", statement)
+    r.quietly("a", "COMMIT")
+    r.quietly("b", "COMMIT")
+    r.run("a", "ALTER TABLE v ADD t int", "VACUUM FULL", "CREATE TABLE after_all (a int)", "VACUUM")
 
 
 SCENARIOS = (types_and_tables, identities, partitions, publications, transactions, housekeeping, rewrites)

@@ -10,11 +10,13 @@ import pytest
 
 from catalog.random_ddl import RandomDdl
 from catalog.recording import Recorder, roll_forward, wrong_marks
+from catalog.windows import check_windows, cut_at_random
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 
 pytestmark = pytest.mark.server
 
 STEPS = 150
+CUTS = 8
 EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms"}
 """Dirty catalog pages go to disk at once, so that copies hold pages from the middle of the log."""
 
@@ -35,6 +37,8 @@ def check(recorder: Recorder, backup: Path, wal: Path, older: frozenset[int] = f
     marks = [mark for mark in recorder.marks if mark.lsn > start and mark.xid not in older]
     assert len(marks) > STEPS / 2
     wrong = wrong_marks(marks, rolled)
+    assert not wrong, wrong[0]
+    wrong = check_windows(cut_at_random(backup, wal, rolled, CUTS, seed=len(marks)), marks)
     assert not wrong, wrong[0]
 
 

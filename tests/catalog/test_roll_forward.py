@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catalog.recording import Recorder, Rolled, roll_forward, wrong_marks
 from catalog.scenarios import SCENARIOS
+from catalog.windows import check_windows, cut_at_random
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
 MAJORS = (15, 16, 17, 18)
@@ -21,8 +23,8 @@ SETTINGS: dict[int, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module", params=MAJORS)
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Marks of all scenarios run one after the other, and the rolled store."""
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
+    """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param
     try:
         programs = find_programs(major)
@@ -38,12 +40,23 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             scenario(recorder)
         recorder.close()
         server.stop()
-        yield recorder, roll_forward(backup, server.wal_directory)
+        yield recorder, roll_forward(backup, server.wal_directory), backup, server.wal_directory
 
 
 @pytest.mark.server
-def test_views_equal_the_servers_catalog(recorded: tuple[Recorder, Rolled]) -> None:
-    recorder, rolled = recorded
+def test_views_equal_the_servers_catalog(recorded: tuple[Recorder, Rolled, Path, Path]) -> None:
+    recorder, rolled, _, _ = recorded
     assert len(recorder.marks) > 150
     wrong = wrong_marks(recorder.marks, rolled)
     assert not wrong, wrong[0]
+
+
+@pytest.mark.server
+def test_images_and_views_of_windows_equal_those_of_one_roll_forward(
+    recorded: tuple[Recorder, Rolled, Path, Path],
+) -> None:
+    recorder, rolled, backup, wal = recorded
+    windows = cut_at_random(backup, wal, rolled, 12, seed=rolled.store.major)
+    wrong = check_windows(windows, recorder.marks)
+    assert not wrong, wrong[0]
+    assert windows.refetched

@@ -155,10 +155,10 @@ class Decoding:
         return wait_until(reached, DECODE_SECONDS, lambda: self.process.poll() is None, self.said)
 
     def check_done(self) -> None:
-        """It ends well; Spark says that it has lost an executor, and there is nothing else to say."""
+        """It ends well; Spark says what the loss of an executor means to it, Headwater has nothing to say."""
         status = self.process.wait(DECODE_SECONDS)
-        others = [line for line in self.said().splitlines() if "Lost executor" not in line]
-        assert (status, others) == (0, [])
+        said = self.said()
+        assert (status, "headwater: " in said, "Traceback" in said) == (0, False, False), said
 
     def said(self) -> str:
         """Standard output and error."""
@@ -222,6 +222,12 @@ def _make_places(directory: Path) -> None:
         "spark.eventLog.dir": (directory / "out" / "events").as_uri(),
         "spark.eventLog.compress": "false",
         "spark.executor.memory": "700m",
+        # Whatever takes longer than most is tried on the other host too.
+        "spark.speculation": "true",
+        "spark.speculation.interval": "20ms",
+        "spark.speculation.quantile": "0.3",
+        "spark.speculation.multiplier": "1",
+        "spark.speculation.minTaskRuntime": "0ms",
     }
     lines = "".join(f"{name} {value}\n" for name, value in settings.items())
     (directory / "conf" / "spark-defaults.conf").write_text(lines)

@@ -1,7 +1,7 @@
 """A decode on a standalone cluster of hosts that share nothing but the WAL, while one executor is killed.
 
 The driver and the workers are different users. In one run they also share ``--scratch``, in the other all goes through
-Spark. The output is the server's own word, byte for byte.
+Spark. Slow tasks have speculative copies. The output is the server's own word, byte for byte.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
-from oracle.streams import call_slot, format_lsn, parse_lsn
+from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn
 
 Int64s = NDArray[np.int64]
 
@@ -42,7 +42,7 @@ class Call:
     messages: pa.Table
     confirmed: int
     restart: int
-    error: str | None = None
+    error: PluginStop | None = None
 
 
 def record_ends(wal: str | os.PathLike[str], lo: int | None = None, hi: int | None = None) -> Int64s:

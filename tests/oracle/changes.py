@@ -111,9 +111,9 @@ def insert_many(_workload: Workload, session: Session) -> bool:
 
 
 def insert_series(_workload: Workload, session: Session) -> bool:
-    """Some tens of rows from a query; columns other than the key by their defaults."""
+    """Some tens or hundreds of rows from a query; columns other than the key by their defaults."""
     table = pick_table(session)
-    count = session.rng.randrange(20, 90)
+    count = session.rng.choice((20, 50, 90, 250))
     first = session.next_number()
     session.serial += count
     columns = [c for c in table.columns if c.name in table.key or c.name == "id"]

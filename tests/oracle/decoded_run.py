@@ -70,9 +70,9 @@ class DecodedRun:
             self.compare(stream, stream.messages, self.decoded(stream))
             return
         found = self._made(stream)
-        if not isinstance(found, HeadwaterError) or stream.error not in str(found):
+        if not isinstance(found, HeadwaterError) or not stream.error.is_same(found):
             shown = found if isinstance(found, HeadwaterError) else f"{len(found)} messages"
-            text = f"{stream.name} on {self.run.major}: the server stopped with {stream.error!r}; found {shown}"
+            text = f"{stream.name} on {self.run.major}: the server stopped with {stream.error}; found {shown}"
             pytest.fail(f"{text}\n{self.by_hand(stream)}", pytrace=False)
 
     def compare(self, stream: Stream, expected: pa.Table, actual: pa.Table) -> None:

@@ -6,6 +6,7 @@ for each plugin, so that none moves on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 from psycopg.types.string import ByteaBinaryLoader
 
 from headwater.demo.stream_comparison import messages_table
+from headwater.errors import HeadwaterError
 
 Options = tuple[tuple[str, str], ...]
 
@@ -42,11 +44,29 @@ RANDOM_PGOUTPUT: dict[str, Options] = {
     "pgoutput, root": _published("pub_root", ("messages", "true")),
     "pgoutput, generated": _published("pub_generated"),
     "pgoutput, swapped": _published("pub_swapped"),
+    "pgoutput, contradicting": _published("pub_columns,pub_list"),
 }
 """Streams of the publications that only random workloads have."""
 
 OTHER_SETTINGS = "test_decoding, other settings"
 UP_TO = "test_decoding, up to"
+
+
+@dataclass(frozen=True)
+class PluginStop:
+    """An error with which a plugin of the server stopped.
+
+    Attributes:
+        message: the server's primary message.
+        lsn: of the change at which it stopped, None if at none.
+    """
+
+    message: str
+    lsn: int | None
+
+    def is_same(self, error: HeadwaterError) -> bool:
+        """Whether an error of ours says the same of the same change."""
+        return self.message in str(error) and self.lsn in (None, error.lsn)
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,7 @@ class Stream:
     end: int | None
     settings: Options
     messages: pa.Table
-    error: str | None = None
+    error: PluginStop | None = None
 
 
 def slot_name(plugin: str) -> str:
@@ -132,7 +152,7 @@ def peek_all(
 
 def call_slot(
     connection: psycopg.Connection[Any], function: str, slot: str, end: int | None, options: Sequence[tuple[str, str]]
-) -> tuple[pa.Table, str | None]:
+) -> tuple[pa.Table, PluginStop | None]:
     """Call one of the server's functions.
 
     Args:
@@ -153,7 +173,8 @@ def call_slot(
             call.encode(), [slot, limit, [part for option in options for part in option]], binary=True
         ).fetchall()
     except psycopg.Error as error:
-        return messages_table(()), error.diag.message_primary
+        place = re.search(r"associated LSN ([0-9A-F/]+)", error.diag.context or "")
+        return messages_table(()), PluginStop(error.diag.message_primary or "", parse_lsn(place[1]) if place else None)
     return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows), None
 
 

@@ -12,7 +12,7 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference
 from oracle.calls import cut, get_piecewise, peek_between, record_ends
-from oracle.streams import call_slot, format_lsn, parse_lsn
+from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn
 
 pytestmark = pytest.mark.server
 
@@ -94,5 +94,5 @@ def test_calls_together_say_what_one_says(server: EmbeddedPostgres, connection: 
 def test_an_error_is_an_answer(connection: psycopg.Connection[Any]) -> None:
     lo, hi = window(connection)
     call = peek_between(connection, "one", (("no-such-option", "1"),), lo, hi)
-    assert call.error == 'option "no-such-option" = "1" is unknown'
+    assert call.error == PluginStop('option "no-such-option" = "1" is unknown', None)
     assert len(call.messages) == 0

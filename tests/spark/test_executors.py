@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1000)]
 
-TIMEOUT_SECONDS = 400
+TIMEOUT_SECONDS = 900
 START = """
 import os, signal, sys
 from pathlib import Path
@@ -99,6 +100,15 @@ def test_an_error_of_ours_is_not_tried_again(tmp_path: Path, way: str) -> None:
     place = tmp_path / "scratch"
     place.mkdir()
     assert run(tmp_path, FAILED, "spark" if way == "spark" else str(place)) == "it would fail alike 1"
+
+
+def test_executors_without_headwater(tmp_path: Path) -> None:
+    """One line says so, and what to do."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    script = "warm_up(spark_session())"
+    with pytest.raises(AssertionError, match="no headwater; install it there, or name a Python") as caught:
+        run(tmp_path, script, "spark", PYSPARK_PYTHON=str(tmp_path / "bare" / "bin" / "python3"))
+    assert "SparkError: the Python of Spark's executors" in str(caught.value)
 
 
 def test_kernels_come_with_the_application(tmp_path: Path) -> None:

@@ -25,6 +25,25 @@ if sys.argv[1] == "first":
     subprocess.run([sys.executable, "-c", sys.argv[2], "second"], check=True)
 """
 
+# A process packs what its cache has; another takes it, says how many files were new, and calls the kernel.
+PACK = """
+import sys
+from pathlib import Path
+from headwater.pipeline.kernel_travel import pack_kernels
+from headwater.wal._position import lsn_to_payload
+lsn_to_payload(3 * 8192, 1 << 20)
+print(pack_kernels(Path(sys.argv[1])))
+"""
+UNPACK = """
+import sys
+from pathlib import Path
+from headwater.pipeline.kernel_travel import unpack_kernels
+from headwater.wal._position import lsn_to_payload
+new = [unpack_kernels(Path(sys.argv[1])) for _ in range(2)]
+lsn_to_payload(3 * 8192, 1 << 20)
+print(*new, sum(lsn_to_payload.stats.cache_hits.values()))
+"""
+
 # Numba's users in the same process: what they had before, and what they declare later.
 HOST = """
 import numba
@@ -138,3 +157,39 @@ def test_other_users_of_numba_keep_their_settings(tmp_path: Path, given: dict[st
     assert _machine_code(PACKAGE) == set()
     ours = _machine_code(tmp_path / ".cache" / "headwater")
     assert {path for path in _machine_code(tmp_path) - ours if not path.is_relative_to(before)} == set()
+
+
+def test_processes_that_begin_together_compile_a_kernel_once(tmp_path: Path) -> None:
+    environment = _environment(tmp_path, HEADWATER_CACHE_DIR=str(tmp_path / "own"))
+    words = [sys.executable, "-c", PROCESS, "alone"]
+    started = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[0] for process in started]
+    assert sorted(int(line.split()[-1]) for line in said) == [0, 1, 1]
+
+
+def _of_a_machine(directory: Path, script: str, *words: object, **more: str) -> str:
+    """What a process says whose cache is a machine's own."""
+    directory.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", script, *map(str, words)]
+    environment = _environment(directory, HEADWATER_CACHE_DIR=str(directory / "own"), **more)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_compiled_kernels_travel(tmp_path: Path) -> None:
+    """To a machine that has none; where there is one already it stays."""
+    archive = _of_a_machine(tmp_path / "here", PACK, tmp_path)
+    new, again, hits = map(int, _of_a_machine(tmp_path / "there", UNPACK, archive).split())
+    assert new >= 2
+    assert (again, hits) == (0, 1)
+
+
+def test_kernels_of_another_kind_are_left_out(tmp_path: Path) -> None:
+    """Compiled with other settings, or for another text, they have another directory."""
+    archive = _of_a_machine(tmp_path / "here", PACK, tmp_path)
+    assert _of_a_machine(tmp_path / "there", UNPACK, archive, NUMBA_BOUNDSCHECK="1") == "0 0 0"
+
+
+def test_kernels_that_anybody_could_have_written_are_left_out(tmp_path: Path) -> None:
+    archive = Path(_of_a_machine(tmp_path / "here", PACK, tmp_path))
+    archive.chmod(0o666)
+    assert _of_a_machine(tmp_path / "there", UNPACK, archive) == "0 0 0"

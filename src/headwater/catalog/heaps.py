@@ -318,7 +318,7 @@ class CatalogHeap:
         self.is_extended |= self.pages.get(self.blocks) is page
 
     def versions(self) -> list[Version]:
-        """All versions that lie or lay here as far as the WAL has come; first those that lie here, in order."""
+        """All versions that lie or lay in this file, as far as the WAL has come; those that lie there first."""
         places = self.places
         for block in np.unique(places.block).tolist():
             self.page(block)

@@ -76,7 +76,7 @@ class HeapRedo:
             if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
                 continue
             heap.is_changed = True
-            is_rewrite = record.rmid == RM_XLOG and record.info & 0xF0 == XLOG_FPI
+            is_rewrite = record.rmid == RM_XLOG and record.kind == XLOG_FPI
             for version in heap.load(block.block, block.image.page(), record.end_lsn, is_rewrite):
                 self._on_insert(heap, version, record.lsn)
             loaded.add(block.id)

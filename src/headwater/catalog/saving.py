@@ -100,17 +100,17 @@ class _Maker:
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
-        source = self._source
-        if source is None or not source.is_complete:
+        source, is_complete = self._source, self._store.is_complete
+        if source is None or source.is_complete != is_complete:
             return None
         rows = self._before[oid]
-        open_xids = [xid & XID_MASK for xid in rows.named.tolist() if xid not in self._settled]
+        open_xids = [xid & XID_MASK for xid in rows.named.tolist() if xid not in self._settled and is_complete]
         if any(self._judge.verdict(xid) in (Verdict.BEFORE, Verdict.ABORTED) for xid in open_xids):
             return None
         files = {heap.locator: heap for heap in source.heaps}
         if any(files[heap.locator].commands for heap in heaps):
             return None
-        return ImagedCatalog(rows, tuple(files[heap.locator] for heap in heaps), is_raw=False)
+        return ImagedCatalog(rows, tuple(files[heap.locator] for heap in heaps), is_raw=not is_complete)
 
     def _is_left(self, heap: CatalogHeap, oid: int) -> bool:
         """The catalog lies elsewhere in the eyes of all who can still look, and will not come back."""
@@ -128,11 +128,12 @@ class _Maker:
 
     def strays(self) -> tuple[Stray, ...]:
         """Files of unknown catalogs that running transactions have written to, as far as NEW_CID records say."""
-        heaps, judge = self._store.heaps, self._judge
+        store, judge = self._store, self._judge
         return tuple(
             Stray(locator, judge.widened(xid))
-            for locator, xid in sorted(self._store.redo.strays.items())
-            if locator in heaps and heaps[locator].catalog is None and judge.verdict(xid) in _UNDECIDED
+            for locator, xid in sorted(store.redo.strays.items())
+            if locator in store.heaps and store.heaps[locator].catalog is None
+            if judge.verdict(xid) in _UNDECIDED and store.owner(locator) is None
         )
 
     def publication_names(self) -> set[bytes]:

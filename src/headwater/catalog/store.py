@@ -98,6 +98,7 @@ class CatalogStore:
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
         self._pages_reader = catalog_layout(origin.major, PG_CLASS).reader("relpages")
         self._missing: set[Locator] = set()
+        self._extras: set[Locator] = set()
         self._is_settled = True
         self._timelines: dict[Dependency, Timeline] = {}
         self._memo = Memo()
@@ -206,8 +207,13 @@ class CatalogStore:
         return frozenset(self._missing)
 
     def add_extra(self, locator: Locator, base: bytes | None = None) -> None:
-        """A file that will turn out to be a catalog's, with its pages if the backup has them."""
-        self._new_heap(locator, base, "", 0)
+        """A file that will turn out to be a catalog's, with its pages if the backup has them.
+
+        One that is followed already stays as it is.
+        """
+        if locator not in self.heaps:
+            self._new_heap(locator, base, "", 0)
+            self._extras.add(locator)
 
     def apply_earlier(self, records: Iterable[Record]) -> None:
         """Roll files forward that were added with :meth:`add_extra`, up to where this store begins.
@@ -215,13 +221,13 @@ class CatalogStore:
         They were made, or written to, before :attr:`lsn`, when nothing told yet whose they are.
 
         Args:
-            records: of before :attr:`lsn`, in LSN order: all that name one of these files.
+            records: of before :attr:`lsn`, in LSN order: all that name one of these files; others are passed over.
 
         Raises:
             CatalogError: a file does not fit the WAL.
             RecordError: a record is malformed.
         """
-        unknown = {locator: heap for locator, heap in self.heaps.items() if heap.catalog is None}
+        unknown = {locator: self.heaps[locator] for locator in self._extras if self.heaps[locator].catalog is None}
         redo = HeapRedo(unknown, self.major, self._arrived)
         for record in records:
             if record.rmid == RM_SMGR:
@@ -329,7 +335,7 @@ class CatalogStore:
 
     @staticmethod
     def _apply_storage(record: Record, heaps: dict[Locator, CatalogHeap]) -> None:
-        if record.info & 0xF0 == smgr_rmgr.TRUNCATE:
+        if record.kind == smgr_rmgr.TRUNCATE:
             change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
             heap = heaps.get(change.locator)
             if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
@@ -544,13 +550,13 @@ class CatalogStore:
             return
         self._is_settled = True
         for locator in self.redo.strays.keys() - self.heaps.keys():
-            if locator[1] == self.database_oid and self._owner(locator) is None:
+            if locator[1] == self.database_oid and self.owner(locator) is None:
                 self._missing.add(locator)
         for heap in list(self.heaps.values()):
             if heap.catalog is None and not heap.is_rewritten:
                 self._recognize(heap)
 
-    def _owner(self, locator: Locator) -> int | None:
+    def owner(self, locator: Locator) -> int | None:
         """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
         spc = 0 if locator[0] == self.database_tablespace else locator[0]
         if self.mapped_oid(locator[2], False) is not None:

@@ -98,7 +98,12 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "NULL.",
 )
 @_decode_flag(
-    "--out", type=PATH, default="-", show_default=True, metavar="-|FILE", help="Lines, or FILE.parquet: lsn, xid, data."
+    "--out",
+    type=PATH,
+    default="-",
+    show_default=True,
+    metavar="-|FILE|DIR/",
+    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, decode_source
-from headwater.cli.message_output import check_output, message_output, unfinished_place, writing_refused
+from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import UsageError
@@ -93,7 +93,7 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
 
 def _checked_form(flags: DecodeFlags) -> MessageForm:
     """What the tasks write, once it is known that it can be written where the flags say."""
-    is_parquet = flags.out.endswith(".parquet")
+    is_parquet = flags.out.endswith(".parquet") or is_directory(flags.out)
     if is_parquet and flags.with_lsn:
         raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
     check_output("--out", flags.out, is_parquet)
@@ -103,7 +103,7 @@ def _checked_form(flags: DecodeFlags) -> MessageForm:
         check_output("--stats-json", flags.stats_json, False)
     _check_scratch(flags.scratch)
     if is_parquet:
-        return MessageForm.ARROW
+        return MessageForm.PARQUET if is_directory(flags.out) else MessageForm.ARROW
     return MessageForm.LINES_WITH_LSN if flags.with_lsn else MessageForm.LINES
 
 

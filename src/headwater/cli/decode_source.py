@@ -21,6 +21,7 @@ from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
 
 DEFAULT_PLUGIN = "test_decoding"
+SEE_HELP = "(see 'headwater decode --help')"
 
 
 @dataclass
@@ -98,10 +99,10 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
     if flags.peek:
         raise UsageError("--peek is for --slot")
     if flags.wal is None:
-        raise UsageError("Missing option '--wal'", hint="or name a slot with --slot")
+        raise UsageError("Missing option '--wal'", hint=f"or name a slot with --slot {SEE_HELP}")
     if (flags.catalog is None) == (flags.from_state is None):
         what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
-        raise UsageError(what, hint="give one of --catalog, --from-state and --slot")
+        raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
     start = None if flags.start is None else Lsn.parse(flags.start)
     kept = None if flags.from_state is None else find_state(Path(flags.from_state), start)
     request = DecodeRequest(

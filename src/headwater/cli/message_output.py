@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pipeline.decode import DecodeResult, Deliver
-from headwater.pipeline.message_files import check_text, message_schema, message_table
+from headwater.pipeline.message_files import check_text, message_schema, message_table, parquet_writer
 from headwater.temporary_directories import OwnDirectory
 
 
@@ -77,7 +77,7 @@ class _Parquet:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: Any = None
         self._file: pa.OSFile | None = None
 
     def early(self, path: str) -> None:
@@ -96,19 +96,35 @@ class _Parquet:
         if self._file is not None:
             self._file.close()
 
-    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
+    def _open(self, schema: pa.Schema) -> Any:
         if self._writer is None:
-            ascending = {"lsn": "DELTA_BINARY_PACKED", "xid": "DELTA_BINARY_PACKED"}
             self._file = pa.OSFile(os.fsencode(self._path), "wb")
-            self._writer = pq.ParquetWriter(
-                self._file,
-                schema,
-                compression="snappy",
-                use_dictionary=False,
-                column_encoding=ascending,
-                write_statistics=list(ascending),
-            )
+            self._writer = parquet_writer(self._file, schema)
         return self._writer
+
+
+class _PartFiles:
+    """A directory of Parquet files as tasks write them, in the order of their names; and ``_SUCCESS``, Spark's mark."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._count = 0
+
+    def early(self, path: str) -> None:
+        place = self._next()
+        shutil.move(path, place)
+        # A task's file is for nobody else; this one is for whom the directory is.
+        place.chmod(self._directory.stat().st_mode & 0o666)
+
+    def finish(self, result: DecodeResult) -> None:
+        if not self._count:
+            with pa.OSFile(os.fsencode(self._next()), "wb") as sink:
+                parquet_writer(sink, message_schema(result.is_text)).close()
+        (self._directory / "_SUCCESS").touch()
+
+    def _next(self) -> Path:
+        self._count += 1
+        return self._directory / f"part-{self._count - 1:05d}.snappy.parquet"
 
 
 @contextmanager
@@ -124,6 +140,9 @@ def message_output(out: str, place: Callable[[Path, Path], None] | None = None) 
     """
     if out == "-":
         yield _Late(sys.stdout.fileno(), "standard output")
+    elif is_directory(out):
+        with _whole_file(_target(Path(out)), out, place or os.replace, Path.mkdir) as part:
+            yield _PartFiles(part)
     elif _is_special(Path(out)):
         with _appending(Path(out), out) as descriptor:
             yield _Late(descriptor, out)
@@ -159,16 +178,23 @@ def _appending(path: Path, out: str) -> Iterator[int]:
 
 
 @contextmanager
-def _whole_file(path: Path, out: str, place: Callable[[Path, Path], object]) -> Iterator[Path]:
-    """A file that takes its place only when it is complete; `out` is what errors call it."""
+def _whole_file(
+    path: Path, out: str, place: Callable[[Path, Path], object], make: Callable[[Path], object] = Path.touch
+) -> Iterator[Path]:
+    """A file, or directory, that takes its place only when it is complete; `out` is what errors call it."""
     try:
         with OwnDirectory(path.parent, hidden=True) as directory:
             part = directory / path.name
-            part.touch(exist_ok=False)
+            make(part)
             yield part
             place(part, path)
     except OSError as error:
         raise _write_error(error, out) from None
+
+
+def is_directory(out: str) -> bool:
+    """Whether ``--out`` names a directory of part files."""
+    return out.endswith("/")
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:
@@ -198,8 +224,10 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
     hint = f"choose another {flag}"
     if not parent.is_dir():
         raise UsageError(f'cannot write "{out}": no such directory', hint=f"make it, or choose another {flag}")
-    if path.is_dir():
-        raise UsageError(f'cannot write "{out}": it is a directory', hint=hint)
+    if path.is_dir() and not is_directory(out):
+        raise UsageError(f'cannot write "{out}": it is a directory', hint=f"{hint}, or {out}/ for part files")
+    if is_directory(out) and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f'cannot write "{out}": it exists and is not empty', hint=hint)
     if _is_special(path) and is_parquet:
         raise UsageError(f'cannot write "{out}": it is no regular file, which Parquet needs', hint=hint)
     refusal = _refusal(path, parent)

@@ -7,6 +7,7 @@ This is the command's way; the data source goes through the same steps in :mod:`
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -190,6 +191,7 @@ class _Run:
                     planned = planner.submit(next, windows)
                 with _timed(self.seconds, "decode"):
                     files += self._decode(opened, done[-1].slices, form)
+                self._report(opened, done)
         return DecodeResult(
             files=files,
             is_text=opened.is_text,
@@ -204,6 +206,14 @@ class _Run:
             seconds=self.seconds,
             exchange=self.exchange,
         )
+
+    def _report(self, opened: OpenRequest, done: Sequence[_HandedWindow]) -> None:
+        """How much of the WAL has been gone through, unless one window holds it all."""
+        if self.progress is None or (len(done) == 1 and done[-1].is_last):
+            return
+        lo = opened.store.start_lsn if opened.state is None else opened.state.lsn
+        hi = done[-1].hi if done[-1].is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
+        self.progress("MB of WAL", (done[-1].hi - lo) >> 20, (hi - lo) >> 20)
 
     @property
     def _parallel(self) -> int:
@@ -246,7 +256,7 @@ class _Run:
         self, opened: OpenRequest, slices: list[Handed[Slice]], form: MessageForm
     ) -> list[Arrived[MessageCounts]]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = opened.is_text if form is MessageForm.ARROW else opened.plugin.is_text
+        is_text = opened.plugin.is_text if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN) else opened.is_text
 
         def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
             return write_messages(sink, decoder.messages(handed.load()), form, is_text)

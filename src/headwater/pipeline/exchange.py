@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -70,8 +70,9 @@ class Arrived(Generic[S]):
         return value
 
     def remove(self) -> None:
-        """Remove the file."""
-        os.unlink(self.path)
+        """Remove the file, unless whoever took it has moved it."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
 
 
 class Exchange(ABC):

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark import SparkContext, TaskContext
 
+from headwater.errors import HeadwaterError
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Work, remove_handed
 from headwater.pipeline.scratch import load_value, new_file, store_value
 from headwater.pipeline.task_run import Attempted, Job, Progress, TaskRun, Tell, attempt, collecting, one_a_task
@@ -161,6 +162,12 @@ class _Writing(Generic[T, S]):
         return attempt(self.name, lambda: self._written(task))
 
     def _written(self, task: T) -> Arrived[S]:
+        if not os.path.isdir(self.directory):
+            raise HeadwaterError(
+                f"an executor on {os.uname().nodename} does not have the directory of --scratch",
+                file=self.directory,
+                hint="name one that driver and executors share, or none: then values go through Spark",
+            )
         where = TaskContext.get()
         assert where is not None
         attempt_name = f"{self.name}-{where.stageId()}-{where.partitionId()}-{where.taskAttemptId()}"

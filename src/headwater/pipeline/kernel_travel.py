@@ -16,7 +16,6 @@ import atexit
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -66,24 +65,25 @@ def pack_kernels(directory: Path) -> Path | None:
         its path, which says what is in it; None if no kernel is compiled.
     """
     import_rooms()
-    files = sorted(set(_compiled_files()))
+    files = {name: data for kernel in task_kernels() for name, data in _compiled_files(kernel._cache).items()}
     if not files:
         return None
-    digest = hashlib.sha256(repr([name for name, _ in files]).encode())
+    digest = hashlib.sha256(repr(sorted(files)).encode())
     path = directory / f"{_PREFIX}{digest.hexdigest()[:16]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, file in files:
-            archive.write(file, name)
+        for name in sorted(files):
+            archive.writestr(name, files[name])
     return path
 
 
-def _compiled_files() -> Iterator[tuple[str, Path]]:
-    """Names in the archive, ``module/digest/file``, and the files."""
-    for kernel in task_kernels():
-        kept = kernel._cache
-        names = kept.kept_files()
-        for name in [*names, kept.index.name] if names else ():
-            yield _folder(kept) + name, kept.index.with_name(name)
+def _compiled_files(kept: SharedCache) -> dict[str, bytes]:
+    """Names in the archive, ``module/digest/file``, and the files of a kernel; none while something is missing."""
+    names = kept.kept_files()
+    try:
+        paths = [kept.index.with_name(name) for name in ([kept.index.name, *names] if names else ())]
+        return {_folder(kept) + path.name: path.read_bytes() for path in paths}
+    except OSError:
+        return {}  # Another process adds to it at this moment: its index is there first.
 
 
 @cache

@@ -5,9 +5,9 @@ Needs the WAL and nothing else. Each partition reads the records that start in i
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -103,7 +103,7 @@ class RecordReader(PickledByValue, DataSourceReader):
         size = directory.segment_size
         step = -(-self.options.partition_bytes // size) * size
         cuts = [lo, *range((lo // size) * size + step, hi, step), hi]
-        pairs = itertools.pairwise(cuts)
+        pairs = pairwise(cuts)
         return [RecordPartition(directory, one, other) for one, other in pairs if one < other]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,8 +5,9 @@ named when its Java process started, or else ``python3`` of ``PATH``, and asks o
 source still runs in that Python: it travels with ``SparkContext.pythonExec``. Here it travels with the interpreter of
 this process, in which Headwater evidently is.
 
-Two things of the session are touched, and nothing else: the data source of the name ``headwater``, and the layout of
-Spark's log on the console where it is Spark's default (:mod:`headwater.pipeline.failure_log`).
+Three things of the session are touched, and nothing else: the data source of the name ``headwater``, the layout of
+Spark's log on the console where it is Spark's default (:mod:`headwater.pipeline.failure_log`), and on a cluster the
+application's files, which get the compiled kernels (:mod:`headwater.pipeline.kernel_travel`).
 
 Known gap: a session of Spark Connect has no Java process here; there the server's Python must have Headwater.
 """
@@ -23,6 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headwater.pipeline.failure_log import shorten_failures
+from headwater.pipeline.kernel_travel import send_kernels
+from headwater.pipeline.spark_settings import is_local
 from headwater.pipeline.unpickling import SOURCE_NAME, PickledSource
 
 _ANY_PYTHON = "python3"
@@ -36,6 +39,7 @@ def register_source(spark: SparkSession) -> None:
     """
     context = spark.sparkContext
     shorten_failures(context)
+    send_kernels(context)
     interpreter = _interpreter(context)
     registered = _registered_interpreter(spark)
     if registered is None or not _is_same_program(registered, interpreter):
@@ -49,8 +53,8 @@ def _interpreter(context: SparkContext) -> str:
     none was named, again ours, which then must be at the same path on every node.
     """
     named: str = context.pythonExec
-    is_local = str(context.master).startswith("local")
-    return sys.executable if sys.executable and (is_local or named == _ANY_PYTHON) else named
+    here = is_local(str(context.master))
+    return sys.executable if sys.executable and (here or named == _ANY_PYTHON) else named
 
 
 def _registered_interpreter(spark: SparkSession) -> str | None:

@@ -8,16 +8,20 @@ logs errors only (:mod:`headwater.pipeline.java_process`). What the user has set
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import headwater
 from headwater.errors import SparkError
 from headwater.pipeline.java_process import java_gateway
 from headwater.pipeline.kernel_travel import send_kernels
@@ -78,11 +82,18 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Start the Python workers and let Spark run a few jobs, so that the first real one does not pay for it."""
+    """Start the Python workers and let Spark run a few jobs, so that the first real one does not pay for it.
+
+    Raises:
+        SparkError: executors have another Headwater.
+    """
     context = spark.sparkContext
     send_kernels(context)
+    tasks = range(context.defaultParallelism)
+    if not is_local(str(context.master)):
+        check_same_program(run_tasks(context, "start", _program_digest_there, tasks, None))
     for _ in range(WARM_UP_JOBS):
-        run_tasks(context, "start", _load_kernels, range(context.defaultParallelism), None)
+        run_tasks(context, "start", _load_kernels, tasks, None)
 
 
 def _load_kernels(_: int) -> int:
@@ -90,3 +101,35 @@ def _load_kernels(_: int) -> int:
     from headwater.pipeline import worker_daemon
 
     return worker_daemon.preload()
+
+
+def _program_digest_there(_: int) -> str:
+    return program_digest()
+
+
+def check_same_program(found: Iterable[str]) -> None:
+    """Whether driver and executors have one Headwater.
+
+    Args:
+        found: what :func:`program_digest` gave in tasks.
+
+    Raises:
+        SparkError: one has another.
+    """
+    expected = program_digest()
+    others = set(found) - {expected}
+    if others:
+        raise SparkError(
+            f"executors have another Headwater than the driver: found {min(others)}, expected {expected}",
+            hint="install the same version everywhere, or name a Python that has it with PYSPARK_PYTHON",
+        )
+
+
+@cache
+def program_digest() -> str:
+    """The version of this process's Headwater, and a digest of its text."""
+    package = Path(headwater.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)} ".encode() + path.read_bytes())
+    return f"{headwater.__version__} ({digest.hexdigest()[:12]})"

@@ -94,13 +94,13 @@ class SparkExchange(Exchange):
                         sink.write(chunk)
         return Arrived(path, one.summary)
 
-    def _chunks(self, made: Any, number: int, one: _Made[S], first: int, last: int) -> list[bytes]:
+    def _chunks(self, made: Any, number: int, one: _Made[S], first: int, last: int) -> Sequence[bytes]:
         try:
             is_end = last * CHUNK_BYTES >= one.size
-            size, *brought = self._context.runJob(made, _picking(first, None if is_end else last), [number])
+            picked: list[Any] = self._context.runJob(made, _picking(first, None if is_end else last), [number])
         except (Py4JError, PySparkException, OSError) as error:
             raise SparkError(f"Spark could not bring what a task made: {reason(error)}") from error
-        chunks: list[bytes] = brought
+        size, chunks = picked[0] if picked else None, picked[1:]
         expected = min(last * CHUNK_BYTES, one.size) - first * CHUNK_BYTES
         if size != one.size or sum(map(len, chunks)) != expected:
             raise SparkError(

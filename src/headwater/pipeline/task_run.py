@@ -179,7 +179,7 @@ class TaskRun(Generic[R]):
             self._job()
             self._inbox.close()
         except (Py4JError, PySparkException) as error:
-            self._inbox.fail(SparkError(f"Spark could not run the tasks of step {self._name}: {reason(error)}"))
+            self._inbox.fail(_failed(self._name, error))
         except BaseException as error:
             self._inbox.fail(error)
 
@@ -269,6 +269,14 @@ def _telling(notices: Any) -> Tell:
         notices.add([(number, attempted)])
 
     return tell
+
+
+def _failed(step: str, error: Exception) -> SparkError:
+    """What is said of a job that ended without its tasks' results."""
+    if "No module named 'headwater" in str(error):
+        hint = "install it there, or name a Python that has it with PYSPARK_PYTHON or spark.pyspark.python"
+        return SparkError("the Python of Spark's executors has no headwater", hint=hint)
+    return SparkError(f"Spark could not run the tasks of step {step}: {reason(error)}")
 
 
 def reason(error: Exception) -> str:

@@ -77,7 +77,7 @@ def check_database_stays(store: CatalogStore) -> None:
 
 
 def check_window(index: WalIndex, followed: Followed) -> None:
-    """Whether a window can be decoded; what is passed over is warned of.
+    """Whether a window can be decoded.
 
     Args:
         index: of the window; followed: what its records have told.
@@ -93,9 +93,17 @@ def check_window(index: WalIndex, followed: Followed) -> None:
             hint=f"decode up to that point with --end {Lsn(followed.too_low)}",
         )
     _check_minimal(index, followed)
-    for number in np.flatnonzero(index.custom).tolist():
+
+
+def warn_of_custom_records(custom: Int64s) -> None:
+    """Warn of records that are passed over.
+
+    Args:
+        custom: int64[128] number of records of each custom resource manager.
+    """
+    for number in np.flatnonzero(custom).tolist():
         warn(
-            f"{index.custom[number]} records of custom resource manager {FIRST_CUSTOM + number} are passed over",
+            f"{custom[number]} records of custom resource manager {FIRST_CUSTOM + number} are passed over",
             hint="what the extension that wrote them changed in its own storage is not decoded",
         )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
@@ -21,7 +22,7 @@ from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
-from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_late_start
+from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_custom_records, warn_of_late_start
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
@@ -37,12 +38,14 @@ class PlannedWindow:
         assembly: what is output of it.
         behind: what it leaves behind.
         hi: LSN where its WAL ends.
+        custom: int64[128] number of records of each custom resource manager.
         is_last: nothing follows it in this session.
     """
 
     assembly: Assembly
     behind: Behind
     hi: int
+    custom: Int64s
     is_last: bool
 
 
@@ -129,7 +132,7 @@ class PlanWindows:
             index = merge_indexes(list(_pieces(runs))) if runs else no_index(self._lo if state is None else state.lsn)
             advanced = self._advance(state, index, store, is_last and not self.goes_on)
             if isinstance(advanced, Advanced):
-                return PlannedWindow(advanced.assembly, advanced.behind, index.hi, is_last)
+                return PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
             refinement |= advanced
             store = self._store(state, refinement)
             request = self._request(store, refinement)
@@ -151,10 +154,14 @@ class PlanWindows:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
         request, files = self.opened.request, [file for file, _ in refinement.files]
         if state is None:
-            return open_catalog(request.catalog, request.database, files) if files else self.opened.store
+            # A store is rolled forward once: who goes through a window again begins with another.
+            is_first = refinement == UNREFINED
+            return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
         store = CatalogStore.of_image(state.catalog, before)
+        # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
+        copy = None if store.is_complete or not request.catalog else DataDirectory(request.catalog)
         for file in files:
-            store.add_extra(file)
+            store.add_extra(file, None if copy is None else copy.heap(file))
         return store
 
     def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
@@ -190,6 +197,7 @@ class _Session:
         self._scope = scope
         self._late: list[Int64s] = []
         self._names: set[str] = set()
+        self._custom: Int64s = np.zeros(0, np.int64)
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
         """One more window was gone through; ``is_end``: the session ends with it.
@@ -202,6 +210,9 @@ class _Session:
         if control.builder.is_consistent:
             warn_of_late_start(control, self._start_lsn, np.concatenate(self._late))
             self._late.clear()
+        self._custom = window.custom + self._custom if len(self._custom) else window.custom
+        if window.is_last:
+            warn_of_custom_records(self._custom)
         if patterns.patterns:
             names = TableNames(window.behind.store, max(self._scope.start, self._start_lsn), window.behind.lsn)
             self._names |= names.with_rows(window.assembly.plan.relations)

@@ -164,7 +164,7 @@ class _Follower:
     def take(self, record: Record) -> None:
         """One kept record, in LSN order."""
         self._pass_ends(record.lsn)
-        kind = record.info & 0xF0
+        kind = record.kind
         if record.rmid == XLOG and kind not in (FPI, FPI_FOR_HINT):
             self._xlog(record, kind)
         elif record.rmid == STANDBY:

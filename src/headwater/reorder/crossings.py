@@ -27,11 +27,14 @@ def crossed_events(rows: Rows) -> Int64s:
     Returns:
         int64[k] their LSNs, sorted.
     """
-    tables = (rows.commands, rows.invals, rows.truncates)
+    long = np.flatnonzero(rows.changes.first != rows.changes.last)
+    if not len(long):
+        return np.empty(0, np.int64)
+    records = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
+    tables = (rows.commands, records, rows.truncates)
     lsn = np.concatenate([table.lsn for table in tables])
     xid = np.concatenate([table.owner for table in tables])
-    long = np.flatnonzero(rows.changes.first != rows.changes.last)
-    if not len(lsn) or not len(long):
+    if not len(lsn):
         return np.empty(0, np.int64)
     toplevel = toplevel_of(rows)
     tops, top = np.unique(toplevel(xid), return_inverse=True)

@@ -1,14 +1,15 @@
 """Which version of which relation each row of changes is decoded with, and which of its changes are wanted.
 
 The relation of a change is looked up as of the change: other transactions' catalog changes count from their commit
-on, the transaction's own from the command on that follows them. As no row of the index crosses a catalog event, one
-look-up serves a whole row, and rows of transactions without catalog changes share their look-ups between two commits
-of catalog changes. Mirrors ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
+on, the transaction's own from the command on that follows them. As no row of the index crosses either, one look-up
+serves a whole row, and rows of a file share it: those of transactions without catalog changes between two commits of
+catalog changes, those of a transaction with them also between two of its own commands. Mirrors
+ReorderBufferProcessTXN (relation checks) and the historic snapshots of snapbuild.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
-from headwater.reorder.keys import distinct, grouped_places, or_together
+from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lower, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.spans import joined
 from headwater.reorder.transactions import CommittedTransactions
@@ -32,6 +33,7 @@ from headwater.rmgr.index_rows import CommandTable
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
 
 FIRST_NORMAL_CATALOG = 12000
 """Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
@@ -49,7 +51,7 @@ class Resolved(NamedTuple):
     Attributes:
         resolution: int64[n] numbers of relations, -1 for rows that decoding passes over.
         spans: int64[4, s] (transaction or -1 for all without catalog changes, file, from LSN, resolution), sorted: the
-            same as a function of the change, -1 included.
+            same as a function of the change; where there is none, decoding passes over it too.
     """
 
     resolution: Int64s
@@ -60,45 +62,71 @@ Answer = Callable[[int, int, int, int], int]
 """The resolution of a row by (transaction or -1, file, first LSN, kinds)."""
 
 
-def resolve_rows(
-    txns: CommittedTransactions, txn: Int64s, locator: Int32s, first: Int64s, kinds: Bytes, answer: Answer
-) -> Resolved:
-    """Ask for the relation of each row; once for all rows of a file between two commits of catalog changes.
+class Asked(NamedTuple):
+    """Rows of changes whose relations are asked for, in order of (transaction, LSN), n of them.
+
+    Attributes:
+        txn: int64[n]; locator: int32[n]; first: int64[n] first LSN; kinds: uint8[n].
+        command: int64[n] grows whenever a transaction that changes the catalog sees more of its own changes; the same
+            for all rows of any other.
+    """
+
+    txn: Int64s
+    locator: Int32s
+    first: Int64s
+    kinds: Bytes
+    command: Int64s
+
+    def take(self, which: Int64s | Bools) -> Asked:
+        """Some of the rows, in the same order."""
+        columns: Iterable[Any] = (column[which] for column in self)
+        return Asked(*columns)
+
+
+def resolve_rows(txns: CommittedTransactions, asked: Asked, answer: Answer) -> Resolved:
+    """Ask for the relation of each row; once for all rows of a file between which no view of it changes.
 
     Args:
         txns: the committed transactions.
-        txn: int64[n]; locator: int32[n]; first: int64[n]; kinds: uint8[n] the rows.
+        asked: the rows.
         answer: asks for one of them.
     """
-    owned = np.flatnonzero(txns.changes_catalog[txn])
-    if not len(owned):
-        return Resolved(*_resolve_plain(txns, locator, first, kinds, answer))
-    plain = np.flatnonzero(~txns.changes_catalog[txn])
-    answers, shared = _resolve_plain(txns, locator[plain], first[plain], kinds[plain], answer)
-    own_answers = np.array(
-        [answer(int(txn[i]), int(locator[i]), int(first[i]), int(kinds[i])) for i in owned], np.int64
-    )
-    resolution = np.empty(len(txn), np.int64)
-    resolution[plain], resolution[owned] = answers, own_answers
-    spans = np.stack([txn[owned], locator[owned], first[owned], own_answers])
-    order = np.argsort(spans[0] * (int(locator.max()) + 1) + spans[1], kind="stable")
-    return Resolved(resolution, np.concatenate([shared, joined(spans[:, order])], axis=1))
-
-
-def _resolve_plain(
-    txns: CommittedTransactions, locator: Int32s, first: Int64s, kinds: Bytes, answer: Answer
-) -> tuple[Int64s, Int64s]:
-    """Resolutions and spans of rows of transactions without catalog changes."""
     commits = np.sort(txns.commit_lsn[txns.changes_catalog])
-    # By (file, number of commits before it).
-    key = locator * np.int64(len(commits) + 1) + np.searchsorted(commits, first) if len(commits) else locator
+    owned = txns.changes_catalog[asked.txn]
+    if not owned.any():
+        return Resolved(*_resolve_plain(commits, asked, answer))
+    resolution = np.empty(len(owned), np.int64)
+    resolution[~owned], shared = _resolve_plain(commits, asked.take(~owned), answer)
+    resolution[owned], own = _resolve_owned(commits, asked.take(owned), answer)
+    return Resolved(resolution, np.concatenate([shared, own], axis=1))
+
+
+def _resolve_plain(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64s, Int64s]:
+    """Resolutions and spans of rows of transactions without catalog changes, by (file, number of commits before)."""
+    locator = asked.locator
+    key = locator * np.int64(len(commits) + 1) + np.searchsorted(commits, asked.first) if len(commits) else locator
     keys = distinct(key)
-    together = or_together(kinds, keys.number, len(keys.values))
-    asked = zip(keys.first, together.tolist(), strict=True)
-    answers = np.array([answer(-1, int(locator[i]), int(first[i]), bits) for i, bits in asked], np.int64)
+    together = or_together(asked.kinds, keys.number, len(keys.values))
+    each = zip(locator[keys.first].tolist(), asked.first[keys.first].tolist(), together.tolist(), strict=True)
+    answers = np.array([answer(-1, *one) for one in each], np.int64)
     since = np.append(-1, commits)[keys.values % (len(commits) + 1)] + 1
     spans = np.stack([np.full(len(answers), -1, np.int64), locator[keys.first], since, answers])
     return answers[keys.number], joined(spans)
+
+
+def _resolve_owned(commits: Int64s, asked: Asked, answer: Answer) -> tuple[Int64s, Int64s]:
+    """The same of transactions that change the catalog, by (transaction, file, commits before, own commands before).
+
+    Both numbers grow with the LSN, so that groups of one transaction and file come in the order of the log.
+    """
+    before = np.searchsorted(commits, asked.first)
+    groups, number = distinct_rows(np.stack([asked.txn, asked.locator.astype(np.int64), before, asked.command]))
+    together = or_together(asked.kinds, number, groups.shape[1])
+    first = np.full(groups.shape[1], np.iinfo(np.int64).max)
+    lower(first, number, asked.first)
+    each = zip(groups[0].tolist(), groups[1].tolist(), first.tolist(), together.tolist(), strict=True)
+    answers = np.array([answer(*one) for one in each], np.int64)
+    return answers[number], joined(np.stack([groups[0], groups[1], first, answers]))
 
 
 @dataclass
@@ -124,16 +152,12 @@ class Resolver:
     _numbers: dict[RelationUse, int] = field(default_factory=dict)
     _own_xids: dict[int, frozenset[int]] = field(default_factory=dict)
 
-    @cached_property
-    def _catalogs(self) -> frozenset[tuple[int, int, int]]:
-        """The files that are followed as catalogs."""
-        return self.store.locators()
-
     def rows(self, txn: Int64s, locator: Int32s, first_lsn: Int64s, kinds: Bytes, locators: Int64s) -> Resolved:
         """The relation of each row of changes.
 
         Args:
-            txn: int64[n]; locator: int32[n] index into ``locators``; first_lsn: int64[n]; kinds: uint8[n].
+            txn: int64[n]; locator: int32[n] index into ``locators``; first_lsn: int64[n]; kinds: uint8[n]; rows in
+                order of (transaction, LSN).
             locators: int64[m, 3] files.
 
         Returns:
@@ -142,14 +166,36 @@ class Resolver:
         Raises:
             DecodingError: a file belongs to no relation the catalog knows.
         """
-        return resolve_rows(
-            self.txns,
-            txn,
-            locator,
-            first_lsn,
-            kinds,
-            lambda of, file, lsn, kind: self._row(of, locators[file], lsn, kind),
-        )
+
+        def answer(of: int, file: int, lsn: int, kind: int) -> int:
+            return self._row(of, locators[file], lsn, kind)
+
+        decoded = ~self._is_system(locator, first_lsn, locators)[locator]
+        asked = Asked(txn, locator, first_lsn, kinds, self._commands_before(txn, first_lsn))
+        if decoded.all():
+            return resolve_rows(self.txns, asked, answer)
+        resolution = np.full(len(txn), -1, np.int64)
+        resolution[decoded], spans = resolve_rows(self.txns, asked.take(decoded), answer)
+        return Resolved(resolution, spans)
+
+    def _is_system(self, locator: Int32s, first: Int64s, locators: Int64s) -> Bools:
+        """bool[m]: files of catalogs and of their TOAST tables, as initdb numbered them; no other relation gets them.
+
+        Args:
+            locator: int32[n] of rows; first: int64[n] their first LSNs.
+            locators: int64[m, 3].
+        """
+        is_system = np.zeros(len(locators), np.bool_)
+        followed, met = self.store.locators(), distinct(locator)
+        for file, at in zip(met.values.tolist(), first[met.first].tolist(), strict=True):
+            tablespace, database, number = locators[file].tolist()
+            if number < FIRST_NORMAL_FILE:
+                is_system[file] = (tablespace, database, number) in followed or self._is_catalog(tablespace, number, at)
+        return is_system
+
+    def _is_catalog(self, tablespace: int, filenode: int, lsn: int) -> bool:
+        schema = self.store.view(lsn).relation_by_filenode(tablespace, filenode)
+        return schema is not None and schema.oid < FIRST_NORMAL_CATALOG
 
     def view(self, txn: int, lsn: int) -> HistoricCatalog:
         """The catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
@@ -179,9 +225,7 @@ class Resolver:
         return number
 
     def _row(self, txn: int, locator: Int64s, lsn: int, kinds: int) -> int:
-        tablespace, database, filenode = (int(x) for x in locator)
-        if filenode < FIRST_NORMAL_FILE and (tablespace, database, filenode) in self._catalogs:
-            return -1
+        tablespace, _, filenode = locator.tolist()
         catalog = self.view(txn, lsn)
         schema = catalog.relation_by_filenode(tablespace, filenode)
         if schema is not None:
@@ -200,18 +244,26 @@ class Resolver:
         return self._own_xids[txn]
 
     def _command_id(self, txn: int, lsn: int) -> int:
-        """The transaction's command id for changes at ``lsn``: it only grows."""
-        lsns, commands, starts = self._own_commands
-        low, high = int(starts[txn]), int(starts[txn + 1])
-        at = low + int(np.searchsorted(lsns[low:high], lsn))
-        return int(commands[at - 1]) if at > low else 0
+        return int(self._commands_before(np.array([txn]), np.array([lsn]))[0])
+
+    def _commands_before(self, txn: Int64s, lsn: Int64s) -> Int64s:
+        """int64[n]: a transaction's command id for changes at an LSN; it only grows."""
+        keys, highest, lsns = self._own_commands
+        base = txn * (len(lsns) + 1)
+        at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn), "right") - 1
+        return np.where(keys[at] >= base, highest[at], 0)
 
     @cached_property
     def _own_commands(self) -> tuple[Int64s, Int64s, Int64s]:
-        """LSNs by transaction, the highest command so far at each, and where each transaction's begin."""
+        """Keys of (transaction, LSN) in order, the highest command of the transaction so far at each, and all LSNs.
+
+        The first key is before all transactions.
+        """
         at, txn = grouped_places(self.txns.txn_of(self.commands.xid), len(self.txns.xid))
         highest = np.maximum.accumulate(txn << 32 | self.commands.command[at]) & 0xFFFFFFFF
-        return self.commands.lsn[at], highest, np.searchsorted(txn, np.arange(len(self.txns.xid) + 1))
+        lsns = self.commands.lsn
+        keys = txn * (len(lsns) + 1) + at + 1
+        return np.concatenate([[-1], keys]), np.concatenate([[0], highest]), lsns
 
 
 def wanted_kinds(wants: Int64s) -> NDArray[np.uint8]:

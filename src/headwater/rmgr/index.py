@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
-from headwater.rmgr import _index as k
-from headwater.rmgr._index import Tables
+from headwater.rmgr import _index_tables as k
+from headwater.rmgr._index import index_records
+from headwater.rmgr._index_tables import Tables
 from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
 from headwater.rmgr.header_slots import HEADERS_LENGTH
 from headwater.rmgr.index_rows import (
@@ -203,7 +204,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         cuts=np.array(request.cuts, np.int64),
     )
     tables = _make_tables(len(frames.positions), request.catalogs)
-    while status := k.index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
+    while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
         if status != k.NEED_LOCATORS:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)
         tables = _with_more_locators(tables)

@@ -107,7 +107,7 @@ class ChangeTable(Table):
 
     Attributes:
         xid: uint32[n]; locator: int32[n] the file.
-        kinds: uint8[n] bits of :mod:`headwater.rmgr._index`; origin: uint16[n] replication origin.
+        kinds: uint8[n] bits of :mod:`headwater.rmgr.index_codes`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; last: int64[n] of the last.
         memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it

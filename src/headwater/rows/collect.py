@@ -23,6 +23,7 @@ from headwater.rmgr.registry import LOGICALMSG
 from headwater.rows import _collect as k
 from headwater.rows.items import LITERAL, Items, Literals, Transactions
 from headwater.wal.frames import Frames
+from headwater.wal.record_layout import RMID_AT
 
 _RECORD_BYTES = 64
 """Most records of changes are longer: the first guess of how many items there will be."""
@@ -171,7 +172,7 @@ class _LogicalMessages:
         places = self._places[slice(*np.searchsorted(self._places, [frames.lsns[0], frames.lsns[-1] + 1]))]
         for at in np.searchsorted(frames.lsns, places).tolist():
             record = KeptRecord(int(frames.lsns[at]), int(frames.end_lsns[at]), frames.record(at))
-            if record.lsn != self._places[len(self._made)] or record.data[17] != LOGICALMSG:
+            if record.lsn != self._places[len(self._made)] or record.data[RMID_AT] != LOGICALMSG:
                 break
             self._made.append(self._make(record))
 

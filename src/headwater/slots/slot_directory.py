@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,7 +164,10 @@ class OpenSlot:
             OSError: it does not go.
         """
         part = out.absolute().with_name(f".{self.path.name}.headwater-part")
-        part.unlink(missing_ok=True)
+        if part.is_dir():
+            shutil.rmtree(part)
+        else:
+            part.unlink(missing_ok=True)
         return part
 
     def place(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
@@ -219,6 +223,9 @@ class OpenSlot:
 
 
 def _sync(path: Path) -> None:
+    """Make a file, or a directory and its files, last."""
+    for inside in path.iterdir() if path.is_dir() else ():
+        _sync(inside)
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

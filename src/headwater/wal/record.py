@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow
 
@@ -40,6 +40,9 @@ _METHODS: Final = {BKPIMAGE_COMPRESS_PGLZ: "pglz", BKPIMAGE_COMPRESS_LZ4: "lz4",
 
 RECORD_HEADER: Final = struct.Struct("<IIQBBHI")
 """xl_tot_len, xl_xid, xl_prev, xl_info, xl_rmid, padding, xl_crc."""
+
+_SHORT_HEADERS: Final = RECORD_HEADER.size + 2
+"""Bytes before the main data of a record that has nothing else, and little of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +178,20 @@ class Record:
         return next((block for block in self.blocks if block.id == block_id), None)
 
 
-@dataclass(slots=True)
-class _BlockHeader:
-    block: Block
+class _ImageHeader(NamedTuple):
+    length: int
+    hole_offset: int
+    hole_length: int
+    info: int
+
+
+class _BlockHeader(NamedTuple):
+    id: int
+    flags: int
+    locator: tuple[int, int, int]
+    block: int
     data_length: int
-    image_length: int
-    image_info: int = 0
-    hole_offset: int = 0
-    hole_length: int = 0
+    image: _ImageHeader | None
 
 
 def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
@@ -202,7 +211,14 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
     total, xid, prev, info, rmid, _, _ = RECORD_HEADER.unpack_from(data)
     if total != len(data):
         raise RecordError(f"record has {len(data)} bytes, expected {total}", lsn=lsn)
-    return _Parser(data, lsn).parse(Record(lsn, end_lsn, xid, info, rmid, prev))
+    # Most records of the catalogs, such as NEW_CID, have nothing but short main data.
+    if total >= _SHORT_HEADERS and data[_SHORT_HEADERS - 2] == XLR_BLOCK_ID_DATA_SHORT:
+        main_data = data[_SHORT_HEADERS:]
+        if len(main_data) == data[_SHORT_HEADERS - 1]:
+            return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, main_data)
+    parser = _Parser(data, lsn)
+    main_data, blocks = parser.parse()
+    return Record(lsn, end_lsn, xid, info, rmid, prev, parser.toplevel_xid, parser.origin, main_data, blocks)
 
 
 class _Parser:
@@ -214,40 +230,30 @@ class _Parser:
         self._at = RECORD_HEADER.size
         self._announced = 0
         self._main_length = 0
-        self._toplevel_xid = 0
-        self._origin = 0
+        self.toplevel_xid = 0
+        self.origin = 0
         self._headers: list[_BlockHeader] = []
         self._locator: tuple[int, int, int] | None = None
 
-    def parse(self, head: Record) -> Record:
+    def parse(self) -> tuple[bytes, tuple[Block, ...]]:
+        """Main data and blocks; what else the headers say is left in the attributes."""
         self._parse_headers()
         if len(self._data) - self._at != self._announced:
             raise self._error(f"{self._announced} bytes are announced, found {len(self._data) - self._at}")
-        blocks = tuple(self._finish_block(header) for header in self._headers)
-        return Record(
-            head.lsn,
-            head.end_lsn,
-            head.xid,
-            head.info,
-            head.rmid,
-            head.prev,
-            self._toplevel_xid,
-            self._origin,
-            self._take(self._main_length),
-            blocks,
-        )
+        blocks = tuple([self._finish_block(header) for header in self._headers])
+        return self._take(self._main_length), blocks
 
     def _parse_headers(self) -> None:
         while len(self._data) - self._at > self._announced:
-            block_id = self._number("<B")
+            block_id = self._number(1)
             if block_id <= XLR_MAX_BLOCK_ID:
                 self._parse_block(block_id)
             elif block_id == XLR_BLOCK_ID_ORIGIN:
-                self._origin = self._number("<H")
+                self.origin = self._number(2)
             elif block_id == XLR_BLOCK_ID_TOPLEVEL_XID:
-                self._toplevel_xid = self._number("<I")
+                self.toplevel_xid = self._number(4)
             elif block_id in (XLR_BLOCK_ID_DATA_SHORT, XLR_BLOCK_ID_DATA_LONG):
-                self._main_length = self._number("<B" if block_id == XLR_BLOCK_ID_DATA_SHORT else "<I")
+                self._main_length = self._number(1 if block_id == XLR_BLOCK_ID_DATA_SHORT else 4)
                 self._announced += self._main_length
                 # By convention the main data header is the last one.
                 return
@@ -255,35 +261,24 @@ class _Parser:
                 raise self._error(f"invalid block_id {block_id}")
 
     def _parse_block(self, block_id: int) -> None:
-        if self._headers and block_id <= self._headers[-1].block.id:
+        if self._headers and block_id <= self._headers[-1].id:
             raise self._error(f"out-of-order block_id {block_id}")
-        flags = self._number("<B")
-        data_length = self._number("<H")
+        flags = self._number(1)
+        data_length = self._number(2)
         if bool(flags & BKPBLOCK_HAS_DATA) != (data_length > 0):
             raise self._error(f"BKPBLOCK_HAS_DATA contradicts the data length {data_length}")
-        image = self._parse_image() if flags & BKPBLOCK_HAS_IMAGE else (0, 0, 0, 0)
+        image = self._parse_image() if flags & BKPBLOCK_HAS_IMAGE else None
         if not flags & BKPBLOCK_SAME_REL:
-            spc, db, rel = self._number("<I"), self._number("<I"), self._number("<I")
-            self._locator = (spc, db, rel)
+            self._locator = (self._number(4), self._number(4), self._number(4))
         if self._locator is None:
             raise self._error("BKPBLOCK_SAME_REL set but no previous rel")
-        block = Block(
-            block_id,
-            flags & BKPBLOCK_FORK_MASK,
-            *self._locator,
-            self._number("<I"),
-            # Stands for "has an image" until the bytes are reached.
-            image=Image(b"", *image[1:3], image[3], self._lsn) if flags & BKPBLOCK_HAS_IMAGE else None,
-            will_init=bool(flags & BKPBLOCK_WILL_INIT),
-        )
-        self._headers.append(_BlockHeader(block, data_length, image[0]))
-        self._announced += data_length + image[0]
+        self._headers.append(_BlockHeader(block_id, flags, self._locator, self._number(4), data_length, image))
+        self._announced += data_length + (image.length if image is not None else 0)
 
-    def _parse_image(self) -> tuple[int, int, int, int]:
-        """Length, hole offset, hole length, info."""
-        length, offset, info = self._number("<H"), self._number("<H"), self._number("<B")
+    def _parse_image(self) -> _ImageHeader:
+        length, offset, info = self._number(2), self._number(2), self._number(1)
         if info & BKPIMAGE_COMPRESSED:
-            hole = self._number("<H") if info & BKPIMAGE_HAS_HOLE else 0
+            hole = self._number(2) if info & BKPIMAGE_HAS_HOLE else 0
         else:
             hole = BLCKSZ - length
         has_hole = bool(info & BKPIMAGE_HAS_HOLE)
@@ -294,28 +289,28 @@ class _Parser:
         )
         if not good or (info & BKPIMAGE_COMPRESSED and length >= BLCKSZ):
             raise self._error(f"page image of {length} bytes contradicts its hole of {hole} bytes at {offset}")
-        return length, offset, hole, info
+        return _ImageHeader(length, offset, hole, info)
 
     def _finish_block(self, header: _BlockHeader) -> Block:
-        block = header.block
-        image = block.image
-        if image is not None:
-            image = Image(self._take(header.image_length), image.hole_offset, image.hole_length, image.info, self._lsn)
+        image, found = None, header.image
+        if found is not None:
+            image = Image(self._take(found.length), found.hole_offset, found.hole_length, found.info, self._lsn)
+        fork, will_init = header.flags & BKPBLOCK_FORK_MASK, bool(header.flags & BKPBLOCK_WILL_INIT)
         data = self._take(header.data_length)
-        return Block(block.id, block.fork, block.spc, block.db, block.rel, block.block, data, image, block.will_init)
+        return Block(header.id, fork, *header.locator, header.block, data, image, will_init)
 
     def _take(self, length: int) -> bytes:
         taken = self._data[self._at : self._at + length]
         self._at += length
         return taken
 
-    def _number(self, layout: str) -> int:
-        size = struct.calcsize(layout)
-        if self._at + size > len(self._data):
+    def _number(self, size: int) -> int:
+        """The next little-endian number of so many bytes."""
+        at = self._at
+        self._at = at + size
+        if self._at > len(self._data):
             raise self._error("its headers run over its end")
-        value: int = struct.unpack_from(layout, self._data, self._at)[0]
-        self._at += size
-        return value
+        return int.from_bytes(self._data[at : self._at], "little")
 
     def _error(self, what: str) -> RecordError:
         return RecordError(f"malformed record: {what}", lsn=self._lsn)

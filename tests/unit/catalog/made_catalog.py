@@ -160,18 +160,33 @@ class Log:
         self._store.commit(xids, self.lsn)
         return self.lsn
 
-    def new_cid(self, xid: int, oid: int, tid: tuple[int, int], cmin: int, cmax: int = 0xFFFFFFFF) -> int:
+    def new_cid(
+        self,
+        xid: int,
+        oid: int,
+        tid: tuple[int, int],
+        cmin: int,
+        cmax: int = 0xFFFFFFFF,
+        where: tuple[int, int, int] | None = None,
+    ) -> int:
         """The next change at ``tid`` is made by these commands."""
         block, offnum = tid
-        main = struct.pack("<IIII", xid, cmin, cmax, 0xFFFFFFFF) + struct.pack("<III", *locator(oid))
+        main = struct.pack("<IIII", xid, cmin, cmax, 0xFFFFFFFF) + struct.pack("<III", *(where or locator(oid)))
         return self._apply(xid, 9, heap2.NEW_CID, main + struct.pack("<HHH", block >> 16, block & 0xFFFF, offnum))
 
     def insert(
-        self, xid: int, oid: int, tid: tuple[int, int], data: TupleBytes, init: bool = False, image: bytes | None = None
+        self,
+        xid: int,
+        oid: int,
+        tid: tuple[int, int],
+        data: TupleBytes,
+        init: bool = False,
+        image: bytes | None = None,
+        where: tuple[int, int, int] | None = None,
     ) -> int:
         """An insert, with the tuple, or with a page image only."""
         content = b"" if image else header(data) + data.tail
-        block = Block(0, 0, *locator(oid), tid[0], content, full_image(image), init)
+        block = Block(0, 0, *(where or locator(oid)), tid[0], content, full_image(image), init)
         main = struct.pack("<HB", tid[1], 0)
         return self._apply(xid, 10, heap.INSERT | (heap.INIT_PAGE if init else 0), main, [block])
 

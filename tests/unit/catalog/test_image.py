@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -369,6 +371,25 @@ def test_a_file_that_turns_out_later_to_be_a_catalogs() -> None:
     assert {one.number: one.left_lsn for one in image.mapped if one.oid == PG_CLASS} == {20000: NEVER}
 
 
+def test_earlier_records_change_only_the_files_that_were_added() -> None:
+    store, log = started()
+    known, other = (1663, 5, 20000), (1663, 5, 20001)
+    store.add_extra(known)
+    old = page({1: tuple_image(class_row(T, "one"), 900)})
+    log.full_page(known, 0, old)
+    log.new_cid(900, PG_CLASS, (0, 2), 1, where=known)
+    log.insert(900, PG_CLASS, (0, 2), class_row(T + 1, "two"), where=known)
+    store, log = reopened(store, log, log.lsn)
+    assert known in store.locators()
+    for locator_ in (known, other):
+        store.add_extra(locator_)
+    earlier = Log(store, earlier=True)
+    earlier.full_page(known, 0, old)
+    earlier.full_page(other, 0, old)
+    earlier.flush()
+    assert [sorted(store.heaps[one].page(0).slots) for one in (known, other)] == [[1, 2], [1]]
+
+
 def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
     store, _ = rewritten(named_early=True)
     assert store.missing_locators() == {(1663, 5, 20000)}
@@ -383,7 +404,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.randoms(use_true_random=False))
-def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: st.DataObject) -> None:
+def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: Random) -> None:
     """One store goes all the way, one is saved and opened again and again, with horizons of its own."""
     once, log = started()
     often, its = started()

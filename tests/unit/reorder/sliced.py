@@ -19,7 +19,7 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, resolve_rows
+from headwater.reorder.resolve import Asked, Resolved, resolve_rows
 from headwater.reorder.schema_memory import ENTRIES, NOTHING_GIVEN, NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
@@ -148,9 +148,9 @@ class Sliced:
         self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
         output = self.txns.base_lsn != NEVER
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
-        resolved = resolve_rows(
-            self.txns, candidates.txn, candidates.locator, candidates.first, candidates.kinds, self._answer
-        )
+        own = [self._own_commands(*one) for one in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)]
+        columns = (candidates.txn, candidates.locator, candidates.first, candidates.kinds, np.array(own, np.int64))
+        resolved = resolve_rows(self.txns, Asked(*columns), self._answer)
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
@@ -229,10 +229,7 @@ class Sliced:
 
     def _answer(self, txn: int, locator: int, lsn: int, kinds: int) -> int:
         committed = int(np.searchsorted(self.commits, lsn))
-        own = 0
-        if txn >= 0:
-            members = set(self.txns.members(txn).tolist())
-            own = sum(xid in members and at < lsn for xid, at in self._commands())
+        own = self._own_commands(txn, lsn) if txn >= 0 else 0
         found = self.resolve(int(self.index.rows.locators[locator, 2]), committed, own)
         if found is None:
             return -1
@@ -242,9 +239,9 @@ class Sliced:
             self.relations.append(RelationUse(made, found.wants, found.is_toast))
         return self.numbers[found.number]
 
-    def _commands(self) -> list[tuple[int, int]]:
+    def _own_commands(self, txn: int, lsn: int) -> int:
         commands = self.index.rows.commands
-        return list(zip(commands.xid.tolist(), commands.lsn.tolist(), strict=True))
+        return int(np.count_nonzero(np.isin(commands.xid, self.txns.members(txn)) & (commands.lsn < lsn)))
 
     def _messages(self, output: np.ndarray) -> MessageTable:
         found = self.index.rows.messages

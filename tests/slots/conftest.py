@@ -1,0 +1,70 @@
+"""One server's run for the tests of slots, and what its plugins said of it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater.cli.decode
+from bad_input.servers import copy_wal, make_slot, peek, run, small_server
+from headwater.cli.main import main
+from headwater.errors import HeadwaterWarning
+
+Command = Callable[..., tuple[int, bytes, str]]
+"""Runs the command here with arguments: status, standard output and error."""
+
+
+@dataclass(frozen=True)
+class ServerRun:
+    """Files of a stopped server, and all lines of its slot: LSN, xid, data."""
+
+    backup: Path
+    wal: Path
+    lines: bytes
+
+
+@pytest.fixture(scope="session")
+def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
+    directory = tmp_path_factory.mktemp("slots")
+    with small_server(16) as server:
+        run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
+        server.stop()
+        backup = server.copy_data_directory(directory / "backup")
+        server.start()
+        make_slot(server, "s")
+        for number in range(60):
+            first, last = number * 100, number * 100 + 99
+            run(server, f"INSERT INTO t SELECT g, rpad('row ' || g, 500, '.') FROM generate_series({first}, {last}) g")
+            run(server, f"UPDATE t SET a = a || '!' WHERE id = {first}")
+            if number % 20 == 10:
+                run(server, f"ALTER TABLE t ADD COLUMN c{number} int DEFAULT {number}")
+        lines = peek(server, "s")
+        server.stop()
+        return ServerRun(backup, copy_wal(server, directory / "wal"), lines)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], spark: Any) -> Command:
+    """The command in this process, with the shared Spark session."""
+    monkeypatch.setattr(headwater.cli.decode, "spark_session", lambda master: spark)
+
+    def run_here(*arguments: str | Path) -> tuple[int, bytes, str]:
+        monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
+        capfdbinary.readouterr()
+        status = 0
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", HeadwaterWarning)
+                main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        written = capfdbinary.readouterr()
+        return status, written.out, written.err.decode()
+
+    return run_here

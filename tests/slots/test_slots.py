@@ -1,0 +1,145 @@
+"""Slots by the command: made, decoded call by call, killed, advanced, copied, dropped."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bad_input.running_command import running
+from headwater.pg.lsn import Lsn
+from slots.conftest import Command, ServerRun
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+
+def done(command: Command, *arguments: str | Path) -> bytes:
+    """Standard output of a command that succeeds."""
+    status, out, errors = command(*arguments)
+    assert status == 0, errors
+    return out
+
+
+def refused(command: Command, *arguments: str | Path) -> str:
+    """Standard error of a command that fails."""
+    status, out, errors = command(*arguments)
+    assert status in (1, 2), out
+    return errors
+
+
+def create(command: Command, path: Path, made: ServerRun) -> None:
+    done(command, "slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
+
+
+def show(command: Command, path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(done(command, "slot", "show", path, "--json"))
+    return found
+
+
+def lsns(lines: bytes) -> list[int]:
+    return [Lsn.parse(line.split(b"\t")[0].decode()) for line in lines.splitlines()]
+
+
+def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
+    places = lsns(server_run.lines)
+    said, call = b"", ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q")
+    for end in (places[len(places) // 3], places[len(places) // 2]):
+        seen = done(command, *call, "--end", Lsn(end), "--peek")
+        taken = done(command, *call, "--end", Lsn(end))
+        assert taken == seen
+        assert taken
+        said += taken
+    said += done(command, *call)
+    assert said == server_run.lines
+    assert done(command, *call) == b""
+    shown = show(command, tmp_path / "one")
+    assert (shown["calls"], shown["active"], shown["catalog"]) == (4, False, "not needed any more")
+    assert shown["messages"] == len(places)
+
+
+def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    """What it carries is enough, also for another slot made of it."""
+    create(command, tmp_path / "one", server_run)
+    done(command, "slot", "copy", tmp_path / "one", tmp_path / "two")
+    done(command, "slot", "copy", tmp_path / "one", tmp_path / "three", "-o", "include-xids=0")
+    middle = lsns(server_run.lines)[len(server_run.lines.splitlines()) // 2]
+    stands = done(command, "slot", "advance", tmp_path / "two", Lsn(middle)).decode().strip()
+    assert show(command, tmp_path / "two")["confirmed_flush_lsn"] == stands
+    rest = done(command, "decode", "--slot", tmp_path / "two", "--with-lsn", "-q")
+    whole = server_run.lines.splitlines(keepends=True)
+    assert b"".join(whole).endswith(rest)
+    assert 0 < len(rest) < len(server_run.lines)
+    assert done(command, "decode", "--slot", tmp_path / "three", "-q").splitlines()[0] == b"BEGIN"
+    listed = done(command, "slot", "list", tmp_path).decode().splitlines()
+    assert [line.split()[0] for line in listed] == ["slot_name", "one", "three", "two"]
+    done(command, "slot", "drop", tmp_path / "three")
+    assert not (tmp_path / "three").exists()
+
+
+def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
+    again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)
+    assert 'replication slot "one" already exists' in refused(command, *again)
+    assert 'replication slot "two" does not exist' in refused(command, "decode", "--slot", tmp_path / "two")
+    assert "cannot be given with --slot" in refused(
+        command, "decode", "--slot", tmp_path / "one", "--plugin", "pgoutput"
+    )
+    assert "minimum is" in refused(command, "slot", "advance", tmp_path / "one", "0/1000")
+    raw = bytearray((tmp_path / "one" / "slot").read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (tmp_path / "one" / "slot").write_bytes(raw)
+    assert "damaged" in refused(command, "decode", "--slot", tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_slot_is_used_by_one_process(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    create(command, tmp_path / "one", server_run)
+    with running("decode", "--slot", tmp_path / "one", "--out", tmp_path / "out", directory=tmp_path) as first:
+        first.until(first.has_java)
+        message = refused(command, "decode", "--slot", tmp_path / "one")
+        assert f'replication slot "one" is active for PID {first.process.pid}' in message
+        assert show(command, tmp_path / "one")["active_pid"] == first.process.pid
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    assert show(command, tmp_path / "one")["active"] is False
+
+
+def test_kept_states_make_any_window_readable(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    states, whole = tmp_path / "states", server_run.lines.splitlines(keepends=True)
+    states.mkdir()
+    wal = ("--wal", server_run.wal, "--with-lsn", "-q")
+    kept = ("--catalog", server_run.backup, "--database", "postgres", "--keep-states", states)
+    done(command, "decode", *wal, *kept, "--window-bytes", "1")
+    names = sorted(path.name for path in states.iterdir())
+    assert len(names) > 2
+    start = int(names[len(names) // 2].partition(".")[0].replace("-", ""), 16)
+    found = done(command, "decode", *wal, "--from-state", states, "--start", Lsn(start))
+    assert b"".join(whole).endswith(found)
+    assert 0 < len(found) < len(server_run.lines)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(
+    command: Command, server_run: ServerRun, tmp_path: Path
+) -> None:
+    """Every call writes a file of its own, which is there when it is whole."""
+    create(command, tmp_path / "one", server_run)
+    rng, places = random.Random(7), lsns(server_run.lines)
+    outs = [tmp_path / f"out-{number:02d}" for number in range(14)]
+    for number, out in enumerate(outs):
+        end = places[min(len(places) - 1, (number + 1) * len(places) // 10)]
+        call = ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--end", Lsn(end), "--out", out)
+        with running(*call, directory=tmp_path) as command:
+            try:
+                command.process.wait(rng.uniform(2, 9))
+            except subprocess.TimeoutExpired:
+                command.process.kill()
+                command.process.wait()
+    last = tmp_path / "out-last"
+    done(command, "decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--out", last)
+    assert b"".join(out.read_bytes() for out in [*outs, last] if out.exists()) == server_run.lines

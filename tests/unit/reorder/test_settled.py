@@ -1,0 +1,85 @@
+"""Rows of open transactions, carried from window to window, are those of one window over all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import plain_records as plain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_sessions import random_records
+from sliced import first_index, part
+
+from headwater.flat_values import same
+from headwater.reorder.crossings import crossed_events
+from headwater.reorder.settled import settled
+from headwater.reorder.transactions import toplevel_of
+from headwater.rmgr.index import Request
+from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
+from headwater.wal.frames import Frames
+
+
+def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:
+    """What open transactions brought along, and the index of a window, made again where its rows cross events."""
+    rows = join_rows([carried, first_index(made, parts, request).rows])
+    cuts = crossed_events(rows).tolist()
+    if not cuts:
+        return rows
+    return join_rows([carried, first_index(made, parts, replace(request, cuts=tuple(cuts))).rows])
+
+
+def still_open(rows: Rows) -> Rows:
+    """Without transactions that ended."""
+    ended = rows.ends.xid
+
+    def is_open(xid: np.ndarray) -> np.ndarray:
+        top = toplevel_of(rows)(xid)
+        return (xid != 0) & ~np.isin(top, ended)
+
+    return rows.of_transactions(is_open)
+
+
+def folded(made: Frames, bounds: list[int], parts: int, grid: int) -> Rows:
+    carried, last = NO_ROWS, 0
+    for lo, hi in pairwise(bounds):
+        frames = part(made, lo, hi)
+        if not len(frames.lsns):
+            continue
+        rows = window(frames, carried, parts, Request(plain.DATABASE, (), 16, grid))
+        commits = rows.ends.lsn[rows.ends.invals > 0]
+        ended = np.unique(np.append(commits, last))
+        carried, last = settled(still_open(rows), lo, ended, grid), int(ended[-1])
+    return carried
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.integers(0, 1 << 62),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 4),
+    st.sampled_from([256, 4096, 1 << 22]),
+)
+def test_a_fold_leaves_what_one_window_leaves(seed, sessions, transactions, parts, cuts, grid) -> None:
+    rng = Random(seed)
+    records = random_records(rng, sessions, transactions)
+    made = plain.frames(records[: rng.randrange(1, len(records) + 1)])
+    lo, hi = int(made.lsns[0]), int(made.end_lsns[-1])
+    whole = folded(made, [lo, hi], 1, grid)
+    inside = sorted({rng.choice(made.lsns.tolist()) for _ in range(cuts)})
+    assert same(whole, folded(made, [lo, *inside, hi], parts, grid))
+    assert not len(crossed_events(whole))
+
+
+def test_neighbours_become_one_row() -> None:
+    made = plain.frames(
+        [plain.insert(700, 20000), plain.multi_insert(700, 20000, 3, last=False), plain.insert(700, 20000)]
+    )
+    lsns = made.lsns.tolist()
+    changes = folded(made, [*lsns, int(made.end_lsns[-1])], 1, 1 << 22).changes
+    assert (changes.count.tolist(), changes.kinds.tolist()) == ([5], [1])
+    assert (changes.first.tolist(), changes.last.tolist()) == ([lsns[0]], [lsns[2]])
