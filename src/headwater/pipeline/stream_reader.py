@@ -6,8 +6,8 @@ first question on. Another one is started for each batch only to pickle :meth:`H
 executors, so making a reader opens nothing; the pickled one has options and no session. Partitions pickle.
 
 Spark 4.1 asks for the latest offset without telling where the stream stands, and knows no limits of reading: what was
-last answered is gone on from, and the bound of the options is applied here. Its first batch after a restart goes to the
-end of the log.
+last answered is gone on from, and the bound of the options is applied here. If it asks for that first of all, the
+answer is the end of the log. Its ``Trigger.AvailableNow`` is one batch, also where that is bounded.
 """
 
 from __future__ import annotations
