@@ -145,7 +145,7 @@ def advance(
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, whole, txns, control)
-    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left.handed_on, lsn)
+    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left, lsn)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 

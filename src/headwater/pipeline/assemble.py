@@ -29,8 +29,7 @@ from headwater.reorder.changes import (
 )
 from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.handed_on import HandedOn
-from headwater.reorder.open_transactions import began_before
+from headwater.reorder.open_transactions import OpenTransactions, began_before
 from headwater.reorder.plan import Plan
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver
@@ -71,7 +70,7 @@ def assemble(
     plugin: OutputPlugin,
     scope: Scope,
     memory: SchemaMemory,
-    handed_on: HandedOn,
+    left: OpenTransactions,
     end: int,
 ) -> Assembly:
     """Plan the output of the transactions that committed in a window.
@@ -84,13 +83,13 @@ def assemble(
         plugin: what the output is for.
         scope: which transactions are wanted.
         memory: what the plugin has in mind at its start.
-        handed_on: what commits before it have handed on.
+        left: what those before it left behind.
         end: LSN behind its last record.
 
     Raises:
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    return _Assembler(index, txns, store, control, plugin, scope, memory, handed_on, end).run()
+    return _Assembler(index, txns, store, control, plugin, scope, memory, left, end).run()
 
 
 class _Assembler:
@@ -105,7 +104,7 @@ class _Assembler:
         plugin: OutputPlugin,
         scope: Scope,
         memory: SchemaMemory,
-        handed_on: HandedOn,
+        left: OpenTransactions,
         end: int,
     ) -> None:
         self.rows = index.rows
@@ -116,11 +115,12 @@ class _Assembler:
         self.plugin = plugin
         self.scope = scope
         self.memory = memory
-        self.handed_on = handed_on
+        self.left = left
         self.end = end
         builder = control.builder
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
-        self.resolver = Resolver(store, index.rows.commands, txns, self._describe, plugin.sends_schema)
+        commits = left.commits_behind(txns)
+        self.resolver = Resolver(store, index.rows.commands, txns, commits, self._describe, plugin.sends_schema)
         self.wanted = self._wanted()
         is_in_time: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
         self.output: NDArray[np.bool_] = self.wanted & is_in_time
@@ -217,7 +217,7 @@ class _Assembler:
 
     def _handed_on(self) -> Given:
         """What commits before the window have handed on to transactions that were open then."""
-        handed, forgets = self.handed_on, self.plugin.forgets
+        handed, forgets = self.left.handed_on, self.plugin.forgets
         found = concerns(handed.messages(), self.store.database_oid, self.plugin.heeded, forgets)
         return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 

@@ -12,7 +12,7 @@ Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +38,13 @@ class OpenTransactions:
         rows: their index rows; no transaction ends in them.
         last_event: LSN of the last commit that handed invalidations on: no row of changes goes on behind it.
         handed_on: what transactions that committed while one of these ran have handed on.
+        catalog_commits: int64[n] sorted LSNs of commits behind the oldest of them that changed the catalog.
     """
 
     rows: Rows
     last_event: int = 0
     handed_on: HandedOn = NOTHING_HANDED_ON
+    catalog_commits: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def first_lsn(self) -> int | None:
@@ -55,6 +57,10 @@ class OpenTransactions:
         """Where the oldest base snapshot of one was taken, NEVER for none."""
         with_base = self.rows.xids.lsn[self.rows.xids.bits & HAS_BASE != 0]
         return int(with_base.min(initial=NEVER))
+
+    def commits_behind(self, txns: CommittedTransactions) -> Int64s:
+        """int64[n] sorted LSNs of commits that changed the catalog: those known here, and those of a window."""
+        return np.sort(np.append(self.catalog_commits, txns.commit_lsn[txns.changes_catalog]))
 
     def joined(self, index: WalIndex) -> WalIndex:
         """An index of what follows, with these rows before its own."""
@@ -86,7 +92,13 @@ def still_open(
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
     events = np.append(before.last_event, _common_events(rows, index.lo))
     found = OpenTransactions(settled(left, index.lo, events, index.grid), int(events[-1]))
-    return replace(found, handed_on=before.handed_on.followed_by(rows, txns, found.oldest_base))
+    commits = before.commits_behind(txns)
+    since = NEVER if found.first_lsn is None else found.first_lsn
+    return replace(
+        found,
+        handed_on=before.handed_on.followed_by(rows, txns, found.oldest_base),
+        catalog_commits=commits[commits > since],
+    )
 
 
 def _common_events(rows: Rows, lo: int) -> Int64s:

@@ -83,16 +83,16 @@ class Asked(NamedTuple):
         return Asked(*columns)
 
 
-def resolve_rows(txns: CommittedTransactions, asked: Asked, answer: Answer) -> Resolved:
+def resolve_rows(changes_catalog: Bools, commits: Int64s, asked: Asked, answer: Answer) -> Resolved:
     """Ask for the relation of each row; once for all rows of a file between which no view of it changes.
 
     Args:
-        txns: the committed transactions.
+        changes_catalog: bool[t] of the committed transactions.
+        commits: int64[c] sorted LSNs of all commits behind the first of the rows that changed the catalog.
         asked: the rows.
         answer: asks for one of them.
     """
-    commits = np.sort(txns.commit_lsn[txns.changes_catalog])
-    owned = txns.changes_catalog[asked.txn]
+    owned = changes_catalog[asked.txn]
     if not owned.any():
         return Resolved(*_resolve_plain(commits, asked, answer))
     resolution = np.empty(len(owned), np.int64)
@@ -137,6 +137,8 @@ class Resolver:
         store: the catalog, rolled forward.
         commands: of any transactions.
         txns: the committed transactions.
+        catalog_commits: int64[c] sorted LSNs of commits that changed the catalog: of these, and of all before them
+            that are behind the first change of one.
         describe: asks the plugin.
         is_tentative: the plugin goes by what it keeps in mind, and is asked again with that: what it refuses to say as
             of the change is no error yet.
@@ -146,6 +148,7 @@ class Resolver:
     store: CatalogStore
     commands: CommandTable
     txns: CommittedTransactions
+    catalog_commits: Int64s
     describe: Describe
     is_tentative: bool = False
     resolutions: list[RelationUse] = field(default_factory=list)
@@ -173,10 +176,13 @@ class Resolver:
         decoded = ~self._is_system(locator, first_lsn, locators)[locator]
         asked = Asked(txn, locator, first_lsn, kinds, self._commands_before(txn, first_lsn))
         if decoded.all():
-            return resolve_rows(self.txns, asked, answer)
+            return self._resolve(asked, answer)
         resolution = np.full(len(txn), -1, np.int64)
-        resolution[decoded], spans = resolve_rows(self.txns, asked.take(decoded), answer)
+        resolution[decoded], spans = self._resolve(asked.take(decoded), answer)
         return Resolved(resolution, spans)
+
+    def _resolve(self, asked: Asked, answer: Answer) -> Resolved:
+        return resolve_rows(self.txns.changes_catalog, self.catalog_commits, asked, answer)
 
     def _is_system(self, locator: Int32s, first: Int64s, locators: Int64s) -> Bools:
         """bool[m]: files of catalogs and of their TOAST tables, as initdb numbered them; no other relation gets them.

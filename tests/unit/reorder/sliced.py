@@ -150,7 +150,8 @@ class Sliced:
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
         own = [self._own_commands(*one) for one in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)]
         columns = (candidates.txn, candidates.locator, candidates.first, candidates.kinds, np.array(own, np.int64))
-        resolved = resolve_rows(self.txns, Asked(*columns), self._answer)
+        commits = np.sort(self.txns.commit_lsn[self.txns.changes_catalog])
+        resolved = resolve_rows(self.txns.changes_catalog, commits, Asked(*columns), self._answer)
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
         choice = choose(rows, candidates, resolution, self.relations, len(self.txns.xid))
