@@ -44,7 +44,7 @@ SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffe
 INSERT_TRANSACTIONS = 4
 PGBENCH_CLIENTS = 4
 CHANGES_PER_PGBENCH_TRANSACTION = 4
-TABLE_WIDTH = 90
+TABLE_WIDTH = 120
 
 
 @dataclass(frozen=True)
