@@ -83,7 +83,8 @@ def still_open(
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
     # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
-    tops = np.setdiff1d(np.append(toplevel(rows.xids.xid), rows.assigns.top), rows.ends.xid)
+    tops = np.append(toplevel(rows.xids.xid), rows.assigns.top)
+    tops = np.unique(tops[~np.isin(tops, rows.ends.xid)])
     tops = tops[full_xids(tops, control.next_xid) >= control.oldest_running_xid]
 
     def is_open(xids: Int64s) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _NEVER = -1
 
 
@@ -20,5 +20,6 @@ def keep_freed_memory() -> None:
     """Have this process, and those that it forks, keep what they free."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, _NEVER)
