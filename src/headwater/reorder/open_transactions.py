@@ -107,7 +107,7 @@ def common_events(rows: Rows, lo: int) -> Int64s:
     ends = rows.ends
     is_commit = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
     giving = is_commit & np.isin(ends.xid, toplevel_of(rows)(rows.invals.owner))
-    found = ends.lsn[(ends.invals > 0) | giving]
+    found: Int64s = ends.lsn[(ends.invals > 0) | giving]
     return found[np.searchsorted(found, lo) :]
 
 

@@ -14,9 +14,8 @@ from random_sessions import random_records
 from sliced import first_index, part
 
 from headwater.flat_values import same
-from headwater.reorder.crossings import crossed_events
+from headwater.reorder.crossings import crossed_events, needed_cuts
 from headwater.reorder.open_transactions import common_events
-from headwater.reorder.resend import crossed_commits
 from headwater.reorder.settled import settled
 from headwater.reorder.transactions import committed_transactions, toplevel_of
 from headwater.rmgr.index import Request
@@ -27,7 +26,7 @@ from headwater.wal.frames import Frames
 def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:
     """What open transactions brought along, and the index of a window, made again where its rows cross events."""
     rows = join_rows([carried, first_index(made, parts, request).rows])
-    cuts = sorted({*crossed_events(rows).tolist(), *crossed_commits(rows, committed_transactions(rows)).tolist()})
+    cuts = needed_cuts(rows, committed_transactions(rows)).tolist()
     if not cuts:
         return rows
     return join_rows([carried, first_index(made, parts, replace(request, cuts=tuple(cuts))).rows])
