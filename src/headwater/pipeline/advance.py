@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from headwater.catalog.store import CatalogStore
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, control_at, follow, once_consistent
@@ -144,7 +144,7 @@ def advance(
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, whole, txns, control)
-    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left, lsn)
+    assembly = assemble(RolledWindow(whole, txns, store, control, start.left, start.memory, lsn), plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 
