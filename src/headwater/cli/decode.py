@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -132,6 +133,7 @@ def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, ob
         "end": str(Lsn(result.end_lsn)),
         "startup_seconds": round(startup, 3),
         "decode_seconds": round(total, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         "steps": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
 
