@@ -15,7 +15,7 @@ from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.rmgr.index import Locator, Request, WalIndex, index_bytes
 from headwater.wal.directory import WalDirectory
 
-STRETCH_BYTES = 256 << 20
+STRETCH_BYTES = 128 << 20
 """WAL that is indexed at a time: while one stretch is taken, the next is made, and no third one waits in memory."""
 
 IndexRuns = Callable[[Sequence[IndexTask]], list[list[WalIndex]]]
@@ -31,7 +31,7 @@ class WindowBounds:
     """
 
     wal_bytes: int = 1 << 30
-    index_bytes: int = 128 << 20
+    index_bytes: int = 64 << 20
 
 
 DEFAULT_BOUNDS = WindowBounds()

@@ -9,10 +9,11 @@ logs errors only (:mod:`headwater.pipeline.java_process`). What the user has set
 from __future__ import annotations
 
 import hashlib
+import importlib
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -53,12 +54,19 @@ def _start(flag: str | None) -> None:
     """Make the Spark context of this process."""
     master = intended_master(flag)
     prepare_spark(master)
+    threading.Thread(target=_import_ahead, daemon=True, name="headwater-import").start()
     with java_gateway(flag, is_small=is_local(master)) as gateway, _own_interrupt_handler():
         try:
             SparkContext._ensure_initialized(gateway=gateway)
             SparkContext(conf=_configuration(flag), gateway=gateway)
         except (Py4JError, PySparkException) as error:
             raise SparkError(f"could not start Spark: {reason(error)}") from error
+
+
+def _import_ahead() -> None:
+    """While Java starts: what PySpark imports when it calls Java first, pandas and all, takes as long as a job."""
+    with suppress(ImportError):
+        importlib.import_module("pyspark.testing.utils")
 
 
 def _configuration(flag: str | None) -> SparkConf:
