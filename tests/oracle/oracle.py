@@ -176,7 +176,9 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
     return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
 
 
-def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int = 3) -> OracleRun:
+def run_threads(
+    major: int, seed: int, steps: int, directory: Path, pieces: int = 3, segment_megabytes: int | None = None
+) -> OracleRun:
     """A random workload, each session in a thread of its own.
 
     Args:
@@ -185,6 +187,7 @@ def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int 
         steps: statements of each writer.
         directory: where files are left, ``statements.log`` too.
         pieces: how many calls take from the slots that are asked piece by piece.
+        segment_megabytes: size of the WAL's segments; None for one that the seed gives.
     """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -200,6 +203,8 @@ def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int 
 
     shape = ClusterShape.of_seed(seed)
     shape = replace(shape, autovacuum=True, settings=(*shape.settings, *threads.SETTINGS))
+    if segment_megabytes is not None:
+        shape = replace(shape, wal_segment_megabytes=segment_megabytes)
     setup = setup_statements(random.Random(f"setup {seed}"), major)
     return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, taken_from=TAKEN_FROM)
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import psycopg
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from psycopg.types.string import ByteaBinaryLoader
 
@@ -175,15 +174,15 @@ def with_what_came_before(
 def _before_its_error(connection: psycopg.Connection[Any], stream: Stream, shown: pa.Table, records: Int64s) -> Stream:
     if stream.error is None or stream.error.lsn is None:
         return stream
-    xid = shown.column("xid")[shown.column("lsn").index(stream.error.lsn).as_py()]
-    of_transaction = shown.filter(pc.equal(shown.column("xid"), xid))
-    # The last message of a transaction is its commit's, at the end of the record.
-    commit_end = of_transaction.column("lsn")[-1].as_py()
+    lsns, xids = (shown.column(name).to_numpy() for name in ("lsn", "xid"))
+    # The last message of a transaction is its commit's, at the end of the record; where another one's change may begin.
+    xid = xids[np.flatnonzero(lsns == stream.error.lsn)[-1]]
+    commit_end = lsns[np.flatnonzero(xids == xid)[-1]]
     said_to = int(records[np.searchsorted(records, commit_end) - 1])
     if said_to <= stream.start:
         return stream
     before = _peek(connection, {stream.plugin: stream.start}, stream.name, stream.plugin, stream.options, end=said_to)
-    assert before.error is None
+    assert before.error is None, before.error
     return replace(stream, messages=before.messages, said_to=said_to)
 
 

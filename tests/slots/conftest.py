@@ -68,3 +68,17 @@ def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
         return status, written.out, written.err.decode()
 
     return run_here
+
+
+def done(command: Command, *arguments: str | Path) -> bytes:
+    """Standard output of a command that succeeds."""
+    status, out, errors = command(*arguments)
+    assert status == 0, errors
+    return out
+
+
+def refused(command: Command, *arguments: str | Path) -> str:
+    """Standard error of a command that fails."""
+    status, out, errors = command(*arguments)
+    assert status in (1, 2), out
+    return errors

@@ -12,23 +12,9 @@ import pytest
 
 from bad_input.running_command import running
 from headwater.pg.lsn import Lsn
-from slots.conftest import Command, ServerRun
+from slots.conftest import Command, ServerRun, done, refused
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-
-
-def done(command: Command, *arguments: str | Path) -> bytes:
-    """Standard output of a command that succeeds."""
-    status, out, errors = command(*arguments)
-    assert status == 0, errors
-    return out
-
-
-def refused(command: Command, *arguments: str | Path) -> str:
-    """Standard error of a command that fails."""
-    status, out, errors = command(*arguments)
-    assert status in (1, 2), out
-    return errors
 
 
 def create(command: Command, path: Path, made: ServerRun) -> None:
