@@ -13,10 +13,10 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all hosts test-spark bench demo clean
+.PHONY: help install servers lint format types test test-all hosts test-spark bench bench-memory demo clean
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(READY) ## set up .venv with the command .venv/bin/headwater
 
@@ -63,7 +63,10 @@ build/spark-%/.ready: pyproject.toml constraints.txt tools/install.sh
 	@touch $@
 
 bench: $(READY) ## changes per second against the server's own decoding, into build/bench.json
-	$(PYTHON) bench/run.py
+	$(PYTHON) bench/speed.py
+
+bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB of WAL; needs 25 GB of disk
+	$(PYTHON) bench/memory.py
 
 demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
 	$(VENV)/bin/headwater demo

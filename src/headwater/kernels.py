@@ -14,10 +14,10 @@ is ever written into the package.
 
 from __future__ import annotations
 
-import ast
 import atexit
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +39,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _THIS_FILE = Path(__file__)
 _PACKAGE = _THIS_FILE.parent
+_IMPORT = re.compile(rb"^[ \t]*from (headwater(?:\.\w+)+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
+_NAME = re.compile(rb"(\w+)(?: as \w+)?")
 
 
 @cache
@@ -50,18 +52,27 @@ def _closure(module: str) -> frozenset[Path]:
         path = waiting.pop()
         if path not in found and path.is_file():
             found.add(path)
-            waiting += _imported(path) if path != _THIS_FILE else []
+            waiting += _imported(path) if path != _THIS_FILE else ()
     return frozenset(found)
 
 
-def _imported(path: Path) -> list[Path]:
-    """Where the modules would be that a file imports names from, or imports as names."""
+@cache
+def _imported(path: Path) -> tuple[Path, ...]:
+    """Where the modules would be that a file imports names from, or imports as names.
+
+    Every process asks at its start, and parsing all these files would take it half a second: the statements are found
+    by their form, which the formatter keeps.
+    """
     names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headwater."):
-            module = str(node.module).split(".")[1:]
-            names += [module, *([*module, alias.name] for alias in node.names)]
-    return [_PACKAGE.joinpath(*name).with_suffix(".py") for name in names]
+    for module, several, single in _IMPORT.findall(_text(path)):
+        parts = module.split(b".")[1:]
+        names += [parts, *([*parts, name] for name in _NAME.findall(several or single))]
+    return tuple(_PACKAGE.joinpath(*map(bytes.decode, name)).with_suffix(".py") for name in names)
+
+
+@cache
+def _text(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 @cache
@@ -73,7 +84,7 @@ def cache_directory(module: str) -> Path:
     """
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.CPU_NAME} {numba.config.BOUNDSCHECK}".encode())
     for path in sorted(_closure(module)):
-        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + _text(path))
     return _trusted_cache() / digest.hexdigest()[:16]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,23 @@ def test_files_stay_until_the_end_unless_they_are_removed(exchange: Exchange) ->
 def test_two_runs_side_by_side(exchange: Exchange) -> None:
     with exchange.run("first", write, range(3)) as first, exchange.run("second", write, range(3)) as second:
         assert [one.summary for one in second] == [one.summary for one in first] == [0, 1, 2]
+
+
+def wait_for_ever(task: int, sink: BinaryIO) -> int:
+    threading.Event().wait()
+    return task
+
+
+def test_what_runs_can_be_ended_from_elsewhere(exchange: Exchange) -> None:
+    """Whoever waits gets an error, and nothing more begins."""
+    with (
+        pytest.raises(SparkError, match="step endless was ended"),
+        exchange.run("endless", wait_for_ever, range(3)) as arriving,
+    ):
+        threading.Thread(target=exchange.stop).start()
+        next(arriving)
+    with pytest.raises(SparkError, match="no more jobs"), exchange.run("later", write, range(3)):
+        pytest.fail("it began")
 
 
 def test_a_run_without_tasks(exchange: Exchange) -> None:

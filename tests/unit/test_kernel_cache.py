@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.kernels import _closure
+from headwater.kernels import _closure, _imported
 
 PACKAGE = Path(headwater.__file__).parent
 
@@ -193,3 +194,15 @@ def test_kernels_that_anybody_could_have_written_are_left_out(tmp_path: Path) ->
     archive = Path(_of_a_machine(tmp_path / "here", PACK, tmp_path))
     archive.chmod(0o666)
     assert _of_a_machine(tmp_path / "there", UNPACK, archive) == "0 0 0"
+
+
+def test_imports_of_a_file_are_found() -> None:
+    """Those that Python's own parser finds."""
+    for path in PACKAGE.rglob("*.py"):
+        expected = set[Path]()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headwater."):
+                module = str(node.module).split(".")[1:]
+                names = [module, *([*module, alias.name] for alias in node.names)]
+                expected |= {PACKAGE.joinpath(*name).with_suffix(".py") for name in names}
+        assert {one for one in _imported(path) if one.is_file()} == {one for one in expected if one.is_file()}, path

@@ -10,7 +10,16 @@ import headwater
 PACKAGE = Path(headwater.__file__).parent
 ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "slots", "pipeline"]
 ROOMS += ["sinks", "walsender", "apply", "demo", "cli"]
-FOUNDATIONS = ("errors", "trusted_paths", "caches", "temporary_directories", "kernels", "flat_values", "kernel_cache")
+FOUNDATIONS = (
+    "errors",
+    "trusted_paths",
+    "caches",
+    "temporary_directories",
+    "kernels",
+    "flat_values",
+    "kernel_cache",
+    "kept_memory",
+)
 BELOW_ALL = {*FOUNDATIONS, "__version__"}
 
 

@@ -20,12 +20,12 @@ from headwater.catalog.versions import INVALID_COMMAND_ID, Version
 from headwater.errors import CatalogError
 from headwater.rmgr import heap as heap_rmgr
 from headwater.rmgr import heap2 as heap2_rmgr
+from headwater.rmgr import xlog
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 from headwater.wal.record import Block, Record
 
 MAIN_FORK = 0
 RM_XLOG, RM_HEAP2, RM_HEAP = 0, 9, 10
-XLOG_FPI = 0xB0
 
 
 class HeapRedo:
@@ -76,7 +76,7 @@ class HeapRedo:
             if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
                 continue
             heap.is_changed = True
-            is_rewrite = record.rmid == RM_XLOG and record.kind == XLOG_FPI
+            is_rewrite = record.rmid == RM_XLOG and record.kind == xlog.FPI
             for version in heap.load(block.block, block.image.page(), record.end_lsn, is_rewrite):
                 self._on_insert(heap, version, record.lsn)
             loaded.add(block.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from headwater.cli.message_output import check_output, is_directory, message_out
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import UsageError
+from headwater.kept_memory import keep_freed_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult, decode
 from headwater.pipeline.message_files import MessageForm
@@ -35,6 +37,7 @@ def run_decode(flags: DecodeFlags) -> None:
         HeadwaterError: it cannot be done.
     """
     began = time.perf_counter()
+    keep_freed_memory()
     form = _checked_form(flags)
     with decode_source(flags) as source:
         figures = _decode(flags, source, form, began)
@@ -130,6 +133,7 @@ def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, ob
         "end": str(Lsn(result.end_lsn)),
         "startup_seconds": round(startup, 3),
         "decode_seconds": round(total, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
         "steps": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
 

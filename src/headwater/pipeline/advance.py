@@ -12,16 +12,15 @@ from dataclasses import dataclass, field, replace
 from headwater.catalog.store import CatalogStore
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.assemble import Assembly, assemble
+from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, control_at, follow, once_consistent
-from headwater.reorder.crossings import crossed_events
+from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
-from headwater.reorder.resend import crossed_commits
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.state import State
-from headwater.reorder.transactions import CommittedTransactions, committed_transactions
+from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
 
@@ -134,7 +133,7 @@ def advance(
     txns = committed_transactions(whole.rows)
     control = settle(whole.rows, txns, start.control, followed, store)
     check_database_stays(store)
-    lacking = Refinement(_files(whole.rows, store, start), _cuts(whole.rows, txns))
+    lacking = Refinement(_files(whole.rows, store, start), frozenset(needed_cuts(whole.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking
     store.check_files()
@@ -145,7 +144,7 @@ def advance(
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, whole, txns, control)
-    assembly = assemble(whole, txns, store, control, plugin, scope, start.memory, start.left, lsn)
+    assembly = assemble(RolledWindow(whole, txns, store, control, start.left, start.memory, lsn), plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 
@@ -168,8 +167,3 @@ def _files(rows: Rows, store: CatalogStore, start: Start) -> frozenset[tuple[Loc
     files = map(tuple, rows.locators[rows.files.locator].tolist())
     made: dict[tuple[int, ...], int] = dict(zip(files, rows.files.lsn.tolist(), strict=True))
     return frozenset((file, made.get(file, start.restart_lsn)) for file in store.missing_locators())
-
-
-def _cuts(rows: Rows, txns: CommittedTransactions) -> frozenset[int]:
-    """Events that rows cross, whatever the plugin: what is left behind may serve another one."""
-    return frozenset(crossed_events(rows).tolist()) | frozenset(crossed_commits(rows, txns).tolist())

@@ -62,67 +62,61 @@ class Assembly:
     memory: SchemaMemory
 
 
-def assemble(
-    index: WalIndex,
-    txns: CommittedTransactions,
-    store: CatalogStore,
-    control: Control,
-    plugin: OutputPlugin,
-    scope: Scope,
-    memory: SchemaMemory,
-    left: OpenTransactions,
-    end: int,
-) -> Assembly:
-    """Plan the output of the transactions that committed in a window.
+@dataclass(frozen=True)
+class RolledWindow:
+    """A window that the catalog was rolled forward over.
 
-    Args:
+    Attributes:
         index: of the window, joined with what those before it left behind.
         txns: that committed in it.
         store: the catalog, rolled forward over it.
         control: what is known at its end.
+        left: what those before it left behind.
+        memory: what the plugin has in mind at its start.
+        end: LSN behind its last record.
+    """
+
+    index: WalIndex
+    txns: CommittedTransactions
+    store: CatalogStore
+    control: Control
+    left: OpenTransactions
+    memory: SchemaMemory
+    end: int
+
+
+def assemble(window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> Assembly:
+    """Plan the output of the transactions that committed in a window.
+
+    Args:
+        window: it.
         plugin: what the output is for.
         scope: which transactions are wanted.
-        memory: what the plugin has in mind at its start.
-        left: what those before it left behind.
-        end: LSN behind its last record.
 
     Raises:
         CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
     """
-    return _Assembler(index, txns, store, control, plugin, scope, memory, left, end).run()
+    return _Assembler(window, plugin, scope).run()
 
 
 class _Assembler:
     """One call of :func:`assemble`."""
 
-    def __init__(
-        self,
-        index: WalIndex,
-        txns: CommittedTransactions,
-        store: CatalogStore,
-        control: Control,
-        plugin: OutputPlugin,
-        scope: Scope,
-        memory: SchemaMemory,
-        left: OpenTransactions,
-        end: int,
-    ) -> None:
-        self.rows = index.rows
-        self.grid = index.grid
-        self.txns = txns
-        self.store = store
-        self.control = control
+    def __init__(self, window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> None:
+        self.window = window
+        self.rows = window.index.rows
+        self.txns = window.txns
+        self.store = window.store
         self.plugin = plugin
         self.scope = scope
-        self.memory = memory
-        self.left = left
-        self.end = end
-        builder = control.builder
+        builder = window.control.builder
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
-        commits = left.commits_behind(txns)
-        self.resolver = Resolver(store, index.rows.commands, txns, commits, self._describe, plugin.sends_schema)
+        commits = window.left.commits_behind(window.txns)
+        self.resolver = Resolver(
+            window.store, self.rows.commands, window.txns, commits, self._describe, plugin.sends_schema
+        )
         self.wanted = self._wanted()
-        is_in_time: NDArray[np.bool_] = (txns.base_lsn != NEVER) & (txns.commit_lsn >= self.start)
+        is_in_time: NDArray[np.bool_] = (self.txns.base_lsn != NEVER) & (self.txns.commit_lsn >= self.start)
         self.output: NDArray[np.bool_] = self.wanted & is_in_time
 
     def run(self) -> Assembly:
@@ -145,7 +139,7 @@ class _Assembler:
         events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others))
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
-        plan = Plan(units, changes, events, uses, spans, rows.locators, self.grid, left_out)
+        plan = Plan(units, changes, events, uses, spans, rows.locators, self.window.index.grid, left_out)
         return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late(), memory)
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
@@ -168,7 +162,7 @@ class _Assembler:
         """Wanted transactions that committed before decoding could begin, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.start_lsn)
         late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
-        late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.control)
+        late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.window.control)
         commits: Int64s = txns.commit_lsn[late]
         return commits
 
@@ -201,7 +195,7 @@ class _Assembler:
         more = [(number, t.txn, t.lsn) for t in truncates for number in t.relations]
         others = Touches(*np.array(more, np.int64).reshape(-1, 3).T)
         if not self.plugin.sends_schema:
-            return as_seen(resolved, others, self.txns.changes_catalog), self.memory
+            return as_seen(resolved, others, self.txns.changes_catalog), self.window.memory
         found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
         forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output)
         return sync_rows(
@@ -211,13 +205,13 @@ class _Assembler:
             self.resolver,
             Forgetting(forgets, self._handed_on() | given, self.txns, self.output),
             PluginSender(self.plugin, self._describe, self._end_before),
-            self.memory,
-            self.end,
+            self.window.memory,
+            self.window.end,
         )
 
     def _handed_on(self) -> Given:
         """What commits before the window have handed on to transactions that were open then."""
-        handed, forgets = self.left.handed_on, self.plugin.forgets
+        handed, forgets = self.window.left.handed_on, self.plugin.forgets
         found = concerns(handed.messages(), self.store.database_oid, self.plugin.heeded, forgets)
         return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 

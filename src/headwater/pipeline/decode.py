@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import BinaryIO
@@ -183,7 +184,7 @@ class _Run:
         windows = self._windows(opened)
         done: list[_HandedWindow] = []
         files: list[Arrived[MessageCounts]] = []
-        with ThreadPoolExecutor(1, "headwater-plan") as planner:
+        with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
             planned = planner.submit(next, windows)
             while not (done and done[-1].is_last):
                 done.append(planned.result())
@@ -206,6 +207,15 @@ class _Run:
             seconds=self.seconds,
             exchange=self.exchange,
         )
+
+    @contextmanager
+    def _ending_what_runs(self) -> Iterator[None]:
+        """Who gives up a window does not wait until the next one is planned."""
+        try:
+            yield
+        except BaseException:
+            self.exchange.stop()
+            raise
 
     def _report(self, opened: OpenRequest, done: Sequence[_HandedWindow]) -> None:
         """How much of the WAL has been gone through, unless one window holds it all."""

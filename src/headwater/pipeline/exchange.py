@@ -14,16 +14,18 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
 
+from headwater.errors import SparkError
 from headwater.pipeline.scratch import load_value
-from headwater.pipeline.task_run import Progress
+from headwater.pipeline.task_run import Progress, TaskRun
 
 T = TypeVar("T")
 S = TypeVar("S")
+R = TypeVar("R")
 V = TypeVar("V")
 
 Work = Callable[[T, BinaryIO], S]
@@ -77,6 +79,28 @@ class Arrived(Generic[S]):
 
 class Exchange(ABC):
     """One way; a context manager, at whose end all files are gone."""
+
+    def __init__(self) -> None:
+        self._running: set[TaskRun[Any]] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the jobs that run, in whatever threads, and begin no more: whoever waits for one gets an error."""
+        self._is_stopped = True
+        for run in list(self._running):
+            run.stop()
+
+    @contextmanager
+    def _watched(self, run: TaskRun[R]) -> Iterator[TaskRun[R]]:
+        """A job that :meth:`stop` ends."""
+        self._running.add(run)
+        try:
+            if self._is_stopped:
+                raise SparkError("no more jobs are begun: the run was ended")
+            with run:
+                yield run
+        finally:
+            self._running.discard(run)
 
     @abstractmethod
     def hand(self, value: V, kind: Any = None) -> Handed[V]:

@@ -52,6 +52,7 @@ class FileExchange(Exchange):
     """
 
     def __init__(self, context: SparkContext, parent: str | None, is_shared: bool) -> None:
+        super().__init__()
         self._context = context
         self._directory = OwnDirectory(parent)
         self._numbers = count()
@@ -86,7 +87,8 @@ class FileExchange(Exchange):
             return collecting(one_a_task(self._context, tasks).map(write), tell)
 
         try:
-            with TaskRun[Arrived[S]](self._context, name, begin, len(tasks), progress) as run:
+            job = TaskRun[Arrived[S]](self._context, name, begin, len(tasks), progress)
+            with self._watched(job) as run:
                 yield _noting(run, used)
         finally:
             _remove_unused(directory, used)

@@ -25,7 +25,7 @@ from headwater.rows.typed import TypedTable, typed_columns
 POSTGRES_EPOCH = 946_684_800_000_000
 """2000-01-01 00:00 UTC in microseconds since 1970."""
 
-_OPERATIONS = pa.array(["", "insert", "update", "delete", "truncate"])
+_OPERATIONS = ("", "insert", "update", "delete", "truncate")
 _TRUNCATE = 4
 _COMMON: tuple[tuple[str, pa.DataType, str], ...] = (
     ("_lsn", pa.int64(), "BIGINT"),
@@ -179,7 +179,7 @@ def _common(decoded: DecodedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -
         pa.array(time).view(pa.timestamp("us", tz="UTC")),
         pa.array(transactions.xid[txn].astype(np.int64)),
         _origins(decoded).take(pa.array(txn)),
-        _OPERATIONS.take(kinds),
+        pa.array(_OPERATIONS).take(kinds),
     ]
 
 

@@ -49,6 +49,7 @@ class SparkExchange(Exchange):
     """
 
     def __init__(self, context: SparkContext, parent: str | None) -> None:
+        super().__init__()
         self._context = context
         self._directory = OwnDirectory(parent)
         self._numbers = count()
@@ -73,7 +74,8 @@ class SparkExchange(Exchange):
             return lambda: made[0]._jrdd.count() and None
 
         try:
-            with TaskRun[_Made[S]](self._context, name, begin, len(tasks), progress) as run:
+            job = TaskRun[_Made[S]](self._context, name, begin, len(tasks), progress)
+            with self._watched(job) as run:
                 yield (self._brought(made[0], name, number, one) for number, one in enumerate(run))
         finally:
             _forget(made)

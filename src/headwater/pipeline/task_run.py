@@ -172,6 +172,11 @@ class TaskRun(Generic[R]):
         self._thread.join()
         _accumulatorRegistry.pop(self._notices.aid, None)
 
+    def stop(self) -> None:
+        """End the job, from any thread: whoever waits for its results gets an error."""
+        self._inbox.fail(SparkError(f"step {self._name} was ended"))
+        self._cancel()
+
     def _run(self) -> None:
         """The job, in its thread."""
         try:

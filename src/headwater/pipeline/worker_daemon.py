@@ -4,7 +4,7 @@ It loads the kernels once, from the cache on disk, and then does what Spark's ow
 find them in memory. On a cluster it first takes what travelled (:mod:`headwater.pipeline.kernel_travel`): an executor's
 current directory is where Spark puts an application's files. A worker runs a full garbage collection after every task;
 what was loaded here is kept out of it, or each would look at every object of the compiler, 30 to 100 milliseconds a
-task.
+task. Workers keep the memory that they free (:mod:`headwater.kept_memory`).
 
 Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page. They
 end without the traceback that Spark's daemon prints of it.
@@ -45,6 +45,9 @@ def _ends_quietly(worker: Callable[..., int]) -> Callable[..., int]:
 if __name__ == "__main__":
     from pyspark import daemon
 
+    from headwater.kept_memory import keep_freed_memory
+
+    keep_freed_memory()
     preload()
     daemon.worker = _ends_quietly(daemon.worker)
     gc.freeze()

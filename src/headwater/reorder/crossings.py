@@ -1,4 +1,4 @@
-"""Rows of changes that cross an event of their own transaction, where an index could not know whose event it was.
+"""Rows of changes that cross an event that concerns them, where an index could not know that it does.
 
 In: the rows of an index, or of several with those that open transactions brought along. Out: the LSNs of the events;
 an index that is made again with these as cuts has no such row. A run of WAL learns which transaction a subtransaction
@@ -11,11 +11,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup
-from headwater.reorder.transactions import toplevel_of
+from headwater.reorder.keys import lookup, stable_order
+from headwater.reorder.transactions import CommittedTransactions, toplevel_of
 from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]
+
+
+def needed_cuts(rows: Rows, txns: CommittedTransactions) -> Int64s:
+    """Where rows of changes must end and do not, whatever the plugin: what is left behind may serve another one.
+
+    Args:
+        rows: the index.
+        txns: its committed transactions.
+
+    Returns:
+        int64[k] LSNs, sorted.
+    """
+    return np.union1d(crossed_events(rows), crossed_commits(rows, txns))
 
 
 def crossed_events(rows: Rows) -> Int64s:
@@ -47,3 +60,27 @@ def crossed_events(rows: Rows) -> Int64s:
     counts = np.maximum(stop - start, 0)
     places = np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     return np.unique(lsns[events[places] % (len(lsns) + 1)])
+
+
+def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
+    """LSNs of commits that hand invalidations on without naming any, if rows of changes cross one of them.
+
+    What a subtransaction invalidated before it was rolled back is in no commit record, but the server keeps it with the
+    toplevel transaction, and hands it on at the commit. The index learns of it too late to end its rows there.
+
+    Args:
+        rows: the index.
+        txns: its committed transactions.
+    """
+    nothing = np.empty(0, np.int64)
+    if not len(rows.invals):
+        return nothing
+    toplevel = toplevel_of(rows)(rows.invals.xid)
+    order = stable_order(txns.xid)
+    givers = np.unique(lookup(txns.xid[order], order, toplevel))
+    commits = txns.commit_lsn[givers[givers >= 0]]
+    cuts = commits[rows.ends.invals[np.searchsorted(rows.ends.lsn, commits)] == 0]
+    if not len(cuts):
+        return nothing
+    before = np.searchsorted(cuts, rows.changes.first, "right")
+    return cuts if (before < np.searchsorted(cuts, rows.changes.last, "left")).any() else nothing

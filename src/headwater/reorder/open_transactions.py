@@ -24,7 +24,7 @@ from headwater.reorder.handed_on import NOTHING_HANDED_ON, HandedOn
 from headwater.reorder.settled import settled
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, HAS_BASE
+from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index_rows import NO_ROWS, EndTable, Rows, join_rows
 
 Int64s = NDArray[np.int64]
@@ -83,14 +83,15 @@ def still_open(
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
     # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
-    tops = np.setdiff1d(np.append(toplevel(rows.xids.xid), rows.assigns.top), rows.ends.xid)
+    tops = np.append(toplevel(rows.xids.xid), rows.assigns.top)
+    tops = np.unique(tops[~np.isin(tops, rows.ends.xid)])
     tops = tops[full_xids(tops, control.next_xid) >= control.oldest_running_xid]
 
     def is_open(xids: Int64s) -> NDArray[np.bool_]:
         return np.isin(toplevel(xids), tops)
 
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
-    events = np.append(before.last_event, _common_events(rows, index.lo))
+    events = np.append(before.last_event, common_events(rows, index.lo))
     found = OpenTransactions(settled(left, index.lo, events, index.grid), int(events[-1]))
     commits = before.commits_behind(txns)
     since = NEVER if found.first_lsn is None else found.first_lsn
@@ -101,10 +102,12 @@ def still_open(
     )
 
 
-def _common_events(rows: Rows, lo: int) -> Int64s:
+def common_events(rows: Rows, lo: int) -> Int64s:
     """LSNs from ``lo`` on that no row of changes crosses: commits that hand invalidations on."""
-    giving = np.isin(rows.ends.xid, toplevel_of(rows)(rows.invals.owner))
-    found = rows.ends.lsn[(rows.ends.invals > 0) | giving]
+    ends = rows.ends
+    is_commit = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
+    giving = is_commit & np.isin(ends.xid, toplevel_of(rows)(rows.invals.owner))
+    found: Int64s = ends.lsn[(ends.invals > 0) | giving]
     return found[np.searchsorted(found, lo) :]
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct_rows, lookup, stable_order
 from headwater.reorder.schema_memory import Given, Subject
-from headwater.reorder.transactions import CommittedTransactions, toplevel_of
-from headwater.rmgr.index_rows import InvalidationTable, Rows
+from headwater.reorder.transactions import CommittedTransactions
+from headwater.rmgr.index_rows import InvalidationTable
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -135,27 +135,3 @@ def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Comm
     """int64[n] the committed transactions that the toplevel xids of some xids are, -1 for none."""
     order = stable_order(txns.xid)
     return np.where(xid == 0, -1, lookup(txns.xid[order], order, toplevel(xid)))
-
-
-def crossed_commits(rows: Rows, txns: CommittedTransactions) -> Int64s:
-    """LSNs of commits that hand invalidations on without naming any, if rows of changes cross one of them.
-
-    What a subtransaction invalidated before it was rolled back is in no commit record, but the server keeps it with the
-    toplevel transaction, and hands it on at the commit. The index learns of it too late to end its rows there.
-
-    Args:
-        rows: the index.
-        txns: its committed transactions.
-    """
-    nothing = np.empty(0, np.int64)
-    if not len(rows.invals):
-        return nothing
-    toplevel = toplevel_of(rows)(rows.invals.xid)
-    order = stable_order(txns.xid)
-    givers = np.unique(lookup(txns.xid[order], order, toplevel))
-    commits = txns.commit_lsn[givers[givers >= 0]]
-    cuts = commits[rows.ends.invals[np.searchsorted(rows.ends.lsn, commits)] == 0]
-    if not len(cuts):
-        return nothing
-    before = np.searchsorted(cuts, rows.changes.first, "right")
-    return cuts if (before < np.searchsorted(cuts, rows.changes.last, "left")).any() else nothing

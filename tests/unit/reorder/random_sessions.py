@@ -32,7 +32,7 @@ class Session:
         self.top = next(self.xids)
         self.stack: list[tuple[int, list[int]]] = [(self.top, [])]
         self.named: set[int] = set()
-        self.messages = b""
+        self.messages: list[tuple[int, bytes]] = []
         for _ in range(self.rng.randrange(1, 9)):
             yield from self._statement()
         while len(self.stack) > 1:
@@ -41,7 +41,8 @@ class Session:
         if self.rng.random() < 0.15:
             yield plain.abort(self.top, subs)
         else:
-            yield plain.commit(self.top, subs, invals=self.messages)
+            committed = b"".join(message for xid, message in self.messages if xid in (self.top, *subs))
+            yield plain.commit(self.top, subs, invals=committed)
 
     def _statement(self) -> Iterator[bytes]:
         kinds = {
@@ -144,8 +145,8 @@ class Session:
             xid, more = self._head()
             yield plain.new_cid(xid, 0, top=self.top, **more)
         message = invalidation(self.rng.choice((0, *TABLES)))
-        self.messages += message
         xid, more = self._head()
+        self.messages.append((xid, message))
         yield plain.invalidations(xid, message, **more)
 
     def _invalidate_at_once(self) -> Iterator[bytes]:

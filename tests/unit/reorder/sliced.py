@@ -13,7 +13,7 @@ from plain_reorder import MESSAGE, Output, Resolve, Unit
 from headwater.catalog.relation import RelationSchema
 from headwater.flat_values import read_value, value_bytes
 from headwater.reorder.changes import Candidates, candidate_rows, change_rows, choose, left_out_origins
-from headwater.reorder.crossings import crossed_events
+from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
@@ -47,9 +47,9 @@ def part(made: Frames, low: int, high: int) -> Frames:
 
 
 def index_parts(made: Frames, parts: int, request: Request) -> WalIndex:
-    """The index of all records, made in so many runs, and again with cuts where its rows cross their own events."""
+    """The index of all records, made in so many runs, and again with cuts where its rows cross events."""
     index = first_index(made, parts, request)
-    cuts = crossed_events(index.rows).tolist()
+    cuts = needed_cuts(index.rows, committed_transactions(index.rows)).tolist()
     return first_index(made, parts, replace(request, cuts=tuple(cuts))) if cuts else index
 
 

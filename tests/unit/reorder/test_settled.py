@@ -14,9 +14,10 @@ from random_sessions import random_records
 from sliced import first_index, part
 
 from headwater.flat_values import same
-from headwater.reorder.crossings import crossed_events
+from headwater.reorder.crossings import crossed_events, needed_cuts
+from headwater.reorder.open_transactions import common_events
 from headwater.reorder.settled import settled
-from headwater.reorder.transactions import toplevel_of
+from headwater.reorder.transactions import committed_transactions, toplevel_of
 from headwater.rmgr.index import Request
 from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
 from headwater.wal.frames import Frames
@@ -25,7 +26,7 @@ from headwater.wal.frames import Frames
 def window(made: Frames, carried: Rows, parts: int, request: Request) -> Rows:
     """What open transactions brought along, and the index of a window, made again where its rows cross events."""
     rows = join_rows([carried, first_index(made, parts, request).rows])
-    cuts = crossed_events(rows).tolist()
+    cuts = needed_cuts(rows, committed_transactions(rows)).tolist()
     if not cuts:
         return rows
     return join_rows([carried, first_index(made, parts, replace(request, cuts=tuple(cuts))).rows])
@@ -49,8 +50,7 @@ def folded(made: Frames, bounds: list[int], parts: int, grid: int) -> Rows:
         if not len(frames.lsns):
             continue
         rows = window(frames, carried, parts, Request(plain.DATABASE, (), 16, grid))
-        commits = rows.ends.lsn[rows.ends.invals > 0]
-        ended = np.unique(np.append(commits, last))
+        ended = np.append(last, common_events(rows, lo))
         carried, last = settled(still_open(rows), lo, ended, grid), int(ended[-1])
     return carried
 

@@ -44,7 +44,7 @@ SETTINGS = {"logical_decoding_work_mem": "1GB", "work_mem": "1GB", "shared_buffe
 INSERT_TRANSACTIONS = 4
 PGBENCH_CLIENTS = 4
 CHANGES_PER_PGBENCH_TRANSACTION = 4
-TABLE_WIDTH = 90
+TABLE_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -212,12 +212,13 @@ def time_client(server: EmbeddedPostgres, directory: Path) -> float:
     return seconds
 
 
-def time_headwater(wal: Path, catalog: Path, start: str, directory: Path) -> dict[str, Any]:
+def time_headwater(wal: Path, catalog: Path, start: str, directory: Path, end: str | None = None) -> dict[str, Any]:
     """One run of ``headwater decode``; what it says of itself."""
     stats, out = directory / "stats.json", directory / "out"
     shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).parent / "headwater"), "decode", "--wal", str(wal), "--catalog", str(catalog)]
     command += ["--database", "postgres", "--start", start, "--plugin", "pgoutput"]
+    command += ["--end", end] if end is not None else []
     command += [part for name, value in OPTIONS for part in ("-o", f"{name}={value}")]
     command += ["--out", f"{out}/", "--stats-json", str(stats)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
