@@ -31,11 +31,24 @@ class Running:
 
     def until(self, reached: Callable[[], Any]) -> None:
         """Wait until something is so while the command runs."""
+        assert self.reaches(reached), self.said()
+
+    def reaches(self, reached: Callable[[], Any]) -> bool:
+        """Wait until something is so, or the command has ended; whether it still ran."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not reached():
-            assert self.process.poll() is None, self.said()
+            if self.process.poll() is not None:
+                return False
             assert time.monotonic() < deadline
             time.sleep(POLL_SECONDS)
+        return True
+
+    def kill(self) -> set[int]:
+        """Kill its process group; what it has started besides may take a while to notice, and is returned."""
+        family = self.family()
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        return family
 
     def exists(self, pattern: str) -> Callable[[], bool]:
         """Whether a file is there."""
@@ -66,8 +79,20 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str | Path, directory: Path, ignored: tuple[signal.Signals, ...] = ()) -> Iterator[Running]:
-    """Start the command; its temporary files go to `directory`, and it ignores these signals when it begins."""
+def running(
+    *arguments: str | Path,
+    directory: Path,
+    ignored: tuple[signal.Signals, ...] = (),
+    program: str | Path = COMMAND,
+) -> Iterator[Running]:
+    """Start the command, or another program.
+
+    Args:
+        arguments: its.
+        directory: where its temporary files go.
+        ignored: signals that it ignores when it begins.
+        program: what is started.
+    """
 
     def set_signals() -> None:
         """Whatever the tests themselves were started with; a shell's background job ignores SIGINT."""
@@ -75,7 +100,7 @@ def running(*arguments: str | Path, directory: Path, ignored: tuple[signal.Signa
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [str(COMMAND), *map(str, arguments)],
+        [str(program), *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from oracle.decoded_run import DecodedRun, kept_on_failure
+from oracle.killing import SEGMENT_BYTES
 from oracle.oracle import run_alone, run_random, run_scenarios, run_threads
 from oracle.scenarios import SCENARIOS
+from slots.conftest import command as command
 
 MAJORS = (15, 16, 17, 18)
 
 # (major, seed, statements of each session), each session in a thread of its own
 FEW_THREADS = ((15, 1, 200), (16, 2, 200), (18, 3, 200))
 MANY_THREADS = tuple((major, seed, 500) for major in MAJORS for seed in range(200, 210))
+
+# (major, seed) of runs whose decoding is killed
+FEW_KILLS = ((16, 1),)
+MANY_KILLS = tuple((major, seed) for major in MAJORS for seed in range(300, 320))
 
 # (major, seed, statements of all sessions), driven by one thread
 FEW_RUNS = ((16, 1, 1500),)
@@ -29,6 +36,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = _threads(metafunc.config)
         names = [f"pg{major}-threads{seed}" for major, seed, _ in cases]
         metafunc.parametrize("threaded_run", cases, indirect=True, ids=names, scope="module")
+    if "killed_run" in metafunc.fixturenames:
+        killed = [*FEW_KILLS, *MANY_KILLS] if everything else [*FEW_KILLS]
+        names = [f"pg{major}-kills{seed}" for major, seed in killed]
+        metafunc.parametrize("killed_run", killed, indirect=True, ids=names, scope="module")
     if "random_run" in metafunc.fixturenames:
         cases = [*FEW_RUNS, *MANY_RUNS] if everything else [*FEW_RUNS]
         names = [f"pg{major}-seed{seed}" for major, seed, _ in cases]
@@ -62,6 +73,21 @@ def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: p
     major, seed, steps = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
         yield DecodedRun(spark, run_threads(major, seed, steps, directory))
+
+
+@pytest.fixture(scope="module")
+def killed_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Small segments, of which windows are made, and 2 to 40 calls of the server's slots."""
+    major, seed = request.param
+    pieces = random.Random(f"pieces {seed}").randint(2, 40)
+    with kept_on_failure(request, tmp_path_factory) as directory:
+        yield DecodedRun(spark, run_threads(major, seed, 150, directory, pieces, segment_megabytes=SEGMENT_BYTES >> 20))
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """A test's source of choices, the same for the same run of a server."""
+    return random.Random(request.node.name)
 
 
 @pytest.fixture(scope="module")

@@ -68,9 +68,12 @@ class DecodedRun:
         """Fail unless we say what the server says: the same messages, or the same error."""
         if stream.error is None:
             self.compare(stream, stream.messages, self.decoded(stream))
-            return
-        found = self._made(stream)
-        if not isinstance(found, HeadwaterError) or not stream.error.is_same(found):
+        else:
+            self.check_stop(stream, self._made(stream))
+
+    def check_stop(self, stream: Stream, found: HeadwaterError | pa.Table) -> None:
+        """Fail unless we stop with the error with which the server stops."""
+        if stream.error is None or not isinstance(found, HeadwaterError) or not stream.error.is_same(found):
             shown = found if isinstance(found, HeadwaterError) else f"{len(found)} messages"
             text = f"{stream.name} on {self.run.major}: the server stopped with {stream.error}; found {shown}"
             pytest.fail(f"{text}\n{self.by_hand(stream)}", pytrace=False)

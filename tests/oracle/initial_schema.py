@@ -1,8 +1,8 @@
 """What a random workload finds: tables, types and publications that exist before the base copy is taken.
 
 Shared tables lie in ``public``; session *n* alone writes to the schema ``sn`` and to the one whose name begins with
-``aside``, its number and ``_``, which it renames. Every publication whose name begins with ``pub_`` is asked for by a
-stream; others come and go.
+``aside``, its number and ``_``, which it renames; in ``certain`` lies what :mod:`oracle.certain` changes. Every
+publication whose name begins with ``pub_`` is asked for by a stream; others come and go.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ CREATE TABLE event_rest PARTITION OF event DEFAULT;
 CREATE TABLE figures (twice bigint GENERATED ALWAYS AS (a::bigint * 2) STORED, id integer PRIMARY KEY, a integer,
     label text, shout text GENERATED ALWAYS AS (upper(label)) STORED{virtual});
 CREATE UNLOGGED TABLE scratch (id integer PRIMARY KEY, note text);
+CREATE SCHEMA certain;
+CREATE TABLE certain.long (id integer PRIMARY KEY, note text, body text);
+ALTER TABLE certain.long ALTER body SET STORAGE EXTERNAL;
 CREATE PUBLICATION pub_all FOR ALL TABLES {all_options};
 CREATE PUBLICATION pub_list FOR TABLE account, document, child, event;
 CREATE PUBLICATION pub_some FOR TABLE audit, account, parent WITH (publish = 'insert, delete');

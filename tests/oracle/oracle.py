@@ -18,7 +18,7 @@ import psycopg
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from oracle import threads
-from oracle.calls import Call, cut, get_piecewise, record_ends
+from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
 from oracle.scenarios import SCENARIOS
@@ -34,6 +34,7 @@ from oracle.streams import (
     peek_all,
     plugin_of,
     slot_name,
+    with_what_came_before,
 )
 from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload
@@ -144,12 +145,19 @@ class Pieces:
     """How a window is cut for the slots that are taken from.
 
     Attributes:
-        count: of pieces.
+        count: of pieces, 2 or more.
         seed: of the places where it is cut.
+        between: one of these places lies between these positions.
     """
 
     count: int
     seed: int
+    between: tuple[int, int]
+
+    def ends(self, records: Int64s, lo: int, hi: int) -> tuple[int, ...]:
+        """Ends of the pieces of ``(lo, hi]``, of which these are the ends of records."""
+        first = cut(records, *self.between, 2, self.seed)[0]
+        return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
 
 def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
@@ -168,7 +176,9 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
     return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
 
 
-def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int = 3) -> OracleRun:
+def run_threads(
+    major: int, seed: int, steps: int, directory: Path, pieces: int = 3, segment_megabytes: int | None = None
+) -> OracleRun:
     """A random workload, each session in a thread of its own.
 
     Args:
@@ -177,6 +187,7 @@ def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int 
         steps: statements of each writer.
         directory: where files are left, ``statements.log`` too.
         pieces: how many calls take from the slots that are asked piece by piece.
+        segment_megabytes: size of the WAL's segments; None for one that the seed gives.
     """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -184,14 +195,16 @@ def run_threads(major: int, seed: int, steps: int, directory: Path, pieces: int 
         taken: list[tuple[int, dict[int, Content]]] = []
         log = directory / "statements.log"
         try:
-            workload.run(lambda: taken.append(snapshot_contents(server)))
+            between = workload.run(lambda: taken.append(snapshot_contents(server)))
         finally:
             workload.write_log(log)
         errors = dict(workload.errors())
-        return _Work(workload.sessions, None, errors, log, taken[0], Pieces(pieces, seed))
+        return _Work(workload.sessions, None, errors, log, taken[0], Pieces(pieces, seed, between))
 
     shape = ClusterShape.of_seed(seed)
     shape = replace(shape, autovacuum=True, settings=(*shape.settings, *threads.SETTINGS))
+    if segment_megabytes is not None:
+        shape = replace(shape, wal_segment_megabytes=segment_megabytes)
     setup = setup_statements(random.Random(f"setup {seed}"), major)
     return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, taken_from=TAKEN_FROM)
 
@@ -323,10 +336,12 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         if done.pieces is not None:
             lo = slots.starts["pgoutput"]
             records = record_ends(slots.server.wal_directory, hi=end)
-            ends = cut(records, lo, end, done.pieces.count, done.pieces.seed)
+            ends = done.pieces.ends(records, lo, end)
             middle = cut(records, lo, end, 2, done.pieces.seed)[0]
         # Autovacuum goes on while the plugins are asked one after the other.
         streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
+        if done.pieces is not None:
+            streams = with_what_came_before(connection, streams, records)
         calls = slots.take(connection, ends)
     if done.sessions and not shape.crashes:
         # Sessions that end in good order still commit something: they drop their temporary tables.

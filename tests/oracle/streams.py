@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import psycopg
 import pyarrow as pa
+from numpy.typing import NDArray
 from psycopg.types.string import ByteaBinaryLoader
 
 from headwater.demo.stream_comparison import messages_table
 from headwater.errors import HeadwaterError
 
 Options = tuple[tuple[str, str], ...]
+Int64s = NDArray[np.int64]
 
 SETTINGS: Options = (("timezone", "America/St_Johns"), ("bytea_output", "escape"))
 
@@ -81,7 +84,10 @@ class Stream:
         end: ``upto_lsn``, or None.
         settings: of the session that asked, where they are not the defaults.
         messages: lsn, xid and data in order; data as bytes, as a text plugin may print a message's raw bytes.
-        error: with which the plugin stopped, None if it did not; then there are no messages.
+        error: with which the plugin stopped, None if it did not; then the messages are those of the transactions
+            before, if they were asked for, and else none.
+        said_to: end of the record before the commit of the transaction that a plugin stopped at, None if it did not or
+            before any commit: up to there it has no error.
     """
 
     name: str
@@ -92,6 +98,7 @@ class Stream:
     settings: Options
     messages: pa.Table
     error: PluginStop | None = None
+    said_to: int | None = None
 
 
 def slot_name(plugin: str) -> str:
@@ -148,6 +155,35 @@ def peek_all(
         connection.execute("RESET ALL")
         streams.append(_peek(connection, starts, UP_TO, "test_decoding", (), end=middle))
     return {stream.name: stream for stream in streams}
+
+
+def with_what_came_before(
+    connection: psycopg.Connection[Any], streams: Mapping[str, Stream], records: Int64s
+) -> dict[str, Stream]:
+    """The same, and of those that stopped with an error what they said of the transactions before.
+
+    Args:
+        connection: of those who were asked.
+        streams: of a run, one named test_decoding among them, which has no error.
+        records: int64[n] ends of the run's records.
+    """
+    shown = streams["test_decoding"].messages
+    return {name: _before_its_error(connection, stream, shown, records) for name, stream in streams.items()}
+
+
+def _before_its_error(connection: psycopg.Connection[Any], stream: Stream, shown: pa.Table, records: Int64s) -> Stream:
+    if stream.error is None or stream.error.lsn is None:
+        return stream
+    lsns, xids = (shown.column(name).to_numpy() for name in ("lsn", "xid"))
+    # The last message of a transaction is its commit's, at the end of the record; where another one's change may begin.
+    xid = xids[np.flatnonzero(lsns == stream.error.lsn)[-1]]
+    commit_end = lsns[np.flatnonzero(xids == xid)[-1]]
+    said_to = int(records[np.searchsorted(records, commit_end) - 1])
+    if said_to <= stream.start:
+        return stream
+    before = _peek(connection, {stream.plugin: stream.start}, stream.name, stream.plugin, stream.options, end=said_to)
+    assert before.error is None, before.error
+    return replace(stream, messages=before.messages, said_to=said_to)
 
 
 def call_slot(

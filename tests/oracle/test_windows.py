@@ -16,11 +16,13 @@ from headwater.pipeline.slot_moves import state_at
 from headwater.reorder.schema_memory import NOTHING_IN_MIND
 from headwater.reorder.state import State
 from oracle.calls import cut, record_ends
-from oracle.folding import differing, folded, one_window
+from oracle.folding import Piece, differing, folded, one_window
 from oracle.oracle import TAKEN_FROM
 from oracle.streams import RANDOM_PGOUTPUT, UP_TO, Stream, options_of, plugin_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -30,12 +32,27 @@ FEWEST, MOST = 2, 40
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_windows_say_together_what_the_server_says(threaded_run: DecodedRun, name: str) -> None:
+    """Where the server stops with an error, the window stops with it that has the commit; those before it do not."""
     stream = threaded_run.run.streams[name]
-    if stream.error is not None:
-        pytest.skip("the server stopped with an error")
     ends = _ends(threaded_run, stream, random.Random(f"windows {name}").randint(FEWEST, MOST))
-    found = joined(piece.messages for piece in folded(_request(threaded_run, stream), ends))
+    pieces, error = _until_it_stops(folded(_request(threaded_run, stream), ends))
+    found = joined(piece.messages for piece in pieces)
+    if stream.error is not None or error is not None:
+        threaded_run.check_stop(stream, found if error is None else error)
     threaded_run.compare(stream, stream.messages, found)
+    if stream.said_to is not None:
+        assert len(pieces) == ends.index(stream.said_to) + 1
+
+
+def _until_it_stops(pieces: Iterator[Piece]) -> tuple[list[Piece], HeadwaterError | None]:
+    """Pieces before an error, and the error."""
+    made: list[Piece] = []
+    try:
+        for piece in pieces:
+            made.append(piece)
+    except HeadwaterError as error:
+        return made, error
+    return made, None
 
 
 @pytest.mark.parametrize("name", ["test_decoding", "pgoutput, lists"])
@@ -60,8 +77,9 @@ def test_each_call_says_what_the_servers_call_says(threaded_run: DecodedRun, nam
             f"{name}, call {number}", plugin_of(name), options_of(name), call.start, call.end, (), None, None
         )
         if call.error is not None:
-            with pytest.raises(HeadwaterError):
+            with pytest.raises(HeadwaterError) as raised:
                 one_window(asked, state)
+            assert call.error.is_same(raised.value), (call.error, raised.value)
             continue
         piece = one_window(asked, state)
         threaded_run.compare(stream, call.messages, joined([piece.messages]))
@@ -88,4 +106,5 @@ def _request(decoded: DecodedRun, stream: Stream) -> DecodeRequest:
 def _ends(decoded: DecodedRun, stream: Stream, pieces: int) -> tuple[int, ...]:
     ends = record_ends(decoded.run.wal)
     start = state_at(_request(decoded, stream), None, stream.start or 0).lsn
-    return cut(ends, start, stream.end or int(ends[-1]), pieces, pieces)
+    picked = cut(ends, start, stream.end or int(ends[-1]), pieces, pieces)
+    return picked if stream.said_to is None else tuple(sorted({*picked, stream.said_to}))

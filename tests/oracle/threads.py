@@ -2,13 +2,15 @@
 
 The writers do what a :class:`~oracle.workload.Workload` does, each for itself, so that records interleave inside their
 statements. Beside them some sessions only alter publications, and one only maintains and rebuilds; these keep pace with
-the writers, a statement or transaction for every few of theirs. Nobody else waits for anybody but in the server, so a
+the writers, a statement or transaction for every few of theirs. One does what every run must have
+(:mod:`oracle.certain`), at the beginning and beside the others. Nobody else waits for anybody but in the server, so a
 seed gives the same statements only as long as no session sees what another did: a run that fails has to be read from
 the log of its sessions, ``statements.log`` beside its files.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from typing import Any
 import psycopg
 
 from oracle.caretaking import take_care
+from oracle.certain import change_certainly
 from oracle.initial_schema import SESSIONS
 from oracle.publishing import publish
 from oracle.session import Session
@@ -65,6 +68,7 @@ class ThreadedWorkload:
     steps: int
     writers: list[Workload] = field(init=False)
     followers: list[_Follower] = field(init=False)
+    certain: Session = field(init=False)
     failures: list[BaseException] = field(default_factory=list)
     _over: Event = field(default_factory=Event)
     _beside_done: Event = field(default_factory=Event)
@@ -73,25 +77,32 @@ class ThreadedWorkload:
         self.writers = [self._workload(number) for number in range(SESSIONS)]
         kinds = ((publish, 0.1), (publish, 0.1), (take_care, 0.06))
         self.followers = [_Follower(self._workload(SESSIONS + i), *kind) for i, kind in enumerate(kinds)]
+        self.certain = Session(SESSIONS + len(kinds), self.connect, random.Random(f"certain {self.seed}"))
 
     @property
     def sessions(self) -> list[Session]:
         """Those of the writers, then the others'."""
-        return [workload.sessions[0] for workload in (*self.writers, *(f.workload for f in self.followers))]
+        workloads = (*self.writers, *(follower.workload for follower in self.followers))
+        return [*(workload.sessions[0] for workload in workloads), self.certain]
 
-    def run(self, beside: Callable[[], None]) -> None:
+    def run(self, beside: Callable[[], None]) -> tuple[int, int]:
         """All sessions at once, until the writers have issued their statements.
 
         Args:
             beside: what a thread does meanwhile, once; until it is done, nobody prepares a transaction, and none is
                 left open.
 
+        Returns:
+            two positions of the log: before the one and behind the other, certain changes were committed.
+
         Raises:
             BaseException: what a thread raised first.
         """
+        _, begun = change_certainly(self.certain)
+        again: list[tuple[int, int]] = []
         writing = [Thread(target=self._guarded, args=(self._write, workload)) for workload in self.writers]
         others = [Thread(target=self._guarded, args=(self._follow, follower)) for follower in self.followers]
-        others.append(Thread(target=self._guarded, args=(self._do_beside, beside)))
+        others.append(Thread(target=self._guarded, args=(self._do_beside, beside, again)))
         for thread in (*writing, *others):
             thread.start()
         for thread in writing:
@@ -105,6 +116,7 @@ class ThreadedWorkload:
             raise self.failures[0]
         for workload in self.writers:
             workload.settle()
+        return begun, again[0][0]
 
     def errors(self) -> Counter[str]:
         """Failed statements by SQLSTATE."""
@@ -151,8 +163,9 @@ class ThreadedWorkload:
             if session.in_transaction:
                 session.finish("COMMIT")
 
-    def _do_beside(self, beside: Callable[[], None]) -> None:
+    def _do_beside(self, beside: Callable[[], None], again: list[tuple[int, int]]) -> None:
         try:
             beside()
+            again.append(change_certainly(self.certain))
         finally:
             self._beside_done.set()

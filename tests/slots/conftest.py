@@ -15,6 +15,7 @@ import headwater.cli.decode
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
 from headwater.cli.main import main
 from headwater.errors import HeadwaterWarning
+from headwater.pg.lsn import Lsn
 
 Command = Callable[..., tuple[int, bytes, str]]
 """Runs the command here with arguments: status, standard output and error."""
@@ -68,3 +69,27 @@ def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
         return status, written.out, written.err.decode()
 
     return run_here
+
+
+def done(command: Command, *arguments: str | Path) -> bytes:
+    """Standard output of a command that succeeds."""
+    status, out, errors = command(*arguments)
+    assert status == 0, errors
+    return out
+
+
+def refused(command: Command, *arguments: str | Path) -> str:
+    """Standard error of a command that fails."""
+    status, out, errors = command(*arguments)
+    assert status in (1, 2), out
+    return errors
+
+
+def create_slot(command: Command, path: Path, made: ServerRun) -> None:
+    """A slot at the beginning of a server's run."""
+    done(command, "slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
+
+
+def lsns(lines: bytes) -> list[int]:
+    """Of lines as --with-lsn prints them."""
+    return [Lsn.parse(line.split(b"\t")[0].decode()) for line in lines.splitlines()]

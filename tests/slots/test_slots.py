@@ -12,27 +12,9 @@ import pytest
 
 from bad_input.running_command import running
 from headwater.pg.lsn import Lsn
-from slots.conftest import Command, ServerRun
+from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-
-
-def done(command: Command, *arguments: str | Path) -> bytes:
-    """Standard output of a command that succeeds."""
-    status, out, errors = command(*arguments)
-    assert status == 0, errors
-    return out
-
-
-def refused(command: Command, *arguments: str | Path) -> str:
-    """Standard error of a command that fails."""
-    status, out, errors = command(*arguments)
-    assert status in (1, 2), out
-    return errors
-
-
-def create(command: Command, path: Path, made: ServerRun) -> None:
-    done(command, "slot", "create", path, "--wal", made.wal, "--catalog", made.backup, "--database", "postgres")
 
 
 def show(command: Command, path: Path) -> dict[str, object]:
@@ -40,12 +22,8 @@ def show(command: Command, path: Path) -> dict[str, object]:
     return found
 
 
-def lsns(lines: bytes) -> list[int]:
-    return [Lsn.parse(line.split(b"\t")[0].decode()) for line in lines.splitlines()]
-
-
 def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
-    create(command, tmp_path / "one", server_run)
+    create_slot(command, tmp_path / "one", server_run)
     places = lsns(server_run.lines)
     said, call = b"", ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q")
     for end in (places[len(places) // 3], places[len(places) // 2]):
@@ -64,7 +42,7 @@ def test_calls_say_what_one_peek_says(command: Command, server_run: ServerRun, t
 
 def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     """What it carries is enough, also for another slot made of it."""
-    create(command, tmp_path / "one", server_run)
+    create_slot(command, tmp_path / "one", server_run)
     done(command, "slot", "copy", tmp_path / "one", tmp_path / "two")
     done(command, "slot", "copy", tmp_path / "one", tmp_path / "three", "-o", "include-xids=0")
     middle = lsns(server_run.lines)[len(server_run.lines.splitlines()) // 2]
@@ -82,7 +60,7 @@ def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerR
 
 
 def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
-    create(command, tmp_path / "one", server_run)
+    create_slot(command, tmp_path / "one", server_run)
     again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)
     assert 'replication slot "one" already exists' in refused(command, *again)
     assert 'replication slot "two" does not exist' in refused(command, "decode", "--slot", tmp_path / "two")
@@ -98,7 +76,7 @@ def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_slot_is_used_by_one_process(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
-    create(command, tmp_path / "one", server_run)
+    create_slot(command, tmp_path / "one", server_run)
     with running("decode", "--slot", tmp_path / "one", "--out", tmp_path / "out", directory=tmp_path) as first:
         first.until(first.has_java)
         message = refused(command, "decode", "--slot", tmp_path / "one")
@@ -128,7 +106,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(
     command: Command, server_run: ServerRun, tmp_path: Path
 ) -> None:
     """Every call writes a file of its own, which is there when it is whole."""
-    create(command, tmp_path / "one", server_run)
+    create_slot(command, tmp_path / "one", server_run)
     rng, places = random.Random(7), lsns(server_run.lines)
     outs = [tmp_path / f"out-{number:02d}" for number in range(14)]
     for number, out in enumerate(outs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SEGMENT = 1 << 20
 TIMEOUT_SECONDS = 400
+DRIVER = Path(__file__).with_name("stream_driver.py")
 SETUP = """
 CREATE TABLE orders (id int PRIMARY KEY, total numeric(10,2), note text);
 CREATE TABLE other (id int PRIMARY KEY, note text);
@@ -203,48 +205,11 @@ def test_available_now_in_batches_of_bounded_size(spark: Any, live: Live, tmp_pa
         assert session.expected() == take.messages
 
 
-DRIVER = """
-import os, signal, sys
-from pathlib import Path
-
-import headwater
-from headwater.pipeline.spark import spark_session
-
-spark = spark_session("local[1]")
-headwater.register(spark)
-slot, directory, ending = sys.argv[1:]
-directory = Path(directory)
-driver, java = os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()
-
-def kill():
-    os.kill(java, signal.SIGKILL)
-    os.kill(driver, signal.SIGKILL)
-
-def deadly(batches):
-    for batch in batches:
-        if any(b"deadly" in data for data in batch.column("data").to_pylist()):
-            try:
-                (directory / "killed").touch(exist_ok=False)
-                kill()
-            except FileExistsError:
-                pass
-        yield batch
-
-stream = spark.readStream.format("headwater").options(slot=slot, maxBytesPerTrigger="65536").load()
-writer = stream.mapInArrow(deadly, stream.schema).writeStream.format("parquet")
-writer = writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
-writer.start(str(directory / "out")).awaitTermination()
-if ending == "killed":
-    kill()
-spark.stop()
-"""
-
-
 def drive(tmp_path: Path, slot: Path, ending: str) -> int:
     """Run the driver of a query in a process of its own; its exit status."""
-    (tmp_path / "driver.py").write_text(DRIVER)
+    options = json.dumps({"slot": str(slot), "maxBytesPerTrigger": "65536"})
     done = subprocess.run(
-        [sys.executable, tmp_path / "driver.py", slot, tmp_path, ending],
+        [sys.executable, DRIVER, options, tmp_path, ending],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         timeout=TIMEOUT_SECONDS,
