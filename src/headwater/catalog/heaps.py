@@ -154,7 +154,7 @@ class CatalogHeap:
         self._update_xid = update_xid
         self._provisional = frozenset(self.places.provisional.tolist())
         self._known: dict[int, Version] = {}
-        self._gone: set[int] = set()
+        self._gone: dict[int, Version] = {}
 
     def attach(self, catalog: CatalogTable) -> None:
         """This is a heap of that catalog from the start on; its rows are found by key."""
@@ -170,7 +170,7 @@ class CatalogHeap:
         """
         if self.is_merged:
             return
-        versions = self.versions()
+        versions, unsettled = self.versions(), {id(version) for version in self.unsettled()}
         if self.catalog is not None:
             for version in versions:
                 catalog.discard(version)
@@ -180,7 +180,7 @@ class CatalogHeap:
         became = {}
         for version in versions:
             mates = [v for v in catalog.row_mates(version) if id(v) not in taken]
-            original = catalog.original_of(version, mates)
+            original = None if id(version) in unsettled else catalog.original_of(version, mates)
             if original is None:
                 catalog.add(version)
             else:
@@ -190,18 +190,24 @@ class CatalogHeap:
             taken.add(id(original or version))
         self._replace(became)
 
-    def precede(self, catalog: CatalogTable) -> None:
-        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies."""
+    def precede(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
+        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies.
+
+        Args:
+            catalog: the catalog.
+            strangers: versions that are copies of none of these.
+        """
         self.catalog = catalog
         self.is_merged = catalog.is_changed = True
-        versions = self.versions()
+        versions, apart = self.versions(), {id(version) for version in (*strangers, *self.unsettled())}
         became: dict[int, Version] = {}
         rows: dict[Key, list[Version]] = {}
         for version in versions:
             rows.setdefault(catalog.first_key(version), []).append(version)
         for originals in rows.values():
-            for copy in list(catalog.row_mates(originals[0])):
-                original = catalog.original_of(copy, [v for v in originals if id(v) not in became])
+            for copy in [mate for mate in catalog.row_mates(originals[0]) if id(mate) not in apart]:
+                free = [v for v in originals if id(v) not in became and id(v) not in apart]
+                original = catalog.original_of(copy, free)
                 if original is not None:
                     copy.absorb(original)
                     became[id(original)] = copy
@@ -212,8 +218,9 @@ class CatalogHeap:
         self._replace(became)
 
     def _replace(self, became: dict[int, Version]) -> None:
-        self._gone |= self._known.keys() - {id(version) for version in became.values()}
-        self._known = {id(version): version for version in became.values()}
+        stay = {id(version): version for version in became.values()}
+        self._gone.update((key, version) for key, version in self._known.items() if key not in stay)
+        self._known = stay
         for page in self.pages.values():
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
@@ -310,7 +317,7 @@ class CatalogHeap:
         """The page is now what the WAL says; what only a provisional page had never was."""
         for version in gone if page.is_provisional else ():
             self._known.pop(id(version), None)
-            self._gone.add(id(version))
+            self._gone[id(version)] = version
             if self.catalog is not None:
                 self.catalog.discard(version)
         page.is_provisional = False
@@ -329,12 +336,20 @@ class CatalogHeap:
         lie = (page.slots[offnum] for _, page in sorted(self.pages.items()) for offnum in sorted(page.slots))
         return list({id(version): version for version in (*lie, *self._known.values())}.values())
 
+    def unsettled(self) -> list[Version]:
+        """Versions of pages that may come from the future: none of them is joined with a copy of it."""
+        blocks = [block for block in sorted(self._provisional) if self.is_provisional(block)]
+        return [version for block in blocks for version in self.page(block).slots.values()]
+
     def known(self) -> list[Version]:
         """Versions that lie or lay in this file and are objects already."""
         return list(self._known.values())
 
     def truncate(self, blocks: int) -> None:
-        """The file now ends before block ``blocks``."""
+        """The file now ends before block ``blocks``: what a page from the future has behind it, the WAL brings yet."""
+        for block in self._provisional:
+            if block >= blocks and self.is_provisional(block):
+                self.reset(block, 0)
         self.end = min(self.end, blocks)
         for block in [block for block in self.pages if block >= blocks]:
             del self.pages[block]

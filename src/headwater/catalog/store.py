@@ -499,37 +499,35 @@ class CatalogStore:
                 spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
                 self.remapped[oid] = spc, update.database, number
                 self._moved(oid, self.remapped[oid], lsn)
-                self._rejoin(oid, lsn)
-
-    def _rejoin(self, oid: int, lsn: int) -> None:
-        """A backup had the new map already; if its old file was found since, the two have rows in common."""
-        heap = self.heaps.get(self.remapped[oid])
-        if heap is not None and heap.is_rewritten and len(self._heaps_of(oid)) > 1:
-            self._merge(oid, heap, lsn)
 
     def _moved(self, oid: int, locator: Locator, lsn: int) -> None:
-        """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on."""
-        if self.places.get(oid) == locator:
-            return
-        self.places[oid] = locator
+        """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on.
+
+        The backup may have known that before: then its files have not been joined yet, but are now.
+        """
         heap = self.heaps.get(locator)
         if heap is None:
-            self._missing.add(locator)
+            if self.places.get(oid) != locator:
+                self._missing.add(locator)
+            self.places[oid] = locator
             return
+        self.places[oid] = locator
         is_new = heap.catalog is None
-        if is_new or heap.is_rewritten:
-            self._merge(oid, heap, lsn)
+        if (is_new or heap.is_rewritten) and not heap.is_merged:
+            heap.merge(self.tables[oid], self._strangers(oid, heap, lsn))
         if is_new:
             self._joined(oid, heap, lsn)
 
-    def _merge(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
-        """Join a file's versions with those that the catalog had before it moved there."""
+    def _strangers(self, oid: int, heap: CatalogHeap, lsn: int) -> list[Version]:
+        """Versions of a catalog that the WAL shows behind ``lsn`` only: no version of this file is a copy of them."""
         # The backup may hold a file to which the catalog moves even later.
-        later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
-        heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
-
-    def _heaps_of(self, oid: int) -> list[CatalogHeap]:
-        return [heap for heap in self.heaps.values() if heap.catalog is self.tables[oid]]
+        others = [other for other in self.heaps.values() if other.catalog is self.tables[oid] and other is not heap]
+        later = [not other.is_merged and other.base_lsn > lsn for other in others]
+        return [
+            v
+            for other, is_later in zip(others, later, strict=True)
+            for v in (other.versions() if is_later else other.unsettled())
+        ]
 
     def _joined(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
         """What happened to this file's rows before it was known to be a catalog's is noted now."""
@@ -568,7 +566,8 @@ class CatalogStore:
         rows = [version.data for version in heap.versions()]
         for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
             if rows and all(self.rows.looks_like(oid, row) for row in rows):
-                heap.precede(self.tables[oid])
+                # The catalog's other files are copies of this one as soon as the WAL has moved it there.
+                heap.precede(self.tables[oid], self._strangers(oid, heap, -1))
                 self._joined(oid, heap, self.start_lsn)
                 self._forget_changed()
                 break
