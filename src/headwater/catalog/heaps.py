@@ -283,7 +283,7 @@ class CatalogHeap:
             is_rewrite: the image is how the page came to be, not how it was changed.
 
         Returns:
-            the versions not seen before.
+            the versions that the log had not shown before.
         """
         page = self.page(block)
         before, page.slots = page.slots, {}
@@ -303,8 +303,27 @@ class CatalogHeap:
                     version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
         self.is_rewritten |= is_rewrite and bool(page.slots)
+        was_provisional = page.is_provisional
         self._settle(page, before.values(), lsn)
-        return fresh
+        if not was_provisional:
+            return fresh
+        if self.is_merged:
+            self._join(list(page.slots.values()))
+        return list(page.slots.values())
+
+    def _join(self, versions: Iterable[Version]) -> None:
+        """Join versions of a page that the log has shown only after the file was merged."""
+        assert self.catalog is not None
+        became = {id(version): version for version in self.versions()}
+        for version in versions:
+            mates = [mate for mate in self.catalog.row_mates(version) if id(mate) not in became]
+            original = self.catalog.original_of(version, mates)
+            if original is not None:
+                self.catalog.discard(version)
+                original.absorb(version)
+                original.data = version.data
+                became[id(version)] = became[id(original)] = original
+        self._replace(became)
 
     def reset(self, block: int, lsn: int) -> Page:
         """A record makes the page anew."""

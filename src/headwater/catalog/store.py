@@ -256,6 +256,18 @@ class CatalogStore:
         heap.attach(table)
         self.places.setdefault(catalog_oid, locator)
 
+    def add_successor(self, locator: Locator, is_certain: bool) -> None:
+        """A file that was added is the one to which its catalog moved from one that was added before.
+
+        Args:
+            locator: its place.
+            is_certain: it had moved when the WAL begins, or will have if a transaction that runs there commits.
+        """
+        heap = self.heaps[locator]
+        heap.is_rewritten = True
+        if is_certain and heap.catalog is not None:
+            heap.merge(heap.catalog, self._strangers(heap.catalog.layout.oid, heap, self.start_lsn))
+
     def _new_heap(self, locator: Locator, base: bytes | None, file: str, fixed_length: int) -> tuple[CatalogHeap, int]:
         places, bad_block = places_in_pages(
             base or b"", fixed_length, self.origin.start_lsn, self.fates, self.transactions.update_xid
@@ -505,13 +517,11 @@ class CatalogStore:
 
         The backup may have known that before: then its files have not been joined yet, but are now.
         """
+        self.places[oid] = locator
         heap = self.heaps.get(locator)
         if heap is None:
-            if self.places.get(oid) != locator:
-                self._missing.add(locator)
-            self.places[oid] = locator
+            self._missing.add(locator)
             return
-        self.places[oid] = locator
         is_new = heap.catalog is None
         if (is_new or heap.is_rewritten) and not heap.is_merged:
             heap.merge(self.tables[oid], self._strangers(oid, heap, lsn))
