@@ -76,3 +76,34 @@ def test_the_move_ends_behind_an_online_backup(end: str, tmp_path: Path) -> None
         subprocess.run(command, env=server.client_environment(), check=True, stderr=subprocess.DEVNULL)
         recorder.quietly("a", end)
         check(recorder, server, backup)
+
+
+def test_a_row_that_a_shared_catalog_left_behind_when_it_moved(tmp_path: Path) -> None:
+    """The copy has the new file and its map; only NEW_CID records name the old one."""
+    with make_server(18) as server:
+        recorder = Recorder(server)
+        recorder.quietly("a", "SELECT pg_replication_origin_create('one'), pg_replication_origin_create('two')")
+        for statement in (
+            "CHECKPOINT",
+            "CREATE TABLE t (i int)",
+            "SELECT pg_replication_origin_drop('one')",
+            "VACUUM FULL pg_replication_origin",
+            "CREATE TABLE u (i int)",
+        ):
+            recorder.quietly("a", statement)
+            recorder.mark(statement)
+        server.crash()
+        recorder.close()
+        backup = tmp_path / "backup"
+        shutil.copytree(server.data_directory, backup, symlinks=True)
+        server.start()
+        recorder.quietly("a", "CHECKPOINT")
+        recorder.close()
+        server.stop()
+        rolled = roll_forward(backup, server.wal_directory)
+        marks = [mark for mark in recorder.marks if mark.lsn > rolled.store.start_lsn]
+        assert len(marks) == 4
+        wrong = wrong_marks(marks, rolled)
+        assert not wrong, wrong[0]
+        wrong = check_windows(cut_at_random(backup, server.wal_directory, rolled, 4, seed=2), marks)
+        assert not wrong, wrong[0]

@@ -33,6 +33,7 @@ from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
     PG_DATABASE,
+    PG_REPLICATION_ORIGIN,
     PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
@@ -393,8 +394,8 @@ class CatalogStore:
         return (tablespace or self.database_tablespace, self.database_oid, filenode), pages
 
     def youngest_page(self) -> int:
-        """LSN of the page of the catalogs' files in the backup that was changed last."""
-        return max((heap.base_lsn for heap in self.heaps.values()), default=0)
+        """LSN of the page of the catalogs' files in the backup that was changed last, as far as they are known."""
+        return max((heap.base_lsn for heap in self.heaps.values() if heap.catalog is not None), default=0)
 
     def commit(self, xids: Sequence[int], lsn: int) -> None:
         """These transactions committed together, with a record that starts at ``lsn``."""
@@ -541,6 +542,8 @@ class CatalogStore:
 
     def _joined(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
         """What happened to this file's rows before it was known to be a catalog's is noted now."""
+        if not self.is_complete:
+            self.reach_lsn = max(self.reach_lsn, heap.base_lsn)
         for version in heap.versions():
             for xid in (version.inserter, *version.deleters):
                 if xid >= FIRST_NORMAL_XID:
@@ -558,7 +561,7 @@ class CatalogStore:
             return
         self._is_settled = True
         for locator in self.redo.strays.keys() - self.heaps.keys():
-            if locator[1] == self.database_oid and self.owner(locator) is None:
+            if locator[1] in (0, self.database_oid) and self.owner(locator) is None:
                 self._missing.add(locator)
         for heap in list(self.heaps.values()):
             if heap.catalog is None and not heap.is_rewritten:
@@ -566,15 +569,16 @@ class CatalogStore:
 
     def owner(self, locator: Locator) -> int | None:
         """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
-        spc = 0 if locator[0] == self.database_tablespace else locator[0]
-        if self.mapped_oid(locator[2], False) is not None:
+        is_shared, spc = locator[1] == 0, 0 if locator[0] == self.database_tablespace else locator[0]
+        if self.mapped_oid(locator[2], is_shared) is not None:
             return 0
         rows = self.rows.classes(v.data for v in self.tables[PG_CLASS].find("filenode", locator[2] | spc << 32))
         return rows[0].oid if rows else None
 
     def _recognize(self, heap: CatalogHeap) -> None:
         rows = [version.data for version in heap.versions()]
-        for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
+        is_shared = heap.locator[1] == 0
+        for oid in (PG_REPLICATION_ORIGIN,) if is_shared else (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
             if rows and all(self.rows.looks_like(oid, row) for row in rows):
                 # The catalog's other files are copies of this one as soon as the WAL has moved it there.
                 heap.precede(self.tables[oid], self._strangers(oid, heap, -1))
