@@ -102,7 +102,7 @@ def test_a_row_that_a_shared_catalog_left_behind_when_it_moved(tmp_path: Path) -
         server.stop()
         rolled = roll_forward(backup, server.wal_directory)
         marks = [mark for mark in recorder.marks if mark.lsn > rolled.store.start_lsn]
-        assert len(marks) == 4
+        assert len(marks) == 5
         wrong = wrong_marks(marks, rolled)
         assert not wrong, wrong[0]
         wrong = check_windows(cut_at_random(backup, server.wal_directory, rolled, 4, seed=2), marks)

@@ -178,6 +178,9 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
 
     Row versions of pg_class that are dead, or not committed, may prove right in the WAL. A copy that is not clean may
     lack the rows altogether, if pg_class was rewritten meanwhile: the WAL brings them.
+
+    Known gap: a file that a transaction was writing when the copy began, and that was gone before it was copied, is not
+    looked for unless pg_class has changed since on the page that names it.
     """
     live = [_place(store, row) for row in store.view(store.start_lsn + 1).class_rows(oid)]
     if directory.is_clean and not live:

@@ -9,6 +9,8 @@ A page of an online backup may be younger than the backup's start. What it says 
 page image of it arrives (the server writes one for every page changed during a backup): versions that the image lacks
 are then taken back, as the records that follow bring them again. In the same way a whole file may be younger: then the
 catalog moves there in the middle of the WAL, and what it holds is matched with the catalog's other versions only then.
+What a provisional page holds is matched when the WAL has shown the page: until then a version lies in one file only,
+so that it can be taken back.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ class CatalogHeap:
         command_ids: what NEW_CID said of tuples whose record has not come yet: xid, cmin, cmax.
         places: what it held when it was opened.
         end: ``places`` holds for blocks before this one: the file was cut there.
-        is_rewritten: the WAL has shown how this file was written as a whole.
+        is_rewritten: it was written as a whole, from another file of the catalog: the WAL or the backup has shown it.
         is_merged: its versions have been matched with those of the catalog's other heaps.
         file: where the backup has it, or should have it.
         is_missing: the backup does not have it.
