@@ -563,7 +563,8 @@ class CatalogStore:
         for locator in self.redo.strays.keys() - self.heaps.keys():
             if locator[1] in (0, self.database_oid) and self.owner(locator) is None:
                 self._missing.add(locator)
-        for heap in list(self.heaps.values()):
+        for locator in sorted(self.redo.strays.keys() & self.heaps.keys()):
+            heap = self.heaps[locator]
             if heap.catalog is None and not heap.is_rewritten:
                 self._recognize(heap)
 

@@ -79,6 +79,19 @@ def test_an_old_file_that_an_image_has_found_is_joined_once() -> None:
     assert [(v.cmin, list(v.deleters)) for v in store.versions(("pg_class", "oid", T))] == [(0, [900]), (1, [])]
 
 
+def test_an_old_file_is_joined_when_a_record_names_it_and_not_before() -> None:
+    """An image is the same whether it was known beforehand which files there will be, or not."""
+    one = class_row(T, "one")
+    future = page({1: tuple_image(one, 800)}, lsn=FUTURE)
+    store = make_store({**system_pages(), PG_CLASS: future}, is_online=True, places={PG_CLASS: OTHER})
+    store.add_extra(locator(PG_CLASS), page({1: tuple_image(one, 800)}))
+    log = Log(store)
+    assert [heap.locator for heap in store.image(0, START, 2000).heaps if heap.catalog == PG_CLASS] == [OTHER]
+    log.new_cid(900, PG_CLASS, (0, 1), 0xFFFFFFFF, 0)
+    found = [heap.locator for heap in store.image(0, log.lsn, 2000).heaps if heap.catalog == PG_CLASS]
+    assert found == [locator(PG_CLASS), OTHER]
+
+
 def test_what_the_copy_has_behind_the_end_of_a_cut_file_is_brought_by_the_log() -> None:
     old = page({1: tuple_image(class_row(T, "one"), 800)})
     late = class_row(T + 1, "late")
