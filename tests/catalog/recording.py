@@ -174,6 +174,10 @@ class Recorder:
         assert row is not None
         self.marks.append(Mark(name, int(row[0]), xid, content))
 
+    def forget_behind(self, lsn: int) -> None:
+        """Forget the marks of what a crash has lost: its places in the log, and its xids, become those of others."""
+        self.marks = [mark for mark in self.marks if mark.lsn <= lsn]
+
     def close(self) -> None:
         """Close all connections."""
         for connection in [*self.sessions.values(), *([self._onlooker] if self._onlooker else [])]:

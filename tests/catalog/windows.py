@@ -171,9 +171,13 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
 
 
 def _aborts(rolled: Rolled, mark: Mark) -> bool:
-    """Whether the transaction that was asked, or a part of it, was rolled back later: an image has forgotten it."""
+    """Whether the transaction that was asked, or a part of it, was rolled back later: an image has forgotten it.
+
+    One that never ends was lost in a crash.
+    """
     members = [sub for _, sub in rolled.members.get(mark.xid, [])]
-    return any(xid in rolled.aborted for xid in (mark.xid, *members))
+    is_lost = mark.xid != 0 and not any(mark.xid in ended for ended in rolled.ends.values())
+    return is_lost or any(xid in rolled.aborted for xid in (mark.xid, *members))
 
 
 def _with(rolled: Rolled, store: CatalogStore) -> Rolled:

@@ -13,10 +13,10 @@ from headwater.catalog.data_directory import DataDirectory, running_server
 from headwater.catalog.heaps import Locator
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.prepared import PreparedTransaction, prepared_transactions
-from headwater.catalog.rows import CatalogRows, DatabaseRow
+from headwater.catalog.rows import CatalogRows, ClassRow, DatabaseRow
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import INCOMPLETE, CatalogStore
-from headwater.catalog.versions import NEVER
+from headwater.catalog.versions import NEVER, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
@@ -60,9 +60,7 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
             _add_heap(directory, store, (chosen.tablespace, chosen.oid, local_map[oid]), oid)
     _mapped(local_map, PG_CLASS)
     for oid in sorted(CATALOG_NAMES.keys() - SHARED_CATALOGS - local_map.keys()):
-        for locator, is_live in _class_locators(store, oid, directory.is_clean).items():
-            if is_live or directory.relation_path(locator).exists():
-                _add_heap(directory, store, locator, oid)
+        _add_heaps(directory, store, oid)
     if directory.is_clean:
         store.check_files()
     elif directory.label is None:
@@ -175,20 +173,45 @@ def _mapped(mappings: dict[int, int], oid: int) -> int:
     return mappings[oid]
 
 
-def _class_locators(store: CatalogStore, oid: int, is_clean: bool) -> dict[Locator, bool]:
-    """Where pg_class says a catalog lies, and whether it says so now.
+def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
+    """The files of a catalog, in the order in which it lay, or may have lain, in them.
 
-    Row versions that are dead, or not committed, may prove right in the WAL. A copy that is not clean may lack the rows
-    altogether, if pg_class was rewritten meanwhile: the WAL brings them.
+    Row versions of pg_class that are dead, or not committed, may prove right in the WAL. A copy that is not clean may
+    lack the rows altogether, if pg_class was rewritten meanwhile: the WAL brings them.
+
+    Known gap: a file that a transaction was writing when the copy began, and that was gone before it was copied, is not
+    looked for unless pg_class has changed since on the page that names it.
     """
-    live = store.view(store.start_lsn + 1).class_rows(oid)
-    known = store.rows.classes(version.data for version in store.tables[PG_CLASS].find("oid", oid))
-    if is_clean and not live:
+    live = [_place(store, row) for row in store.view(store.start_lsn + 1).class_rows(oid)]
+    if directory.is_clean and not live:
         raise CatalogError(f"pg_class has no row of {CATALOG_NAMES[oid]}")
-    places: dict[Locator, bool] = {}
-    for rows, is_live in ((live, True), (known, False)):
-        for row in rows:
-            if row.filenode:
-                locator = (row.tablespace or store.database_tablespace, store.database_oid, row.filenode)
-                places.setdefault(locator, is_live)
-    return places
+    uncertain = {id(version) for heap in store.heaps.values() for version in heap.unsettled()}
+    added: set[Locator] = set()
+    for version in _in_order_of_updates(store.tables[PG_CLASS].find("oid", oid)):
+        (row,) = store.rows.classes([version.data])
+        locator = _place(store, row)
+        if not row.filenode or locator in added:
+            continue
+        if locator in live or directory.relation_path(locator).exists():
+            _add_heap(directory, store, locator, oid)
+            if added:
+                store.add_successor(locator, is_certain=id(version) not in uncertain)
+            added.add(locator)
+    for locator in live:
+        store.places[oid] = locator
+
+
+def _place(store: CatalogStore, row: ClassRow) -> Locator:
+    """The file that a row of pg_class names."""
+    return row.tablespace or store.database_tablespace, store.database_oid, row.filenode
+
+
+def _in_order_of_updates(versions: Iterable[Version]) -> list[Version]:
+    """Versions of a row, each behind the one that its transaction updated."""
+    rest, ordered = list(versions), list[Version]()
+    while rest:
+        others = {id(v): [w for w in rest if w is not v] for v in rest}
+        first = next((v for v in rest if not any(v.inserter in w.deleters for w in others[id(v)])), rest[0])
+        rest.remove(first)
+        ordered.append(first)
+    return ordered

@@ -9,6 +9,8 @@ A page of an online backup may be younger than the backup's start. What it says 
 page image of it arrives (the server writes one for every page changed during a backup): versions that the image lacks
 are then taken back, as the records that follow bring them again. In the same way a whole file may be younger: then the
 catalog moves there in the middle of the WAL, and what it holds is matched with the catalog's other versions only then.
+What a provisional page holds is matched when the WAL has shown the page: until then a version lies in one file only,
+so that it can be taken back.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ class CatalogHeap:
         command_ids: what NEW_CID said of tuples whose record has not come yet: xid, cmin, cmax.
         places: what it held when it was opened.
         end: ``places`` holds for blocks before this one: the file was cut there.
-        is_rewritten: the WAL has shown how this file was written as a whole.
+        is_rewritten: it was written as a whole, from another file of the catalog: the WAL or the backup has shown it.
         is_merged: its versions have been matched with those of the catalog's other heaps.
         file: where the backup has it, or should have it.
         is_missing: the backup does not have it.
@@ -154,7 +156,7 @@ class CatalogHeap:
         self._update_xid = update_xid
         self._provisional = frozenset(self.places.provisional.tolist())
         self._known: dict[int, Version] = {}
-        self._gone: set[int] = set()
+        self._gone: dict[int, Version] = {}
 
     def attach(self, catalog: CatalogTable) -> None:
         """This is a heap of that catalog from the start on; its rows are found by key."""
@@ -170,7 +172,7 @@ class CatalogHeap:
         """
         if self.is_merged:
             return
-        versions = self.versions()
+        versions, unsettled = self.versions(), {id(version) for version in self.unsettled()}
         if self.catalog is not None:
             for version in versions:
                 catalog.discard(version)
@@ -180,7 +182,7 @@ class CatalogHeap:
         became = {}
         for version in versions:
             mates = [v for v in catalog.row_mates(version) if id(v) not in taken]
-            original = catalog.original_of(version, mates)
+            original = None if id(version) in unsettled else catalog.original_of(version, mates)
             if original is None:
                 catalog.add(version)
             else:
@@ -190,18 +192,24 @@ class CatalogHeap:
             taken.add(id(original or version))
         self._replace(became)
 
-    def precede(self, catalog: CatalogTable) -> None:
-        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies."""
+    def precede(self, catalog: CatalogTable, strangers: Iterable[Version] = ()) -> None:
+        """The catalog lay in this heap before it moved to those that are known: join its versions with their copies.
+
+        Args:
+            catalog: the catalog.
+            strangers: versions that are copies of none of these.
+        """
         self.catalog = catalog
         self.is_merged = catalog.is_changed = True
-        versions = self.versions()
+        versions, apart = self.versions(), {id(version) for version in (*strangers, *self.unsettled())}
         became: dict[int, Version] = {}
         rows: dict[Key, list[Version]] = {}
         for version in versions:
             rows.setdefault(catalog.first_key(version), []).append(version)
         for originals in rows.values():
-            for copy in list(catalog.row_mates(originals[0])):
-                original = catalog.original_of(copy, [v for v in originals if id(v) not in became])
+            for copy in [mate for mate in catalog.row_mates(originals[0]) if id(mate) not in apart]:
+                free = [v for v in originals if id(v) not in became and id(v) not in apart]
+                original = catalog.original_of(copy, free)
                 if original is not None:
                     copy.absorb(original)
                     became[id(original)] = copy
@@ -212,8 +220,9 @@ class CatalogHeap:
         self._replace(became)
 
     def _replace(self, became: dict[int, Version]) -> None:
-        self._gone |= self._known.keys() - {id(version) for version in became.values()}
-        self._known = {id(version): version for version in became.values()}
+        stay = {id(version): version for version in became.values()}
+        self._gone.update((key, version) for key, version in self._known.items() if key not in stay)
+        self._known = stay
         for page in self.pages.values():
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
@@ -276,7 +285,7 @@ class CatalogHeap:
             is_rewrite: the image is how the page came to be, not how it was changed.
 
         Returns:
-            the versions not seen before.
+            the versions that the log had not shown before.
         """
         page = self.page(block)
         before, page.slots = page.slots, {}
@@ -296,8 +305,27 @@ class CatalogHeap:
                     version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
         self.is_rewritten |= is_rewrite and bool(page.slots)
+        was_provisional = page.is_provisional
         self._settle(page, before.values(), lsn)
-        return fresh
+        if not was_provisional:
+            return fresh
+        if self.is_merged:
+            self._join(list(page.slots.values()))
+        return list(page.slots.values())
+
+    def _join(self, versions: Iterable[Version]) -> None:
+        """Join versions of a page that the log has shown only after the file was merged."""
+        assert self.catalog is not None
+        became = {id(version): version for version in self.versions()}
+        for version in versions:
+            mates = [mate for mate in self.catalog.row_mates(version) if id(mate) not in became]
+            original = self.catalog.original_of(version, mates)
+            if original is not None:
+                self.catalog.discard(version)
+                original.absorb(version)
+                original.data = version.data
+                became[id(version)] = became[id(original)] = original
+        self._replace(became)
 
     def reset(self, block: int, lsn: int) -> Page:
         """A record makes the page anew."""
@@ -310,7 +338,7 @@ class CatalogHeap:
         """The page is now what the WAL says; what only a provisional page had never was."""
         for version in gone if page.is_provisional else ():
             self._known.pop(id(version), None)
-            self._gone.add(id(version))
+            self._gone[id(version)] = version
             if self.catalog is not None:
                 self.catalog.discard(version)
         page.is_provisional = False
@@ -329,12 +357,20 @@ class CatalogHeap:
         lie = (page.slots[offnum] for _, page in sorted(self.pages.items()) for offnum in sorted(page.slots))
         return list({id(version): version for version in (*lie, *self._known.values())}.values())
 
+    def unsettled(self) -> list[Version]:
+        """Versions of pages that may come from the future: none of them is joined with a copy of it."""
+        blocks = [block for block in sorted(self._provisional) if self.is_provisional(block)]
+        return [version for block in blocks for version in self.page(block).slots.values()]
+
     def known(self) -> list[Version]:
         """Versions that lie or lay in this file and are objects already."""
         return list(self._known.values())
 
     def truncate(self, blocks: int) -> None:
-        """The file now ends before block ``blocks``."""
+        """The file now ends before block ``blocks``: what a page from the future has behind it, the WAL brings yet."""
+        for block in self._provisional:
+            if block >= blocks and self.is_provisional(block):
+                self.reset(block, 0)
         self.end = min(self.end, blocks)
         for block in [block for block in self.pages if block >= blocks]:
             del self.pages[block]

@@ -36,6 +36,8 @@ _CHARACTERS: dict[int, dict[str, bytes]] = {
     PG_CLASS: {"relkind": b"rpmvStcfiI", "relpersistence": b"put", "relreplident": b"dnfi", "relhasindex": b"\0\1"},
     PG_ATTRIBUTE: {"attalign": b"csid", "attstorage": b"pexm", "attbyval": b"\0\1", "attisdropped": b"\0\1"},
     PG_TYPE: {"typalign": b"csid", "typstorage": b"pexm", "typbyval": b"\0\1", "typtype": b"bcdeprm"},
+    # Of the shared catalogs, no other one has two columns.
+    PG_REPLICATION_ORIGIN: {},
 }
 _USER_CATALOG = b"user_catalog_table="
 
@@ -222,7 +224,10 @@ class CatalogRows:
         return encode_name(name, self._encoding)
 
     def looks_like(self, oid: int, row: TupleBytes) -> bool:
-        """Whether a row of an unknown catalog can be one of ``pg_class``, ``pg_attribute`` or ``pg_type``."""
+        """Whether a row of an unknown catalog can be one of ``pg_class``, ``pg_attribute`` or ``pg_type``.
+
+        Or, if the catalog is a shared one, of ``pg_replication_origin``.
+        """
         layout = self._layouts[oid]
         if row.infomask2 & HEAP_NATTS_MASK != len(layout.columns) or len(row.body) < layout.fixed_length:
             return False

@@ -33,6 +33,7 @@ from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
     PG_DATABASE,
+    PG_REPLICATION_ORIGIN,
     PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
@@ -256,6 +257,18 @@ class CatalogStore:
         heap.attach(table)
         self.places.setdefault(catalog_oid, locator)
 
+    def add_successor(self, locator: Locator, is_certain: bool) -> None:
+        """A file that was added is the one to which its catalog moved from one that was added before.
+
+        Args:
+            locator: its place.
+            is_certain: it had moved when the WAL begins, or will have if a transaction that runs there commits.
+        """
+        heap = self.heaps[locator]
+        heap.is_rewritten = True
+        if is_certain and heap.catalog is not None:
+            heap.merge(heap.catalog, self._strangers(heap.catalog.layout.oid, heap, self.start_lsn))
+
     def _new_heap(self, locator: Locator, base: bytes | None, file: str, fixed_length: int) -> tuple[CatalogHeap, int]:
         places, bad_block = places_in_pages(
             base or b"", fixed_length, self.origin.start_lsn, self.fates, self.transactions.update_xid
@@ -381,8 +394,8 @@ class CatalogStore:
         return (tablespace or self.database_tablespace, self.database_oid, filenode), pages
 
     def youngest_page(self) -> int:
-        """LSN of the page of the catalogs' files in the backup that was changed last."""
-        return max((heap.base_lsn for heap in self.heaps.values()), default=0)
+        """LSN of the page of the catalogs' files in the backup that was changed last, as far as they are known."""
+        return max((heap.base_lsn for heap in self.heaps.values() if heap.catalog is not None), default=0)
 
     def commit(self, xids: Sequence[int], lsn: int) -> None:
         """These transactions committed together, with a record that starts at ``lsn``."""
@@ -499,40 +512,38 @@ class CatalogStore:
                 spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
                 self.remapped[oid] = spc, update.database, number
                 self._moved(oid, self.remapped[oid], lsn)
-                self._rejoin(oid, lsn)
-
-    def _rejoin(self, oid: int, lsn: int) -> None:
-        """A backup had the new map already; if its old file was found since, the two have rows in common."""
-        heap = self.heaps.get(self.remapped[oid])
-        if heap is not None and heap.is_rewritten and len(self._heaps_of(oid)) > 1:
-            self._merge(oid, heap, lsn)
 
     def _moved(self, oid: int, locator: Locator, lsn: int) -> None:
-        """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on."""
-        if self.places.get(oid) == locator:
-            return
+        """A catalog lies, or may lie if the transaction commits, in this file from ``lsn`` on.
+
+        The backup may have known that before: then its files have not been joined yet, but are now.
+        """
         self.places[oid] = locator
         heap = self.heaps.get(locator)
         if heap is None:
             self._missing.add(locator)
             return
         is_new = heap.catalog is None
-        if is_new or heap.is_rewritten:
-            self._merge(oid, heap, lsn)
+        if (is_new or heap.is_rewritten) and not heap.is_merged:
+            heap.merge(self.tables[oid], self._strangers(oid, heap, lsn))
         if is_new:
             self._joined(oid, heap, lsn)
 
-    def _merge(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
-        """Join a file's versions with those that the catalog had before it moved there."""
+    def _strangers(self, oid: int, heap: CatalogHeap, lsn: int) -> list[Version]:
+        """Versions of a catalog that the WAL shows behind ``lsn`` only: no version of this file is a copy of them."""
         # The backup may hold a file to which the catalog moves even later.
-        later = [h for h in self._heaps_of(oid) if h is not heap and not h.is_merged and h.base_lsn > lsn]
-        heap.merge(self.tables[oid], [version for h in later for version in h.versions()])
-
-    def _heaps_of(self, oid: int) -> list[CatalogHeap]:
-        return [heap for heap in self.heaps.values() if heap.catalog is self.tables[oid]]
+        others = [other for other in self.heaps.values() if other.catalog is self.tables[oid] and other is not heap]
+        later = [not other.is_merged and other.base_lsn > lsn for other in others]
+        return [
+            v
+            for other, is_later in zip(others, later, strict=True)
+            for v in (other.versions() if is_later else other.unsettled())
+        ]
 
     def _joined(self, oid: int, heap: CatalogHeap, lsn: int) -> None:
         """What happened to this file's rows before it was known to be a catalog's is noted now."""
+        if not self.is_complete:
+            self.reach_lsn = max(self.reach_lsn, heap.base_lsn)
         for version in heap.versions():
             for xid in (version.inserter, *version.deleters):
                 if xid >= FIRST_NORMAL_XID:
@@ -550,25 +561,28 @@ class CatalogStore:
             return
         self._is_settled = True
         for locator in self.redo.strays.keys() - self.heaps.keys():
-            if locator[1] == self.database_oid and self.owner(locator) is None:
+            if locator[1] in (0, self.database_oid) and self.owner(locator) is None:
                 self._missing.add(locator)
-        for heap in list(self.heaps.values()):
+        for locator in sorted(self.redo.strays.keys() & self.heaps.keys()):
+            heap = self.heaps[locator]
             if heap.catalog is None and not heap.is_rewritten:
                 self._recognize(heap)
 
     def owner(self, locator: Locator) -> int | None:
         """A relation that lies in a file in the eyes of anyone; 0 for one that is mapped."""
-        spc = 0 if locator[0] == self.database_tablespace else locator[0]
-        if self.mapped_oid(locator[2], False) is not None:
+        is_shared, spc = locator[1] == 0, 0 if locator[0] == self.database_tablespace else locator[0]
+        if self.mapped_oid(locator[2], is_shared) is not None:
             return 0
         rows = self.rows.classes(v.data for v in self.tables[PG_CLASS].find("filenode", locator[2] | spc << 32))
         return rows[0].oid if rows else None
 
     def _recognize(self, heap: CatalogHeap) -> None:
         rows = [version.data for version in heap.versions()]
-        for oid in (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
+        is_shared = heap.locator[1] == 0
+        for oid in (PG_REPLICATION_ORIGIN,) if is_shared else (PG_CLASS, PG_ATTRIBUTE, PG_TYPE):
             if rows and all(self.rows.looks_like(oid, row) for row in rows):
-                heap.precede(self.tables[oid])
+                # The catalog's other files are copies of this one as soon as the WAL has moved it there.
+                heap.precede(self.tables[oid], self._strangers(oid, heap, -1))
                 self._joined(oid, heap, self.start_lsn)
                 self._forget_changed()
                 break

@@ -186,9 +186,10 @@ class CatalogTable:
         """Of which version a rewritten heap's version is a copy.
 
         Two versions of one row may be alike to the byte: a transaction changed it there and back. Of these the copy
-        has the deleter of its original, or is the last one, if it has none.
+        has the deleter of its original, or is the last one, if it has none. Whom its own transaction deleted has that
+        deleter in every copy.
         """
-        known = [v for v in candidates if v.xmin == copy.xmin]
+        known = [v for v in candidates if v.xmin == copy.xmin and (copy.deleters or v.xmin not in v.deleters)]
         same = [v for v in known if v.data.body == copy.data.body]
         if not same and known and self.layout.name in UPDATED_IN_PLACE:
             # Bytes of the fixed part may have changed since the copy; its OID and file have not.

@@ -63,11 +63,14 @@ class Version:
             self.deleters[xid] = cmax
 
     def absorb(self, other: Version) -> None:
-        """Learn what is known of another version that proved to be the same one."""
+        """Learn what is known of another version that proved to be the same one, its copy or its original."""
         for xid, cmax in other.deleters.items():
             self.delete(xid, cmax)
         if self.cmin == INVALID_COMMAND_ID:
             self.cmin = other.cmin
+        if other.inserter == FROZEN_XID:
+            self.inserter = FROZEN_XID
+        self.copied_deleter = INVALID_XID
 
 
 class Fates:

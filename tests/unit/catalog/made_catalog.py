@@ -107,14 +107,23 @@ def make_store(
     major: int = MAJOR,
     is_online: bool = False,
     extra: Iterable[tuple[int, int, int]] = (),
+    places: Mapping[int, tuple[int, int, int]] | None = None,
 ) -> CatalogStore:
-    """A store whose catalogs have these pages; catalogs not named are empty."""
+    """A store whose catalogs have these pages; catalogs not named are empty.
+
+    Args:
+        bases: pages by catalog.
+        major: PostgreSQL's.
+        is_online: it was copied while a server wrote.
+        extra: files that will turn out to be catalogs'.
+        places: where catalogs lie that do not lie at :func:`locator`.
+    """
     origin = CatalogOrigin(major, 1, 1, START, not is_online, DATABASE, "db", 1663, "UTF8", 2, 1000)
     store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
         store.add_extra(where)
     for oid in CATALOG_NAMES:
-        store.add_heap(locator(oid), oid, bases.get(oid, b""), not is_online)
+        store.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
     return store
 
 
@@ -134,22 +143,26 @@ class Log:
     Args:
         store: it applies them.
         earlier: they lie before the store's LSN: it is given them together, by :meth:`flush`.
+
+    Attributes:
+        store: the store.
+        lsn: of the last record.
     """
 
     def __init__(self, store: CatalogStore, earlier: bool = False) -> None:
-        self._store = store
+        self.store = store
         self._earlier: list[Record] | None = [] if earlier else None
         self.lsn = START
 
     def flush(self) -> None:
         """Give the store the records of before its LSN."""
-        self._store.apply_earlier(self._earlier or ())
+        self.store.apply_earlier(self._earlier or ())
 
     def _apply(self, xid: int, rmid: int, info: int, main: bytes, blocks: Sequence[Block] = ()) -> int:
         self.lsn += 0x100
         record = Record(self.lsn, self.lsn + 0x80, xid, info, rmid, main_data=main, blocks=tuple(blocks))
         if self._earlier is None:
-            self._store.apply(record)
+            self.store.apply(record)
         else:
             self._earlier.append(record)
         return self.lsn
@@ -157,7 +170,7 @@ class Log:
     def commit(self, *xids: int) -> int:
         """These transactions commit; returns the LSN."""
         self.lsn += 0x100
-        self._store.commit(xids, self.lsn)
+        self.store.commit(xids, self.lsn)
         return self.lsn
 
     def new_cid(
@@ -229,19 +242,19 @@ class Log:
     def prune(self, oid: int, block: int, redirected: Mapping[int, int], unused: Sequence[int]) -> int:
         """A prune, in the form of the store's major version."""
         pairs = [offnum for pair in redirected.items() for offnum in pair]
-        if self._store.major >= 17:
+        if self.store.major >= 17:
             main = bytes((0, (0x20 if pairs else 0) | (0x80 if unused else 0)))
             content = struct.pack(f"<{1 + len(pairs)}H", len(redirected), *pairs) if pairs else b""
             content += struct.pack(f"<{1 + len(unused)}H", len(unused), *unused) if unused else b""
         else:
-            main = struct.pack("<IHH", 0, len(redirected), 0) + (b"\1" if self._store.major == 16 else b"")
+            main = struct.pack("<IHH", 0, len(redirected), 0) + (b"\1" if self.store.major == 16 else b"")
             content = struct.pack(f"<{len(pairs) + len(unused)}H", *pairs, *unused)
         return self._apply(0, 9, heap2.PRUNE, main, [Block(0, 0, *locator(oid), block, content)])
 
     def inplace(self, oid: int, tid: tuple[int, int], data: TupleBytes) -> int:
         """An in-place update, in the form of the store's major version."""
         main = struct.pack("<H", tid[1])
-        if self._store.major >= 18:
+        if self.store.major >= 18:
             main += struct.pack("<2xII?3xi", DATABASE, 1663, False, 0)
         return self._apply(0, 10, heap.INPLACE, main, [Block(0, 0, *locator(oid), tid[0], data.body)])
 

@@ -21,11 +21,12 @@ from made_catalog import (
     system_pages,
     tuple_image,
 )
+from made_history import STEPS, History
 
 from headwater.catalog.image import CatalogImage
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.version_rows import VersionRows
-from headwater.catalog.versions import NEVER, OwnCommands
+from headwater.catalog.versions import NEVER, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.flat_values import read_value, same, value_bytes
 from headwater.pg.catalogs import (
@@ -397,63 +398,41 @@ def test_a_file_that_no_record_names_yet_is_not_in_an_image() -> None:
         store.image(0, START, 2000)
 
 
-STEPS = st.lists(
-    st.sampled_from(("insert", "update", "delete", "prune", "commit", "abort", "cut", "cut", "other")), max_size=40
-)
+def rows_at(store: CatalogStore, lsn: int, oid: int, own: OwnCommands | None = None) -> list[bytes]:
+    """The names of the visible versions of a row."""
+    versions = store.versions(("pg_class", "oid", oid))
+    seen = own or OwnCommands(frozenset(), 0)
+    return sorted(v.data.body[4:68].rstrip(b"\0") for v in versions if visible_to(v, lsn, seen, store.fates))
 
 
 @settings(max_examples=150, deadline=None)
-@given(STEPS, st.randoms(use_true_random=False))
+@given(st.lists(st.sampled_from(STEPS), max_size=60), st.randoms(use_true_random=False))
 def test_images_do_not_depend_on_those_made_on_the_way(steps: list[str], choose: Random) -> None:
     """One store goes all the way, one is saved and opened again and again, with horizons of its own."""
-    once, log = started()
-    often, its = started()
-    live, last, offnum = dict[int, int](), 900, 0
-    open_xids, horizon = list[int](), START
-    logs = (log, its)
+    (once, log), (often, its) = started(), started()
+    history, horizon = History((log, its), choose), START
     for step in steps:
-        last = max([last, *open_xids])
-        if step in ("insert", "other") or (step in ("update", "delete") and not live):
-            xid, offnum = (open_xids[-1] if step == "other" and open_xids else last + 1), offnum + 1
-            for one in logs:
-                one.new_cid(xid, PG_CLASS, (0, offnum), offnum)
-                one.insert(xid, PG_CLASS, (0, offnum), class_row(T, f"n{offnum}"), init=offnum == 1)
-            live[offnum] = xid
-            open_xids += [xid] if xid not in open_xids else []
-        elif step == "update":
-            xid, old, offnum = last + 1, choose.choice(sorted(live)), offnum + 1
-            for one in logs:
-                one.update(xid, PG_CLASS, (0, old), (0, offnum), class_row(T, f"n{offnum}"))
-            live[offnum] = xid
-            open_xids.append(xid)
-        elif step == "delete":
-            xid, old = last + 1, choose.choice(sorted(live))
-            for one in logs:
-                one.delete(xid, PG_CLASS, (0, old))
-            open_xids.append(xid)
-        elif step == "prune" and live:
-            old = choose.choice(sorted(live))
-            del live[old]
-            for one in logs:
-                one.prune(PG_CLASS, 0, {}, [old])
-        elif step == "commit" and open_xids:
-            ended = open_xids.pop(choose.randrange(len(open_xids)))
-            for one in logs:
-                one.commit(ended)
-        elif step == "abort" and open_xids:
-            ended = [open_xids.pop(choose.randrange(len(open_xids)))]
-            once.abort(ended)
-            often.abort(ended)
-        elif step == "cut":
+        if step == "cut":
             horizon = choose.randint(horizon, log.lsn + 1)
-            often, its = reopened(often, its, horizon, last + 1)
-            logs = (log, its)
+            often, its = reopened(often, its, horizon, history.next_xid)
+            history.logs[1] = its
+        else:
+            history.step(step)
     end = choose.randint(horizon, log.lsn + 1)
-    expected, found = (one.image(end, log.lsn + 0x80, last + 9) for one in (once, often))
+    expected, found = (one.image(end, log.lsn + 0x80, history.next_xid) for one in (once, often))
     assert same(found, expected)
-    for lsn in range(end, log.lsn + 0x200, 0x100):
-        rows = [[v.data for v in one.timeline_of(("pg_class", "oid", T)).rows[-1]] for one in (once, often)]
-        assert sorted(r.tail for r in rows[0]) == sorted(r.tail for r in rows[1]), lsn
+    assert same(CatalogStore.of_image(found).image(end, log.lsn + 0x80, history.next_xid), expected)
+    last = CatalogStore.of_image(found)
+    for lsn, seen in history.seen:
+        for oid, names in seen.items() if lsn >= end else ():
+            for store in (once, often, last):
+                assert rows_at(store, lsn, oid) == sorted(name.encode() for name in names), (lsn, oid)
+    for oid in history.oids:
+        for actor in history.running:
+            for command in range(actor.command + 1):
+                own = OwnCommands(actor.own.xids, command)
+                rows = [rows_at(store, log.lsn + 1, oid, own) for store in (once, often, last)]
+                assert rows[0] == rows[1] == rows[2]
 
 
 def test_arrays_of_an_image_are_canonical() -> None:
