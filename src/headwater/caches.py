@@ -1,6 +1,6 @@
-"""Where Headwater keeps what it runs from one run to the next: server programs, the machine code of kernels.
+"""Where Headwater keeps what it runs from one run to the next: server programs, the code of kernels, Java's classes.
 
-Both are places that only this user (or root) can write to, as :mod:`headwater.trusted_paths` makes sure before
+All are places that only this user (or root) can write to, as :mod:`headwater.trusted_paths` makes sure before
 anything of them is used. Standard library only, below all rooms.
 """
 
@@ -22,7 +22,16 @@ def kernel_cache() -> Path:
     Raises:
         HeadwaterError: this user has no home directory.
     """
-    return (_named(KERNEL_CACHE_VARIABLE) or _of_user(KERNEL_CACHE_VARIABLE) / "headwater") / "kernels"
+    return _compiled() / "kernels"
+
+
+def java_cache() -> Path:
+    """Java's loaded classes (`HEADWATER_CACHE_DIR` moves it).
+
+    Raises:
+        HeadwaterError: this user has no home directory.
+    """
+    return _compiled() / "java"
 
 
 def server_cache() -> Path:
@@ -36,6 +45,10 @@ def server_cache() -> Path:
     return _named(SERVER_CACHE_VARIABLE) or (
         (_ROOTS_CACHE if os.geteuid() == 0 else _of_user(SERVER_CACHE_VARIABLE)) / "headwater" / "postgres"
     )
+
+
+def _compiled() -> Path:
+    return _named(KERNEL_CACHE_VARIABLE) or _of_user(KERNEL_CACHE_VARIABLE) / "headwater"
 
 
 def _named(variable: str) -> Path | None:

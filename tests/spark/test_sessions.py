@@ -135,3 +135,24 @@ def test_a_cluster(tmp_path: Path) -> None:
     assert session.address[1] != "127.0.0.1"
     assert SMALL not in session.java
     assert session.python == sys.executable
+
+
+def test_a_session_keeps_javas_classes_for_the_next_one(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = start(tmp_path, HEADWATER_CACHE_DIR=str(cache))
+    assert any("ArchiveClassesAtExit" in word for word in first.java)
+    (archive,) = (cache / "java").iterdir()
+    assert archive.suffix == ".jsa"
+    assert archive.stat().st_mode & 0o022 == 0
+    second = start(tmp_path, HEADWATER_CACHE_DIR=str(cache))
+    assert f"-XX:SharedArchiveFile={archive}" in second.java
+    assert list((cache / "java").iterdir()) == [archive]
+
+
+def test_where_others_can_write_no_classes_are_kept(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (cache / "java").mkdir(parents=True)
+    os.chmod(cache / "java", 0o777)
+    session = start(tmp_path, HEADWATER_CACHE_DIR=str(cache))
+    assert not any("Archive" in word for word in session.java)
+    assert list((cache / "java").iterdir()) == []

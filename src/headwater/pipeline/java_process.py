@@ -8,8 +8,9 @@ A process that is left while it starts would stay for ever, as it has nobody yet
 that comes meanwhile takes effect when it stands; the second one does at once.
 
 Where tasks run on this machine the process only orchestrates, no row passes through it: it compiles quickly rather than
-well, and does not collect garbage because classes were loaded. Otherwise it takes as much of two cores as a short
-decoding does itself. A cluster's driver has the flags that the user gave it and no others.
+well, does not collect garbage because classes were loaded, and maps the classes that an earlier one has loaded
+(:mod:`headwater.pipeline.java_classes`). Otherwise it takes as much of two cores as a short decoding does itself. A
+cluster's driver has the flags that the user gave it and no others.
 
 Spark starts Python as ``python -m``, which imports from the current directory before anything else, and so does an
 empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in every worker. The process and all that it
@@ -18,6 +19,7 @@ starts get an environment without either; modules that workers need come by ``PY
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
@@ -33,13 +35,15 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from headwater.errors import SparkError
+from headwater.pipeline.java_classes import ClassArchive
 from headwater.pipeline.spark_settings import configuration_directory
 
 _GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use")
 _BEFORE_THE_REASON = re.compile(r'^(Exception in thread "main" (\S+Exception: )?|\S+: line \d+: )')
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-_SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
+_SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:+UseSerialGC"
+_LAUNCHER_OPTIONS, _LAUNCHER_PROCESS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _STANDARD_ERROR = 2
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_SECONDS = 5.0
@@ -66,7 +70,8 @@ def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
     conf = SparkConf(loadDefaults=False)
     if master is not None:
         conf.setMaster(master)
-    with _java_environment(is_small), _signals_held():
+    archive = ClassArchive(f"{_SMALL_PROCESS} {os.environ.get(_OPTIONS, '')}") if is_small else None
+    with _java_environment(archive), _signals_held():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
         except PySparkException as error:
@@ -78,6 +83,8 @@ def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
             errors.close()
     yield gateway
     errors.pass_on()
+    if archive is not None:
+        atexit.register(archive.keep, gateway.proc)
 
 
 @contextmanager
@@ -160,9 +167,11 @@ def _write(line: bytes) -> None:
 
 
 @contextmanager
-def _java_environment(is_small: bool) -> Iterator[None]:
+def _java_environment(archive: ClassArchive | None) -> Iterator[None]:
     """What the process is to inherit, in this process's environment as long as the other one starts."""
-    changes = {_OPTIONS: _java_options(is_small), "PYTHONSAFEPATH": "1"}
+    changes = {_OPTIONS: _java_options(archive), "PYTHONSAFEPATH": "1"}
+    if archive is not None:
+        changes[_LAUNCHER_OPTIONS] = f"{_LAUNCHER_PROCESS} {os.environ.get(_LAUNCHER_OPTIONS, '')}"
     if "PYTHONPATH" in os.environ:
         changes["PYTHONPATH"] = os.pathsep.join(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
     before = {name: os.environ.get(name) for name in changes}
@@ -177,10 +186,10 @@ def _java_environment(is_small: bool) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _java_options(is_small: bool) -> str:
-    """Java's options, ours before the user's."""
+def _java_options(archive: ClassArchive | None) -> str:
+    """Java's options, ours before the user's; a small process has an archive of its classes."""
     given = os.environ.get(_OPTIONS, "")
-    options = [_SMALL_PROCESS, given] if is_small else [given]
+    options = [given] if archive is None else [_SMALL_PROCESS, *archive.options, given]
     if "log4j2.configurationFile" not in given and not _has_log_configuration():
         options.append(f'"-Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}"')
     return " ".join(filter(None, options))

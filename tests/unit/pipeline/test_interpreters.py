@@ -55,7 +55,7 @@ def test_names_of_one_python(tmp_path: Path) -> None:
 def test_the_java_process_hands_on_no_current_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("", "/mine", "", "/yours", "")))
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    with _java_environment(is_small=True):
+    with _java_environment(None):
         assert (os.environ["PYTHONPATH"], os.environ["PYTHONSAFEPATH"]) == ("/mine:/yours", "1")
     assert os.environ["PYTHONPATH"] == ":/mine::/yours:"
     assert "PYTHONSAFEPATH" not in os.environ
