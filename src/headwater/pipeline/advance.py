@@ -112,7 +112,7 @@ def advance(
 
     Args:
         start: what the windows before it left behind.
-        index: of its WAL.
+        index: of its WAL, behind the rows that were left.
         store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
         plugin: what the output is for.
         scope: which transactions are wanted.
@@ -129,11 +129,10 @@ def advance(
     """
     _check_seam(start, index)
     followed = follow(start.control, index, store)
-    whole = start.left.joined(index)
-    txns = committed_transactions(whole.rows)
-    control = settle(whole.rows, txns, start.control, followed, store)
+    txns = committed_transactions(index.rows)
+    control = settle(index.rows, txns, start.control, followed, store)
     check_database_stays(store)
-    lacking = Refinement(_files(whole.rows, store, start), frozenset(needed_cuts(whole.rows, txns).tolist()))
+    lacking = Refinement(_files(index.rows, store, start), frozenset(needed_cuts(index.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking
     store.check_files()
@@ -143,8 +142,8 @@ def advance(
         check_consistent(control, store.start_lsn, index.hi)
         plugin.validate(store.view(lsn))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
-    left = still_open(start.left, whole, txns, control)
-    assembly = assemble(RolledWindow(whole, txns, store, control, start.left, start.memory, lsn), plugin, scope)
+    left = still_open(start.left, index, txns, control)
+    assembly = assemble(RolledWindow(index, txns, store, control, start.left, start.memory, lsn), plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
 

@@ -129,7 +129,8 @@ class PlanWindows:
         runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
         refinement = UNREFINED
         while True:
-            index = merge_indexes(list(_pieces(runs))) if runs else no_index(self._lo if state is None else state.lsn)
+            pieces = list(_pieces(runs)) if runs else [no_index(self._lo if state is None else state.lsn)]
+            index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
             advanced = self._advance(state, index, store, is_last and not self.goes_on)
             if isinstance(advanced, Advanced):
                 return PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)

@@ -1,7 +1,7 @@
 """The indexes of neighbouring runs joined into one, with their seams checked.
 
-In: :class:`WalIndex` values in LSN order. Out: one :class:`WalIndex`. A seam holds when the first record of a run
-points back (``xl_prev``) at the last record of the run before it.
+In: :class:`WalIndex` values in LSN order, and rows that the windows before have left. Out: one :class:`WalIndex`. A
+seam holds when the first record of a run points back (``xl_prev``) at the last record of the run before it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import numpy as np
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
 from headwater.rmgr.index import WalIndex
-from headwater.rmgr.index_rows import join_rows
+from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
 
 
-def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
+def merge_indexes(indexes: Sequence[WalIndex], left: Rows = NO_ROWS) -> WalIndex:
     """Join the indexes of neighbouring runs.
 
     Args:
         indexes: at least one, in LSN order; what follows an end of the log is left out.
+        left: rows of transactions that were open before them: they come first.
 
     Returns:
         their union.
@@ -37,7 +38,7 @@ def merge_indexes(indexes: Sequence[WalIndex]) -> WalIndex:
         first_prev=next((i.first_prev for i in used if i.records), 0),
         last_lsn=next((i.last_lsn for i in reversed(used) if i.records), 0),
         last_end=next((i.last_end for i in reversed(used) if i.records), 0),
-        rows=join_rows([i.rows for i in used]),
+        rows=join_rows([*([left] if len(left.xids) or len(left.assigns) else []), *(i.rows for i in used)]),
         kept=tuple(record for i in used for record in i.kept),
         custom=np.sum([i.custom for i in used], axis=0),
         end=used[-1].end,

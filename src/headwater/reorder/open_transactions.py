@@ -25,7 +25,7 @@ from headwater.reorder.settled import settled
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
-from headwater.rmgr.index_rows import NO_ROWS, EndTable, Rows, join_rows
+from headwater.rmgr.index_rows import NO_ROWS, EndTable, Rows
 
 Int64s = NDArray[np.int64]
 
@@ -61,10 +61,6 @@ class OpenTransactions:
     def commits_behind(self, txns: CommittedTransactions) -> Int64s:
         """int64[n] sorted LSNs of commits that changed the catalog: those known here, and those of a window."""
         return np.sort(np.append(self.catalog_commits, txns.commit_lsn[txns.changes_catalog]))
-
-    def joined(self, index: WalIndex) -> WalIndex:
-        """An index of what follows, with these rows before its own."""
-        return replace(index, rows=join_rows([self.rows, index.rows])) if self.first_lsn is not None else index
 
 
 NOTHING_OPEN = OpenTransactions(NO_ROWS)

@@ -11,6 +11,7 @@ from sliced import index_parts, part
 
 from headwater.reorder.changes import candidate_rows
 from headwater.reorder.control import Control
+from headwater.reorder.merge import merge_indexes
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, still_open
 from headwater.reorder.resolve import Asked, resolve_rows
 from headwater.reorder.transactions import NEVER, committed_transactions
@@ -43,10 +44,10 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
     places = np.append(made.lsns, made.end_lsns[-1])
     left, edge = NOTHING_OPEN, 0
     for window in windows[:-1]:
-        index = left.joined(_index(made, int(places[edge]), int(places[edge + len(window)])))
+        index = merge_indexes([_index(made, int(places[edge]), int(places[edge + len(window)]))], left.rows)
         edge += len(window)
         left = still_open(left, index, committed_transactions(index.rows), Control(2, 1000))
-    rows = left.joined(_index(made, int(places[edge]), int(places[-1]))).rows
+    rows = merge_indexes([_index(made, int(places[edge]), int(places[-1]))], left.rows).rows
     txns = committed_transactions(rows)
     found = candidate_rows(rows, txns, txns.base_lsn != NEVER, lambda origin: False)
     columns = (found.txn, found.locator, found.first, found.kinds, np.zeros(len(found.first), np.int64))
