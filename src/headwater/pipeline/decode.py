@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import BinaryIO
@@ -176,37 +176,44 @@ class _Run:
     bounds: WindowBounds = DEFAULT_BOUNDS
     keep: Callable[[KeptState], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    _is_long: bool = False
 
     def decode(self, request: DecodeRequest, form: MessageForm, kept: KeptState | None) -> DecodeResult:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
         with _timed(self.seconds, "open"):
             opened = open_request(request, kept=kept)
-        windows = self._windows(opened)
-        done: list[_HandedWindow] = []
         files: list[Arrived[MessageCounts]] = []
-        with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
-            planned = planner.submit(next, windows)
-            while not (done and done[-1].is_last):
-                done.append(planned.result())
-                if not done[-1].is_last:
-                    planned = planner.submit(next, windows)
+        transactions = changes = 0
+        # Of a window that is done nothing is kept: what it leaves behind holds a catalog.
+        with closing(self._planned_ahead(self._windows(opened))) as windows:
+            for window in windows:
                 with _timed(self.seconds, "decode"):
-                    files += self._decode(opened, done[-1].slices, form)
-                self._report(opened, done)
+                    files += self._decode(opened, window.slices, form)
+                transactions, changes = transactions + window.transactions, changes + window.changes
+                self._report(opened, window)
         return DecodeResult(
             files=files,
             is_text=opened.is_text,
-            transactions=sum(window.transactions for window in done),
-            changes=sum(window.changes for window in done),
+            transactions=transactions,
+            changes=changes,
             messages=sum(file.summary.messages for file in files),
-            wal_bytes=done[-1].hi - (opened.store.start_lsn if opened.state is None else opened.state.lsn),
-            consistent_at=done[-1].consistent_at or 0,
-            end_lsn=done[-1].hi,
-            state=done[-1].state,
+            wal_bytes=window.hi - (opened.store.start_lsn if opened.state is None else opened.state.lsn),
+            consistent_at=window.consistent_at or 0,
+            end_lsn=window.hi,
+            state=window.state,
             server_settings=opened.server_settings,
             seconds=self.seconds,
             exchange=self.exchange,
         )
+
+    def _planned_ahead(self, windows: Iterator[_HandedWindow]) -> Generator[_HandedWindow]:
+        """The windows; while one is decoded, the next is planned."""
+        with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
+            planned: Future[_HandedWindow] | None = planner.submit(next, windows)
+            while planned is not None:
+                window = planned.result()
+                planned = None if window.is_last else planner.submit(next, windows)
+                yield window
 
     @contextmanager
     def _ending_what_runs(self) -> Iterator[None]:
@@ -217,13 +224,14 @@ class _Run:
             self.exchange.stop()
             raise
 
-    def _report(self, opened: OpenRequest, done: Sequence[_HandedWindow]) -> None:
+    def _report(self, opened: OpenRequest, window: _HandedWindow) -> None:
         """How much of the WAL has been gone through, unless one window holds it all."""
-        if self.progress is None or (len(done) == 1 and done[-1].is_last):
-            return
         lo = opened.store.start_lsn if opened.state is None else opened.state.lsn
-        hi = done[-1].hi if done[-1].is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
-        self.progress("MB of WAL", (done[-1].hi - lo) >> 20, (hi - lo) >> 20)
+        self._is_long |= not window.is_last
+        if self.progress is None or not self._is_long:
+            return
+        hi = window.hi if window.is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
+        self.progress("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
 
     @property
     def _parallel(self) -> int:
