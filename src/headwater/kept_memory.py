@@ -2,8 +2,7 @@
 
 Memory that is touched for the first time costs more than most passes over it. The GNU C library gives large arrays, and
 the end of its heap, back to the system as soon as they are freed; a task of the next slice would fault all of it in
-again. A process that decodes keeps its peak instead, which slices and windows bound. PostgreSQL's memory contexts keep
-their blocks for the same reason (aset.c).
+again. A process that decodes keeps its peak instead, which slices and windows bound.
 
 Known gap: other C libraries have no such switch, and are left as they are.
 """

@@ -156,3 +156,11 @@ def test_where_others_can_write_no_classes_are_kept(tmp_path: Path) -> None:
     session = start(tmp_path, HEADWATER_CACHE_DIR=str(cache))
     assert not any("Archive" in word for word in session.java)
     assert list((cache / "java").iterdir()) == []
+
+
+def test_a_collector_of_the_users_choice(tmp_path: Path) -> None:
+    """Java refuses to start with two."""
+    session = start(
+        tmp_path, PYSPARK_SUBMIT_ARGS="--conf spark.driver.extraJavaOptions=-XX:+UseParallelGC pyspark-shell"
+    )
+    assert "-XX:+UseParallelGC" in session.java

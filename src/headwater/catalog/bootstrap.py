@@ -210,8 +210,7 @@ def _in_order_of_updates(versions: Iterable[Version]) -> list[Version]:
     """Versions of a row, each behind the one that its transaction updated."""
     rest, ordered = list(versions), list[Version]()
     while rest:
-        others = {id(v): [w for w in rest if w is not v] for v in rest}
-        first = next((v for v in rest if not any(v.inserter in w.deleters for w in others[id(v)])), rest[0])
+        first = next((v for v in rest if not any(v.inserter in w.deleters for w in rest if w is not v)), rest[0])
         rest.remove(first)
         ordered.append(first)
     return ordered

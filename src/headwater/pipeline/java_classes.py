@@ -6,7 +6,8 @@ itself, and goes without if not. What is mapped is run: archives lie where compi
 or not at all. Only for a process that orchestrates tasks of its own machine; where the cache cannot be used there is
 none, and nothing is said of it.
 
-Known gap: archives of a Spark or Java that is not there any more stay in the cache, 120 MB each.
+Known gaps: archives of a Spark or Java that is not there any more stay in the cache, 120 MB each. The options are those
+of HotSpot.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ClassArchive:
     """The archive for one kind of process.
 
     Args:
-        flags: of the process, without ours.
+        flags: what the process is started with otherwise; the user's own word on archives counts.
 
     Attributes:
         options: what Java is given besides: an archive to use, or where to make one.

@@ -36,14 +36,14 @@ from pyspark.java_gateway import launch_gateway
 
 from headwater.errors import SparkError
 from headwater.pipeline.java_classes import ClassArchive
-from headwater.pipeline.spark_settings import configuration_directory
+from headwater.pipeline.spark_settings import configuration_directory, given_settings
 
 _GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level to", b"To adjust logging level use")
 _BEFORE_THE_REASON = re.compile(r'^(Exception in thread "main" (\S+Exception: )?|\S+: line \d+: )')
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
-_SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:+UseSerialGC"
-_LAUNCHER_OPTIONS, _LAUNCHER_PROCESS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
+_LAUNCHER_OPTIONS, _LAUNCHER_PROCESS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1"
 _STANDARD_ERROR = 2
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_SECONDS = 5.0
@@ -70,7 +70,7 @@ def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
     conf = SparkConf(loadDefaults=False)
     if master is not None:
         conf.setMaster(master)
-    archive = ClassArchive(f"{_SMALL_PROCESS} {os.environ.get(_OPTIONS, '')}") if is_small else None
+    archive = ClassArchive(_flags()) if is_small else None
     with _java_environment(archive), _signals_held():
         try:
             gateway = launch_gateway(conf, {"stderr": errors.descriptor})
@@ -184,6 +184,12 @@ def _java_environment(archive: ClassArchive | None) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _flags() -> str:
+    """All that a small process is started with, ours and the user's."""
+    given = os.environ.get(_OPTIONS, ""), given_settings().get("spark.driver.extraJavaOptions", "")
+    return " ".join((_SMALL_PROCESS, *given))
 
 
 def _java_options(archive: ClassArchive | None) -> str:

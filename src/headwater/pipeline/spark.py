@@ -54,8 +54,10 @@ def _start(flag: str | None) -> None:
     """Make the Spark context of this process."""
     master = intended_master(flag)
     prepare_spark(master)
-    threading.Thread(target=_import_ahead, daemon=True, name="headwater-import").start()
+    ahead = threading.Thread(target=_import_ahead, daemon=True, name="headwater-import")
+    ahead.start()
     with java_gateway(flag, is_small=is_local(master)) as gateway, _own_interrupt_handler():
+        ahead.join()
         try:
             SparkContext._ensure_initialized(gateway=gateway)
             SparkContext(conf=_configuration(flag), gateway=gateway)
