@@ -34,15 +34,30 @@ def check(recorder: Recorder, server: EmbeddedPostgres, backup: Path) -> None:
     for statement in ("ALTER TYPE mood ADD VALUE 'c'", "CREATE TABLE u (m mood)", "CHECKPOINT", "DROP TABLE t"):
         recorder.quietly("b", statement)
         recorder.mark(statement)
+    compare(recorder, server, backup, 4)
+
+
+def compare(recorder: Recorder, server: EmbeddedPostgres, backup: Path, count: int) -> None:
+    """What was seen at so many marks behind the copy, with all of the WAL at once and in windows."""
     recorder.close()
     server.stop()
     rolled = roll_forward(backup, server.wal_directory)
     marks = [mark for mark in recorder.marks if mark.lsn > rolled.store.start_lsn]
-    assert len(marks) == 4
+    assert len(marks) == count
     wrong = wrong_marks(marks, rolled)
     assert not wrong, wrong[0]
     wrong = check_windows(cut_at_random(backup, server.wal_directory, rolled, 6, seed=1), marks)
     assert not wrong, wrong[0]
+
+
+def crashed_copy(recorder: Recorder, server: EmbeddedPostgres, directory: Path) -> Path:
+    """What a crash leaves; the server runs again."""
+    server.crash()
+    recorder.close()
+    backup = directory / "backup"
+    shutil.copytree(server.data_directory, backup, symlinks=True)
+    server.start()
+    return backup
 
 
 def make_server(major: int) -> EmbeddedPostgres:
@@ -56,12 +71,7 @@ def make_server(major: int) -> EmbeddedPostgres:
 def test_a_crash_undoes_the_move(major: int, catalog: str, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = begun(server, catalog)
-        server.crash()
-        recorder.close()
-        backup = tmp_path / "backup"
-        shutil.copytree(server.data_directory, backup, symlinks=True)
-        server.start()
-        check(recorder, server, backup)
+        check(recorder, server, crashed_copy(recorder, server, tmp_path))
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
@@ -92,18 +102,6 @@ def test_a_row_that_a_shared_catalog_left_behind_when_it_moved(tmp_path: Path) -
         ):
             recorder.quietly("a", statement)
             recorder.mark(statement)
-        server.crash()
-        recorder.close()
-        backup = tmp_path / "backup"
-        shutil.copytree(server.data_directory, backup, symlinks=True)
-        server.start()
+        backup = crashed_copy(recorder, server, tmp_path)
         recorder.quietly("a", "CHECKPOINT")
-        recorder.close()
-        server.stop()
-        rolled = roll_forward(backup, server.wal_directory)
-        marks = [mark for mark in recorder.marks if mark.lsn > rolled.store.start_lsn]
-        assert len(marks) == 5
-        wrong = wrong_marks(marks, rolled)
-        assert not wrong, wrong[0]
-        wrong = check_windows(cut_at_random(backup, server.wal_directory, rolled, 4, seed=2), marks)
-        assert not wrong, wrong[0]
+        compare(recorder, server, backup, 5)
