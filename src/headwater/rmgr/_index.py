@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap, heap2, standby, xact, xlog
 from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
 from headwater.rmgr._index_events import (
@@ -41,13 +41,12 @@ from headwater.rmgr._index_tables import (
     UNKNOWN,
     Bytes,
     Int64s,
-    Slots,
     Tables,
     Wanted,
 )
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32
-from headwater.rmgr._row_epochs import CLOCK, end_all_rows, end_own_rows, join_family, may_grow
+from headwater.rmgr._row_epochs import CLOCK, end_all_rows, may_grow
 from headwater.rmgr.header_slots import BLOCKS, DB, FORK, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC, TOPLEVEL_XID
 from headwater.rmgr.heap_layout import (
     DELETE_FLAGS_AT,
@@ -56,10 +55,6 @@ from headwater.rmgr.heap_layout import (
     INSERT_SIZE,
     MULTI_INSERT_COUNT_AT,
     MULTI_INSERT_SIZE,
-    NEW_CID_DB_AT,
-    NEW_CID_REL_AT,
-    NEW_CID_SIZE,
-    NEW_CID_SPC_AT,
 )
 from headwater.rmgr.index_codes import (
     CATALOG_CHANGE,
@@ -110,50 +105,36 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int
 
 
 @borrowing_kernel
-def _names_catalog(headers: Int64s, blocks: Int, catalogs: Int, locators: Int64s, slots: Slots) -> bool:
+def _names_catalog(blocks: Int, catalogs: Int, t: Tables) -> bool:
     """Whether any block of the record lies in the main fork of a catalog's heap."""
     for block in range(blocks):
         b = BLOCKS + block * 8
-        if headers[b + FORK] == 0:
-            found = find_locator(headers[b + SPC], headers[b + DB], headers[b + REL], locators, slots)
-            if 0 <= found < catalogs:
+        if t.headers[b + FORK] == 0:
+            spc, db, rel = t.headers[b + SPC], t.headers[b + DB], t.headers[b + REL]
+            if 0 <= find_locator(spc, db, rel, t.locators, t.slots) < catalogs:
                 return True
     return False
 
 
 @borrowing_kernel
-def _add_change(
-    xid: Int,
-    locator: Int,
-    change: Int,
-    count: Int,
-    size: Int,
-    memory: Int,
-    origin: Int,
-    lsn: Int,
-    changes: Int64s,
-    open_rows: Int64s,
-    families: Int64s,
-    clocks: Int64s,
-    counts: Int64s,
-) -> None:
+def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memory: Int, lsn: Int, t: Tables) -> None:
     """Let the open row of (xid, locator) grow, or begin one."""
     slot = xid_slot(xid, locator)
     key = xid << 24 | (locator & 0xFFFFFF)
-    row = open_rows[1, slot]
-    grows = open_rows[0, slot] == key and changes[3, row] == origin
-    if grows and may_grow(open_rows[2, slot], xid, families, clocks):
+    changes, row, origin = t.changes, t.open[1, slot], t.headers[ORIGIN]
+    grows = t.open[0, slot] == key and changes[3, row] == origin
+    if grows and may_grow(t.open[2, slot], xid, t.families, t.clocks):
         changes[2, row] = (changes[2, row] & ~UNSETTLED) | change
         changes[4, row] += count
         changes[5, row] += size
         changes[7, row] = lsn
         changes[8, row] += memory
         return
-    row = counts[N_CHANGES]
-    counts[N_CHANGES] = row + 1
-    open_rows[0, slot] = key
-    open_rows[1, slot] = row
-    open_rows[2, slot] = clocks[CLOCK]
+    row = t.counts[N_CHANGES]
+    t.counts[N_CHANGES] = row + 1
+    t.open[0, slot] = key
+    t.open[1, slot] = row
+    t.open[2, slot] = t.clocks[CLOCK]
     changes[0, row] = xid
     changes[1, row] = locator
     changes[2, row] = change
@@ -166,41 +147,22 @@ def _add_change(
 
 
 @borrowing_kernel
-def _index_heap(
-    data: Bytes,
-    at: Int,
-    blocks: Int,
-    headers: Int64s,
-    lsn: Int,
-    wanted: Wanted,
-    locators: Int64s,
-    slots: Slots,
-    changes: Int64s,
-    open_rows: Int64s,
-    truncates: Int64s,
-    kept: Int64s,
-    families: Int64s,
-    clocks: Int64s,
-    counts: Int64s,
-) -> Int:
+def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
-    op = data[at + INFO_AT] & heap.OPMASK
+    op, rmid = data[at + INFO_AT] & heap.OPMASK, data[at + RMID_AT]
     xid = u32(data, at + XID_AT)
-    main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
+    main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     bits = HAS_BASE
     count = 1
     change = 0
-    if data[at + RMID_AT] == HEAP2:
+    if rmid == HEAP2:
         if length < MULTI_INSERT_SIZE:
             return -1
         count = u16(data, main + MULTI_INSERT_COUNT_AT)
         if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
             change = INSERTS if data[main] & heap.INSERT_LAST_IN_MULTI else INSERTS | UNSETTLED
     elif op == heap.TRUNCATE:
-        if index_truncate(data, xid, headers, lsn, wanted.database, truncates, counts) != OK:
-            return -1
-        end_own_rows(xid, families, clocks)
-        return bits
+        return index_truncate(data, at, lsn, wanted.database, t)
     else:
         change = heap_change(data, data[at + INFO_AT], main, length)
         if change & (SPECULATIVE | SUPER_DELETES):
@@ -209,95 +171,98 @@ def _index_heap(
             bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
         elif op == heap.LOCK:
             bits = 0
-    catalogs, database = wanted.catalogs, headers[BLOCKS + DB]
+    database = t.headers[BLOCKS + DB]
     if blocks == 0 or (database != wanted.database and database != 0):
         return bits
-    locator = locator_number(headers[BLOCKS + SPC], database, headers[BLOCKS + REL], locators, slots, counts)
-    if locator < catalogs:
-        keep(kept, counts)
+    locator = locator_number(t.headers[BLOCKS + SPC], database, t.headers[BLOCKS + REL], t)
+    if locator < wanted.catalogs:
+        keep(t)
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
-        size, memory = u32(data, at), change_memory(data, data[at + RMID_AT], change, headers)
+        memory = change_memory(data, rmid, change, t.headers)
         if memory == MALFORMED_MEMORY:
             return -1
-        origin = headers[ORIGIN]
-        _add_change(
-            xid, locator, change, count, size, memory, origin, lsn, changes, open_rows, families, clocks, counts
-        )
+        _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)
     return bits
 
 
 @borrowing_kernel
-def _index_heap2(
-    data: Bytes,
-    at: Int,
-    blocks: Int,
-    headers: Int64s,
-    lsn: Int,
-    database: Int,
-    catalogs: Int,
-    locators: Int64s,
-    slots: Slots,
-    commands: Int64s,
-    kept: Int64s,
-    families: Int64s,
-    clocks: Int64s,
-    counts: Int64s,
-) -> Int:
+def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
     op = data[at + INFO_AT] & heap.OPMASK
     if op == heap2.NEW_CID:
-        if headers[MAIN_LENGTH] < NEW_CID_SIZE:
-            return -1
-        main = headers[MAIN_AT]
-        target = u32(data, main + NEW_CID_DB_AT)
-        if target == database or target == 0:
-            if index_command(data, at, main, lsn, commands, counts) != OK:
-                return -1
-            xid, toplevel = u32(data, at + XID_AT), u32(data, main)
-            if toplevel != xid:
-                join_family(xid, toplevel, families, clocks)
-            end_own_rows(xid, families, clocks)
-            file = find_locator(
-                u32(data, main + NEW_CID_SPC_AT), target, u32(data, main + NEW_CID_REL_AT), locators, slots
-            )
-            if 0 <= file < catalogs:
-                keep(kept, counts)
-        return CATALOG_CHANGE
-    if op != heap2.VISIBLE and (op == heap2.REWRITE or _names_catalog(headers, blocks, catalogs, locators, slots)):
-        keep(kept, counts)
+        return index_command(data, at, lsn, wanted, t)
+    if op != heap2.VISIBLE and (op == heap2.REWRITE or _names_catalog(blocks, wanted.catalogs, t)):
+        keep(t)
     return 0
 
 
 @borrowing_kernel
-def _index_other(
-    data: Bytes,
-    at: Int,
-    blocks: Int,
-    headers: Int64s,
-    lsn: Int,
-    wanted: Wanted,
-    locators: Int64s,
-    slots: Slots,
-    messages: Int64s,
-    files: Int64s,
-    kept: Int64s,
-    counts: Int64s,
-) -> Int:
+def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
+    """A record of XACT; returns the xid's bits, or -1 if it is malformed."""
+    op = data[at + INFO_AT] & xact.OPMASK
+    if op == xact.INVALIDATIONS:
+        return index_invalidations(data, at, lsn, t)
+    if op == xact.PREPARE:
+        keep(t)
+    elif op != xact.ASSIGNMENT:
+        return index_end(data, at, lsn, wanted.dropped_stats_size, t)
+    return 0
+
+
+@borrowing_kernel
+def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """A record of any other resource manager: kept whole if it matters; returns the xid's bits, or -1."""
     info = data[at + INFO_AT] & XLR_RMGR_INFO_MASK
-    rmid = data[at + RMID_AT]
-    if rmid == XLOG:
+    rmid = np.int64(data[at + RMID_AT])
+    if rmid >= FIRST_CUSTOM:
+        t.counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
+    elif rmid == XLOG:
         is_image = info in (xlog.FPI_FOR_HINT, xlog.FPI)
-        if info in KEPT_OF_XLOG or (is_image and _names_catalog(headers, blocks, wanted.catalogs, locators, slots)):
-            keep(kept, counts)
+        if info in KEPT_OF_XLOG or (is_image and _names_catalog(blocks, wanted.catalogs, t)):
+            keep(t)
     elif rmid == SMGR:
-        return index_file(data, at, headers, lsn, wanted, locators, slots, files, kept, counts)
+        return index_file(data, at, lsn, wanted, t)
     elif rmid in (DBASE, RELMAP) or (rmid == STANDBY and info == standby.RUNNING_XACTS):
-        keep(kept, counts)
+        keep(t)
     elif rmid == LOGICALMSG:
-        return index_message(data, at, headers, lsn, wanted.database, messages, counts)
+        return index_message(data, at, lsn, wanted.database, t)
     return 0
+
+
+@inline_kernel
+def _end_rows_at_lines(lsn: Int, wanted: Wanted, t: Tables) -> None:
+    """No row crosses a line of the grid or a cut."""
+    if lsn // wanted.grid != t.counts[LINE]:
+        t.counts[LINE] = lsn // wanted.grid
+        end_all_rows(t.clocks)
+    while t.counts[CUT] < len(wanted.cuts) and wanted.cuts[t.counts[CUT]] <= lsn:
+        t.counts[CUT] += 1
+        end_all_rows(t.clocks)
+
+
+@inline_kernel
+def _index_record(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
+    """A record whose headers were parsed: OK or MALFORMED."""
+    xid, rmid = u32(data, at + XID_AT), data[at + RMID_AT]
+    # Also xact.OPMASK: what this is compared with depends on the resource manager.
+    op = data[at + INFO_AT] & heap.OPMASK
+    _end_rows_at_lines(lsn, wanted, t)
+    if t.headers[TOPLEVEL_XID] != 0 and xid != 0:
+        assign(xid, t.headers[TOPLEVEL_XID], lsn, t)
+    if rmid == HEAP or (rmid == HEAP2 and op == heap2.MULTI_INSERT):
+        bits = _index_heap(data, at, lsn, blocks, wanted, t)
+    elif rmid == HEAP2:
+        bits = _index_heap2(data, at, lsn, blocks, wanted, t)
+    elif rmid == XACT:
+        bits = _index_xact(data, at, lsn, wanted, t)
+    else:
+        bits = _index_other(data, at, lsn, blocks, wanted, t)
+    if bits < 0:
+        return MALFORMED
+    if xid != 0 and (rmid != XACT or op in (xact.INVALIDATIONS, xact.PREPARE)):
+        register(xid, bits, lsn, t)
+    return OK
 
 
 @borrowing_kernel
@@ -314,90 +279,15 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
     Returns:
         OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
-    locators, slots, xids, changes, xacts, assigns, invals = tables[:7]
-    commands, truncates, messages, files = tables[7:11]
-    kept, seen, open_rows, families, clocks, counts, headers, parsed = tables[11:]
-    known, catalogs, cuts = wanted.known, wanted.catalogs, wanted.cuts
+    counts, headers = tables.counts, tables.headers
     while counts[RECORD] < len(positions):
-        at = positions[counts[RECORD]]
-        lsn = lsns[counts[RECORD]]
-        xid = u32(data, at + XID_AT)
-        rmid = np.int64(data[at + RMID_AT])
-        # Also xact.OPMASK: what this is compared with depends on the resource manager.
-        op = data[at + INFO_AT] & heap.OPMASK
-        if known[rmid * 16 + (data[at + INFO_AT] >> 4)] == 0:
+        at, lsn = positions[counts[RECORD]], lsns[counts[RECORD]]
+        if wanted.known[np.int64(data[at + RMID_AT]) * 16 + (data[at + INFO_AT] >> 4)] == 0:
             return UNKNOWN
-        if counts[N_LOCATORS] == locators.shape[1]:
+        if counts[N_LOCATORS] == tables.locators.shape[1]:
             return NEED_LOCATORS
         blocks = parse_headers(data, at, at + u32(data, at), headers)
-        if blocks < 0:
+        if blocks < 0 or _index_record(data, at, lsn, blocks, wanted, tables) != OK:
             return MALFORMED
-        if lsn // wanted.grid != counts[LINE]:
-            counts[LINE] = lsn // wanted.grid
-            end_all_rows(clocks)
-        while counts[CUT] < len(cuts) and cuts[counts[CUT]] <= lsn:
-            counts[CUT] += 1
-            end_all_rows(clocks)
-        if headers[TOPLEVEL_XID] != 0 and xid != 0:
-            assign(xid, headers[TOPLEVEL_XID], lsn, assigns, counts)
-            join_family(xid, headers[TOPLEVEL_XID], families, clocks)
-        registers = xid != 0
-        if rmid == HEAP or (rmid == HEAP2 and op == heap2.MULTI_INSERT):
-            bits = _index_heap(
-                data,
-                at,
-                blocks,
-                headers,
-                lsn,
-                wanted,
-                locators,
-                slots,
-                changes,
-                open_rows,
-                truncates,
-                kept,
-                families,
-                clocks,
-                counts,
-            )
-        elif rmid == HEAP2:
-            database = wanted.database
-            bits = _index_heap2(
-                data,
-                at,
-                blocks,
-                headers,
-                lsn,
-                database,
-                catalogs,
-                locators,
-                slots,
-                commands,
-                kept,
-                families,
-                clocks,
-                counts,
-            )
-        elif rmid >= FIRST_CUSTOM:
-            counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
-            bits = 0
-        elif rmid != XACT:
-            bits = _index_other(data, at, blocks, headers, lsn, wanted, locators, slots, messages, files, kept, counts)
-        elif op == xact.INVALIDATIONS:
-            bits = index_invalidations(data, at, headers, lsn, invals, counts)
-            if xid != 0:
-                end_own_rows(xid, families, clocks)
-        elif op == xact.PREPARE:
-            keep(kept, counts)
-            bits = 0
-        else:
-            registers = False
-            stats = wanted.dropped_stats_size
-            is_end = op != xact.ASSIGNMENT
-            bits = index_end(data, at, headers, lsn, stats, parsed, xacts, clocks, counts) if is_end else 0
-        if bits < 0:
-            return MALFORMED
-        if registers:
-            register(xid, bits, lsn, xids, seen, counts)
         counts[RECORD] += 1
     return OK

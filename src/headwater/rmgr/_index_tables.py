@@ -56,7 +56,7 @@ class Tables(NamedTuple):
         xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
         changes: int64[9, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN, memory; a speculative
             insert counts when it is confirmed.
-        xacts: int64[15, n] kind, LSN, record number, xid, then the ten of :func:`parse_xact`; origin.
+        xacts: int64[15, n] kind, LSN, record number, xid, then what :func:`parse_xact` reads; origin.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
         commands: int64[3, n] xid, LSN, the command that sees what the NEW_CID's one did.
@@ -68,7 +68,7 @@ class Tables(NamedTuple):
         open: int64[3, CACHE] key and row of change rows that may still grow, and when they were begun, direct-mapped.
         families: int64[3, FAMILIES]; clocks: int64[CLOCKS] of :mod:`headwater.rmgr._row_epochs`.
         counts: int64[COUNTS] see above.
-        headers: int64[HEADERS_LENGTH] scratch of :func:`parse_headers`; parsed: int64[10] of :func:`parse_xact`.
+        headers: int64[HEADERS_LENGTH] scratch of :func:`parse_headers`; parsed: int64[PARSED] of :func:`parse_xact`.
     """
 
     locators: Int64s

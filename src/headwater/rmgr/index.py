@@ -18,6 +18,7 @@ from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index_tables as k
 from headwater.rmgr._index import index_records
+from headwater.rmgr._index_events import PARSED
 from headwater.rmgr._index_tables import Tables
 from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
 from headwater.rmgr.header_slots import HEADERS_LENGTH
@@ -167,7 +168,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         clocks=np.zeros(CLOCKS, np.int64),
         counts=counts,
         headers=np.zeros(HEADERS_LENGTH, np.int64),
-        parsed=np.zeros(10, np.int64),
+        parsed=np.zeros(PARSED, np.int64),
     )
 
 
