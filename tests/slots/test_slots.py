@@ -67,6 +67,8 @@ def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path
     assert "cannot be given with --slot" in refused(
         command, "decode", "--slot", tmp_path / "one", "--plugin", "pgoutput"
     )
+    done(command, "slot", "copy", tmp_path / "one", tmp_path / "rows", "--plugin", "rows")
+    assert "the slot rows is for rows" in refused(command, "decode", "--slot", tmp_path / "rows")
     assert "minimum is" in refused(command, "slot", "advance", tmp_path / "one", "0/1000")
     raw = bytearray((tmp_path / "one" / "slot").read_bytes())
     raw[len(raw) // 2] ^= 1

@@ -13,6 +13,7 @@ from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.reorder.state import State
@@ -74,6 +75,11 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
         return
     _check_slot_flags(flags)
     with open_slot(Path(flags.slot)) as opened:
+        if opened.slot.request.plugin == RowChanges.name:
+            raise UsageError(
+                f"the slot {Path(flags.slot).name} is for rows, which the command does not write",
+                hint="read it with spark.readStream, or copy it with --plugin",
+            )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
         if flags.wal is not None:
             source.request = replace(source.request, wal=flags.wal)
