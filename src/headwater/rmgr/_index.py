@@ -116,7 +116,7 @@ def _names_catalog(blocks: Int, catalogs: Int, t: Tables) -> bool:
     return False
 
 
-@borrowing_kernel
+@inline_kernel
 def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memory: Int, lsn: Int, t: Tables) -> None:
     """Let the open row of (xid, locator) grow, or begin one."""
     slot = xid_slot(xid, locator)
@@ -146,7 +146,7 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
     changes[8, row] = memory
 
 
-@borrowing_kernel
+@inline_kernel
 def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
     op, rmid = data[at + INFO_AT] & heap.OPMASK, data[at + RMID_AT]
@@ -186,7 +186,7 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
     return bits
 
 
-@borrowing_kernel
+@inline_kernel
 def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """Any other HEAP2 record; returns the xid's bits, or -1 if it is malformed."""
     op = data[at + INFO_AT] & heap.OPMASK
@@ -197,7 +197,7 @@ def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
     return 0
 
 
-@borrowing_kernel
+@inline_kernel
 def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int:
     """A record of XACT; returns the xid's bits, or -1 if it is malformed."""
     op = data[at + INFO_AT] & xact.OPMASK
@@ -210,7 +210,7 @@ def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> In
     return 0
 
 
-@borrowing_kernel
+@inline_kernel
 def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """A record of any other resource manager: kept whole if it matters; returns the xid's bits, or -1."""
     info = data[at + INFO_AT] & XLR_RMGR_INFO_MASK

@@ -145,7 +145,7 @@ def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
     return np.int64(-1)
 
 
-@borrowing_kernel
+@inline_kernel
 def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
     """The relation of the last span of (unit, file) that starts at or before ``lsn``, -1 if there is none.
 
@@ -172,7 +172,7 @@ def find_relation(spans: Int64s, unit: Int, file: Int, lsn: Int) -> Int:
     return spans[3, low - 1]
 
 
-@borrowing_kernel
+@inline_kernel
 def _is_passed_over(wanted: Wanted, relation: Int, unit: Int, file: Int) -> bool:
     """Whether a record holds a TOAST chunk that no wanted change of its unit can use."""
     if not wanted.toasts[relation]:
@@ -201,7 +201,7 @@ def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, 
     return n
 
 
-@borrowing_kernel
+@inline_kernel
 def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: Int) -> bool:
     """Add the events that come before an LSN; whether there was room."""
     while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
@@ -228,7 +228,7 @@ def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, co
     _refer(raw, n, column, used, length)
 
 
-@borrowing_kernel
+@inline_kernel
 def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
     headers, state = work.headers, work.state
@@ -250,7 +250,7 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     return OK
 
 
-@borrowing_kernel
+@inline_kernel
 def _multi_insert(
     data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
@@ -280,7 +280,7 @@ def _multi_insert(
     return OK
 
 
-@borrowing_kernel
+@inline_kernel
 def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """A CONFIRM record: the parked row comes here, under the LSN and xid of its insert."""
     source = work.parked[unit]
@@ -297,7 +297,7 @@ def _confirm(unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw
     return OK
 
 
-@borrowing_kernel
+@inline_kernel
 def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """A DELETE record: of a row, or of a parked one that lost its race."""
     headers, state = work.headers, work.state
@@ -320,7 +320,7 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     return OK
 
 
-@borrowing_kernel
+@inline_kernel
 def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An UPDATE record; prefix and suffix compression occur in catalogs only."""
     headers, state = work.headers, work.state
@@ -341,7 +341,7 @@ def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     return OK
 
 
-@borrowing_kernel
+@inline_kernel
 def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """One change of a planned relation."""
     xid = u32(data, at + XID_AT)

@@ -64,7 +64,7 @@ CellArrays: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.i
 """Per cell its kind, its payload's offset and length, and its column."""
 
 
-@borrowing_kernel
+@inline_kernel
 def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
     """Take a varlena's header off; (kind of cell or BAD_VARLENA, payload's offset, its length, datum's end)."""
     head = np.int64(data[at])
@@ -82,7 +82,7 @@ def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
     return BAD_VARLENA, at, 0, at
 
 
-@borrowing_kernel
+@inline_kernel
 def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
     """Check a tuple's header; (bytes of its null bitmap, 0 without nulls, or BAD_TUPLE; attributes stored)."""
     if at < 0 or length < 5 or at + length > len(data):
@@ -109,7 +109,7 @@ def _attribute(
     return varlena(data, off, end) if off < end else (BAD_VARLENA, off, 0, off)
 
 
-@borrowing_kernel
+@inline_kernel
 def _walk(
     data: Bytes,
     at: Int,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, kernel
+from headwater.kernels import borrowing_kernel, inline_kernel, kernel
 from headwater.rows._copy import copy
 from headwater.rows._deform import IN_ARENA, CellArrays
 from headwater.rows._text import type_text
@@ -64,7 +64,7 @@ _NOT_COMMON = -1000
 _MAX_TEXT = 0x3FFFFFFF
 
 
-@borrowing_kernel
+@inline_kernel
 def _common_text(
     code: Int,
     tz_at: NDArray[np.int64],
@@ -100,7 +100,7 @@ def _common_text(
     return _NOT_COMMON
 
 
-@borrowing_kernel
+@inline_kernel
 def _done(
     kinds: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32], cell: Int, o: Int, end: Int
 ) -> Int:
