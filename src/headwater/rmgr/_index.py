@@ -122,28 +122,28 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
     slot = xid_slot(xid, locator)
     key = xid << 24 | (locator & 0xFFFFFF)
     changes, row, origin = t.changes, t.open[1, slot], t.headers[ORIGIN]
-    grows = t.open[0, slot] == key and changes[3, row] == origin
+    grows = t.open[0, slot] == key and changes.origin[row] == origin
     if grows and may_grow(t.open[2, slot], xid, t.families, t.clocks):
-        changes[2, row] = (changes[2, row] & ~UNSETTLED) | change
-        changes[4, row] += count
-        changes[5, row] += size
-        changes[7, row] = lsn
-        changes[8, row] += memory
+        changes.kinds[row] = (changes.kinds[row] & ~UNSETTLED) | change
+        changes.number[row] += count
+        changes.bytes[row] += size
+        changes.last[row] = lsn
+        changes.memory[row] += memory
         return
     row = t.counts[N_CHANGES]
     t.counts[N_CHANGES] = row + 1
     t.open[0, slot] = key
     t.open[1, slot] = row
     t.open[2, slot] = t.clocks[CLOCK]
-    changes[0, row] = xid
-    changes[1, row] = locator
-    changes[2, row] = change
-    changes[3, row] = origin
-    changes[4, row] = count
-    changes[5, row] = size
-    changes[6, row] = lsn
-    changes[7, row] = lsn
-    changes[8, row] = memory
+    changes.xid[row] = xid
+    changes.locator[row] = locator
+    changes.kinds[row] = change
+    changes.origin[row] = origin
+    changes.number[row] = count
+    changes.bytes[row] = size
+    changes.first[row] = lsn
+    changes.last[row] = lsn
+    changes.memory[row] = memory
 
 
 @inline_kernel

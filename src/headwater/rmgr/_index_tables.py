@@ -48,14 +48,31 @@ class Wanted(NamedTuple):
     cuts: Int64s
 
 
+class ChangeRows(NamedTuple):
+    """Rows of changes, n of them: the columns of :class:`headwater.rmgr.index_rows.ChangeTable` in their order.
+
+    As narrow here as there: they are the bulk of an index, and memory that is passed over once more costs more than the
+    work on it. A speculative insert counts when it is confirmed.
+    """
+
+    xid: NDArray[np.uint32]
+    locator: NDArray[np.int32]
+    kinds: Bytes
+    origin: NDArray[np.uint16]
+    number: NDArray[np.uint32]
+    bytes: NDArray[np.uint32]
+    first: Int64s
+    last: Int64s
+    memory: NDArray[np.uint32]
+
+
 class Tables(NamedTuple):
     """The rows found so far; n is the number of records.
 
     Attributes:
         locators: int64[3, m] (tablespace, database, file); slots: int32[] its hash (:func:`find_locator`).
         xids: int64[3, n] xid, LSN, bits: where an xid was first met, and again where it first got HAS_BASE.
-        changes: int64[9, n] xid, locator, kinds, origin, count, bytes, first LSN, last LSN, memory; a speculative
-            insert counts when it is confirmed.
+        changes: n rows.
         xacts: int64[15, n] kind, LSN, record number, xid, then what :func:`parse_xact` reads; origin.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
@@ -74,7 +91,7 @@ class Tables(NamedTuple):
     locators: Int64s
     slots: Slots
     xids: Int64s
-    changes: Int64s
+    changes: ChangeRows
     xacts: Int64s
     assigns: Int64s
     invals: Int64s

@@ -8,7 +8,8 @@ Mirrors the dispatch of decode.c; the rows themselves are read again by the deco
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -153,7 +154,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         locators=locators,
         slots=locator_hash(locators, len(catalogs)),
         xids=np.empty((3, n), np.int64),
-        changes=np.empty((9, n), np.int64),
+        changes=_change_rows(n),
         xacts=np.empty((15, n), np.int64),
         assigns=np.empty((3, n), np.int64),
         invals=np.empty((4, n), np.int64),
@@ -170,6 +171,11 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         headers=np.zeros(HEADERS_LENGTH, np.int64),
         parsed=np.zeros(PARSED, np.int64),
     )
+
+
+def _change_rows(n: int) -> k.ChangeRows:
+    columns: Any = (np.empty(n, getattr(NO_ROWS.changes, f.name).dtype) for f in fields(ChangeTable))
+    return k.ChangeRows(*columns)
 
 
 def _with_more_locators(tables: Tables) -> Tables:
@@ -252,20 +258,11 @@ def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:
 
 
 def _rows(frames: Frames, t: Tables, major: int) -> Rows:
-    c, f = t.changes[:, : t.counts[k.N_CHANGES]], t.files[:, : t.counts[k.N_FILES]]
+    f = t.files[:, : t.counts[k.N_FILES]]
+    columns: Any = (column[: t.counts[k.N_CHANGES]] for column in t.changes)
     return Rows(
         xids=XidTable(*t.xids[:, : t.counts[k.N_XIDS]].copy()),
-        changes=ChangeTable(
-            xid=c[0].astype(np.uint32),
-            locator=c[1].astype(np.int32),
-            kinds=c[2].astype(np.uint8),
-            origin=c[3].astype(np.uint16),
-            count=c[4].astype(np.uint32),
-            bytes=c[5].astype(np.uint32),
-            first=c[6].copy(),
-            last=c[7].copy(),
-            memory=c[8].astype(np.uint32),
-        ),
+        changes=ChangeTable(*columns),
         ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]),
         assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),
         invals=_invalidations(frames, t.invals[:, : t.counts[k.N_INVALS]], major),

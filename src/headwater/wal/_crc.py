@@ -1,7 +1,7 @@
 """CRC-32C, as every WAL record and control file carries it (PostgreSQL: ``port/pg_crc32c.h``).
 
 Kernels with one contract: eight bytes at a time through the processor's own instruction where there is one (SSE 4.2,
-ARMv8 CRC), by eight tables otherwise. ``update_words`` is the one that fits this machine.
+ARMv8 CRC), by eight tables otherwise. ``update_words`` and ``update_low_bytes`` are those that fit this machine.
 """
 
 from __future__ import annotations
@@ -42,47 +42,57 @@ def _tables() -> NDArray[np.int64]:
 TABLES = _tables()
 
 
-@intrinsic
-def _x86_word(typing_context: Any, crc: Any, word: Any) -> Any:
-    signature = types.int64(types.int64, types.int64)
+def _instruction(name: str, held: int, taken: int) -> Any:
+    """An instruction that carries a CRC over bytes, as a function of two int64 for kernels.
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(64)
-        instruction = builder.module.declare_intrinsic(
-            "llvm.x86.sse42.crc32.64.64", (), ir.FunctionType(wide, [wide, wide])
-        )
-        return builder.call(instruction, arguments)
+    Args:
+        name: LLVM's name for it.
+        held: bits that it takes and gives the CRC in; taken: bits that it takes the bytes in, the low ones count.
+    """
 
-    return signature, generate
+    def step(typing_context: Any, crc: Any, word: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kinds = ir.IntType(held), ir.IntType(taken)
+            function = builder.module.declare_intrinsic(name, (), ir.FunctionType(kinds[0], kinds))
+            pairs = zip(arguments, kinds, strict=True)
+            given = [value if kind.width == 64 else builder.trunc(value, kind) for value, kind in pairs]
+            found = builder.call(function, given)
+            return found if held == 64 else builder.zext(found, ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    return intrinsic(step)
 
 
-@intrinsic
-def _arm_word(typing_context: Any, crc: Any, word: Any) -> Any:
-    signature = types.int64(types.int64, types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        narrow, wide = ir.IntType(32), ir.IntType(64)
-        instruction = builder.module.declare_intrinsic(
-            "llvm.aarch64.crc32cx", (), ir.FunctionType(narrow, [narrow, wide])
-        )
-        crc = builder.call(instruction, [builder.trunc(arguments[0], narrow), arguments[1]])
-        return builder.zext(crc, wide)
-
-    return signature, generate
+if HAS_ARM_CRC:
+    _EIGHT, _FOUR = _instruction("llvm.aarch64.crc32cx", 32, 64), _instruction("llvm.aarch64.crc32cw", 32, 32)
+    _TWO, _ONE = _instruction("llvm.aarch64.crc32ch", 32, 32), _instruction("llvm.aarch64.crc32cb", 32, 32)
+else:
+    _EIGHT, _FOUR = (
+        _instruction("llvm.x86.sse42.crc32.64.64", 64, 64),
+        _instruction("llvm.x86.sse42.crc32.32.32", 32, 32),
+    )
+    _TWO, _ONE = _instruction("llvm.x86.sse42.crc32.32.16", 32, 16), _instruction("llvm.x86.sse42.crc32.32.8", 32, 8)
 
 
 @inline_kernel
-def _x86_words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
+def _words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
+    """Carry a CRC over whole words by the processor's instruction."""
     for i in range(first, first + count):
-        crc = _x86_word(crc, words[i])
+        crc = _EIGHT(crc, words[i])
     return crc
 
 
 @inline_kernel
-def _arm_words(crc: int, words: NDArray[np.int64], first: int, count: int) -> int:
-    for i in range(first, first + count):
-        crc = _arm_word(crc, words[i])
-    return crc
+def _low_bytes(crc: int, word: int, count: int) -> int:
+    """Carry a CRC over the first `count` (0 to 7) bytes of a little-endian word by the processor's instructions."""
+    if count & 4:
+        crc = _FOUR(crc, word)
+        word >>= 32
+    if count & 2:
+        crc = _TWO(crc, word)
+        word >>= 16
+    return _ONE(crc, word) if count & 1 else crc
 
 
 @inline_kernel
@@ -106,19 +116,16 @@ def table_words(crc: int, words: NDArray[np.int64], first: int, count: int) -> i
 
 
 @inline_kernel
-def update_low_bytes(crc: int, word: int, count: int) -> int:
+def table_low_bytes(crc: int, word: int, count: int) -> int:
     """Carry a CRC over the first `count` (0 to 7) bytes of a little-endian word."""
     for k in range(count):
         crc = (crc >> 8) ^ TABLES[0, (crc ^ (word >> (8 * k))) & 0xFF]
     return crc
 
 
-if HAS_SSE42:
-    update_words = _x86_words
-elif HAS_ARM_CRC:
-    update_words = _arm_words
-else:
-    update_words = table_words
+HAS_INSTRUCTION = HAS_SSE42 or HAS_ARM_CRC
+update_words = _words if HAS_INSTRUCTION else table_words
+update_low_bytes = _low_bytes if HAS_INSTRUCTION else table_low_bytes
 
 
 @kernel

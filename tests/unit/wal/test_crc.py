@@ -35,6 +35,15 @@ def test_tables_and_instruction_agree(words: list[int], crc: int) -> None:
     assert expected == _crc.update_words(crc, array, 0, len(array))
 
 
+@given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 7), st.integers(0, 0xFFFFFFFF))
+def test_tables_and_instructions_agree_on_part_of_a_word(word: int, count: int, crc: int) -> None:
+    expected = crc
+    for byte in word.to_bytes(8, "little", signed=True)[:count]:
+        expected = (expected >> 8) ^ int(_crc.TABLES[0, (expected ^ byte) & 0xFF])
+    assert expected == _crc.table_low_bytes(crc, word, count)
+    assert expected == _crc.update_low_bytes(crc, word, count)
+
+
 @given(st.binary(max_size=70))
 def test_a_records_checksum_covers_its_body_then_its_header(body: bytes) -> None:
     record = make_record(10, 0x20, 5, 0x123456789A, body)
