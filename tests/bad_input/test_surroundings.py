@@ -98,6 +98,7 @@ def test_arguments_that_are_no_text(cluster: Cluster) -> None:
 # -- what Spark needs
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_hostile_but_no_hindrance(cluster: Cluster, tmp_path: Path, whole: bytes) -> None:
     """Few open files that may be more, another Python for workers, a C locale, names of any bytes, no TMPDIR."""

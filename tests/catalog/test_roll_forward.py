@@ -13,7 +13,6 @@ from catalog.scenarios import SCENARIOS
 from catalog.windows import check_windows, cut_at_random
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
-MAJORS = (15, 16, 17, 18)
 SETTINGS: dict[int, dict[str, str]] = {
     15: {"full_page_writes": "off"},
     16: {"wal_compression": "pglz"},
@@ -22,7 +21,7 @@ SETTINGS: dict[int, dict[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=MAJORS)
+@pytest.fixture(scope="module", params=[15, 16, pytest.param(17, marks=pytest.mark.slow), 18])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
     """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 import shutil
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from records_workload import run_workload
@@ -17,6 +20,7 @@ from headwater.demo.embedded_postgres import (
 )
 
 MAJORS = (15, 16, 17, 18)
+FEW_OR_ALL = [15, 16, pytest.param(17, marks=pytest.mark.slow), 18]
 
 
 def programs_of(major: int) -> ServerPrograms:
@@ -27,15 +31,34 @@ def programs_of(major: int) -> ServerPrograms:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session", params=MAJORS, ids=[f"pg{major}" for major in MAJORS])
-def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedWal]:
+@pytest.fixture(scope="session", params=FEW_OR_ALL, ids=[f"pg{major}" for major in MAJORS])
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordedWal:
+    """Made once for all files of tests, whichever process runs them."""
     major: int = request.param
-    settings = {"track_commit_timestamp": "on"}
-    with EmbeddedPostgres(programs_of(major), wal_segment_megabytes=1, settings=settings) as server:
+    programs, place = programs_of(major), _shared_by_workers(tmp_path_factory) / f"records-pg{major}"
+    place.mkdir(exist_ok=True)
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = place / "recorded"
+        if not made.exists():
+            made.write_bytes(pickle.dumps(_record(programs, place / "data")))
+        found: RecordedWal = pickle.loads(made.read_bytes())
+    return found
+
+
+def _shared_by_workers(factory: pytest.TempPathFactory) -> Path:
+    """A directory of this run; pytest removes it some runs later."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def _record(programs: ServerPrograms, data: Path) -> RecordedWal:
+    settings, major = {"track_commit_timestamp": "on"}, programs.major
+    shutil.rmtree(data, ignore_errors=True)
+    with EmbeddedPostgres(programs, wal_segment_megabytes=1, settings=settings) as server:
         start, end = run_workload(server)
         inspected = inspect_records(server, start, end)
         blocks = block_rows(server, start, end) if major >= 16 else []
         server.stop()
-        data = server.copy_data_directory(tmp_path_factory.mktemp(f"pg{major}") / "data")
-    yield RecordedWal(major, data, start, end, inspected, blocks, waldump_records(major, data / "pg_wal"))
-    shutil.rmtree(data)
+        server.copy_data_directory(data)
+    return RecordedWal(major, data, start, end, inspected, blocks, waldump_records(major, data / "pg_wal"))

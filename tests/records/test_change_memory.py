@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import MAJORS, programs_of
+from conftest import FEW_OR_ALL, programs_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import committed_transactions
@@ -30,7 +30,7 @@ CONFIRMED = 80 + 24 + 24 + 4 + 6
 """The server lets go of a speculative insert once it is confirmed, before it counts: ``(5, 'again')``."""
 
 
-@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("major", FEW_OR_ALL)
 def test_rows_weigh_what_the_server_counts(major: int) -> None:
     with EmbeddedPostgres(programs_of(major), wal_segment_megabytes=1) as server:
         with server.connect() as connection:

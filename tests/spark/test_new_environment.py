@@ -148,6 +148,7 @@ def test_script(environment: NewEnvironment, tmp_path: Path) -> None:
     environment.check(environment.run(tmp_path, environment.python, script))
 
 
+@pytest.mark.slow
 def test_spark_submit_in_an_activated_environment(environment: NewEnvironment, tmp_path: Path) -> None:
     """The package is there first."""
     script = tmp_path / "script.py"
@@ -156,6 +157,7 @@ def test_spark_submit_in_an_activated_environment(environment: NewEnvironment, t
     environment.check(environment.run(tmp_path, SPARK_PROGRAMS / "spark-submit", script, PATH=path))
 
 
+@pytest.mark.slow
 def test_pyspark_shell(environment: NewEnvironment, tmp_path: Path) -> None:
     """Only the shell's own Python is named; its workers' would be ``python3``. With ``-i`` a pipe is a terminal."""
     shell = (SPARK_PROGRAMS / "pyspark", "--master", "local[2]")
@@ -163,6 +165,7 @@ def test_pyspark_shell(environment: NewEnvironment, tmp_path: Path) -> None:
     environment.check(environment.run(tmp_path, *shell, text=environment.readme + CHECK, **named))
 
 
+@pytest.mark.slow
 def test_notebook_where_another_python_is_named(environment: NewEnvironment, tmp_path: Path) -> None:
     """A notebook's kernel is a process of the environment's Python. To register twice does no harm."""
     first, *_ = [line for line in environment.readme.splitlines() if line.startswith("changes = ")]

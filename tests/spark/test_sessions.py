@@ -107,6 +107,7 @@ def test_the_environment(tmp_path: Path) -> None:
     assert start(tmp_path, MASTER="local[4]").conf["spark.master"] == "local[4]"
 
 
+@pytest.mark.slow
 def test_spark_submit(tmp_path: Path) -> None:
     """Its Java process is there already; ours are added to what it has."""
     words = ("--master", "local[2]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo", "--name", "nightly")
@@ -137,6 +138,7 @@ def test_a_cluster(tmp_path: Path) -> None:
     assert session.python == sys.executable
 
 
+@pytest.mark.slow
 def test_a_session_keeps_javas_classes_for_the_next_one(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first = start(tmp_path, HEADWATER_CACHE_DIR=str(cache))
@@ -149,6 +151,7 @@ def test_a_session_keeps_javas_classes_for_the_next_one(tmp_path: Path) -> None:
     assert list((cache / "java").iterdir()) == [archive]
 
 
+@pytest.mark.slow
 def test_where_others_can_write_no_classes_are_kept(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (cache / "java").mkdir(parents=True)
@@ -158,6 +161,7 @@ def test_where_others_can_write_no_classes_are_kept(tmp_path: Path) -> None:
     assert list((cache / "java").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_collector_of_the_users_choice(tmp_path: Path) -> None:
     """Java refuses to start with two."""
     session = start(

@@ -218,6 +218,7 @@ def drive(tmp_path: Path, slot: Path, ending: str) -> int:
     return done.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_path: Path) -> None:
     slot = tmp_path / "slot"

@@ -115,7 +115,8 @@ class CatalogImage:
         reach_lsn: the WAL must go as far as this at least.
         xids: int64[k] transactions that versions name, and commits: int64[k] where they committed: 0 before the
             horizon, NEVER for an abort. Those not listed still run.
-        hinted: int64[] transactions that versions name and of which only the backup says that they committed.
+        hinted: int64[] transactions of which only the backup says that they committed, as far as versions name them
+            or they may still run.
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.

@@ -162,6 +162,9 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
                 commits[xid] = 0
             elif judge.verdict(low) == Verdict.HINTED:
                 hinted.add(xid)
+    if not store.is_complete:
+        # Of a version that no page has any more; a record may yet bring another one of the same transaction.
+        hinted.update(map(judge.widened, store.fates.hinted_and_open()))
     xids = sorted(commits)
     lsns = np.array([commits[xid] for xid in xids], np.int64)
     return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)

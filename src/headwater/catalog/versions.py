@@ -9,7 +9,7 @@ visible at an LSN iff its commit record starts before it; the own transaction's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.snapshot import xid_precedes
@@ -150,6 +150,10 @@ class Fates:
     def is_hinted(self, xid: int) -> bool:
         """Whether a hint bit said that it committed."""
         return xid in self._hinted
+
+    def hinted_and_open(self) -> Iterator[int]:
+        """Transactions that a hint bit said committed, and that may still run where the WAL has been followed to."""
+        return (xid for xid in self._hinted if xid >= FIRST_NORMAL_XID and not self.is_settled(xid))
 
     def commit_lsn(self, xid: int) -> int:
         """Where it committed: 0 before the backup, :data:`NEVER` if it aborted or still runs.

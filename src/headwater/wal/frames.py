@@ -6,7 +6,8 @@ The rules are XLogReader's, with one difference. The server takes the first thin
 of the WAL, whatever comes after. Here it is the end only if nothing valid follows: no later page or segment that stands
 where it should, no later record in the same page that points back to the bad place or beyond. Otherwise the WAL is
 damaged, and reading stops with an error rather than with a plausible part of the data. A live tail may change between
-two looks at it, so the verdict "damaged" needs two readings that agree.
+two looks at it, so the verdict "damaged" needs a second reading that comes no further; as long as each comes further
+than the one before it, a server writes.
 
 Known gap: damage in the very last record before the end cannot be told from a torn write.
 """
@@ -30,7 +31,6 @@ from headwater.wal.directory import WalDirectory, next_valid_page
 from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 from headwater.wal.pages import PageWindow
 
-_LOOKS = 4
 _PAUSE_SECONDS = 0.02
 _PROOF_BYTES = 4
 _FIRST_CAPACITY_BYTES = 96
@@ -99,19 +99,21 @@ def read_frames(
         UsageError: `lo` cannot be the start of a record.
     """
     failure: WalError | None = None
-    for _ in range(_LOOKS):
+    while True:
         reader = _Reader(directory, lo, hi, check, expect_prev)
         found = reader.read()
         if isinstance(found, Frames):
             return found
-        if failure is not None and failure.lsn == found.lsn:
+        if failure is not None and _lsn(found) <= _lsn(failure):
             raise found
         failure = found
         if reader.is_last_page:
             # A server that writes to this page may have been between two records.
             time.sleep(_PAUSE_SECONDS)
-    assert failure is not None
-    raise failure
+
+
+def _lsn(failure: WalError) -> int:
+    return failure.lsn or 0
 
 
 class _Reader:

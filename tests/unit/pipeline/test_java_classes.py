@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from headwater.pipeline.java_classes import ClassArchive
 
@@ -15,7 +16,8 @@ LONG_AGO = 1_600_000_000
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where archives are kept."""
+    """Where archives are kept; the session that other tests share is none of theirs."""
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     monkeypatch.setenv("HEADWATER_CACHE_DIR", str(tmp_path))
     return tmp_path / "java"
 
