@@ -428,7 +428,8 @@ class Grouped(NamedTuple):
 
     Attributes:
         kind: uint8[n]; txn: int32[n]; xid: uint32[n]; lsn: int64[n]; layout: int32[n].
-        refs: int64[4, n] new offset and length, old offset and length; flags: uint8[n]; place: int64[n].
+        new_at: int64[n]; new_len: int32[n]; old_at: int64[n]; old_len: int32[n].
+        flags: uint8[n]; place: int64[n].
     """
 
     kind: Bytes
@@ -436,7 +437,10 @@ class Grouped(NamedTuple):
     xid: NDArray[np.uint32]
     lsn: Int64s
     layout: Int32s
-    refs: Int64s
+    new_at: Int64s
+    new_len: Int32s
+    old_at: Int64s
+    old_len: Int32s
     flags: Bytes
     place: Int64s
 
@@ -469,10 +473,35 @@ def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, t
         to.xid[at] = raw[i, XID]
         to.lsn[at] = raw[i, LSN]
         to.layout[at] = raw[i, LAYOUT]
-        for k in range(4):
-            to.refs[k, at] = raw[i, NEW_AT + k]
+        to.new_at[at] = raw[i, NEW_AT]
+        to.new_len[at] = raw[i, NEW_LEN]
+        to.old_at[at] = raw[i, OLD_AT]
+        to.old_len[at] = raw[i, OLD_LEN]
         to.flags[at] = raw[i, FLAGS]
         to.place[at] = raw[i, PLACE]
+
+
+@borrowing_kernel
+def number_layouts(kind: Bytes, layout: Int32s, used: Int64s) -> None:
+    """Number the relation versions whose rows are printed, in their order.
+
+    Args:
+        kind: uint8[n] kinds of items.
+        layout: int32[n] relation versions by their old numbers; by the new ones afterwards, -1 for items that are not
+            printed. Of literals it stays.
+        used: int64[r] zeros; the new number of each version afterwards, -1 for one that is not printed.
+    """
+    for i in range(len(kind)):
+        if kind[i] < LITERAL:
+            used[layout[i]] = 1
+    number = np.int64(0)
+    for relation in range(len(used)):
+        is_used = used[relation]
+        used[relation] = number if is_used else -1
+        number += is_used
+    for i in range(len(kind)):
+        if kind[i] != LITERAL:
+            layout[i] = used[layout[i]] if kind[i] < LITERAL else -1
 
 
 @borrowing_kernel

@@ -21,7 +21,7 @@ from headwater.rmgr.index import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
 from headwater.rows import _collect as k
-from headwater.rows.items import LITERAL, Items, Literals, Transactions
+from headwater.rows.items import Items, Literals, Transactions
 from headwater.wal.frames import Frames
 from headwater.wal.record_layout import RMID_AT
 
@@ -210,7 +210,10 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, 
         xid=np.empty(count, np.uint32),
         lsn=np.empty(count, np.int64),
         layout=np.empty(count, np.int32),
-        refs=np.empty((4, count), np.int64),
+        new_at=np.empty(count, np.int64),
+        new_len=np.empty(count, np.int32),
+        old_at=np.empty(count, np.int64),
+        old_len=np.empty(count, np.int32),
         flags=np.empty(count, np.uint8),
         place=np.empty(count, np.int64),
     )
@@ -231,22 +234,18 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, 
 
 def _items(grouped: k.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
     """The items, and the new number of each relation version: only those whose rows are printed have one."""
-    changes = grouped.kind < LITERAL
-    used = np.full(relations, -1, np.int64)
-    present = np.unique(grouped.layout[changes])
-    used[present] = np.arange(len(present))
-    layout = np.where(grouped.kind == LITERAL, grouped.layout, np.int32(-1))
-    layout[changes] = used[grouped.layout[changes]]
+    used = np.zeros(relations, np.int64)
+    k.number_layouts(grouped.kind, grouped.layout, used)
     items = Items(
         kind=grouped.kind,
         txn=grouped.txn,
         xid=grouped.xid,
         lsn=grouped.lsn,
-        layout=layout,
-        new_at=grouped.refs[0],
-        new_len=grouped.refs[1].astype(np.int32),
-        old_at=grouped.refs[2],
-        old_len=grouped.refs[3].astype(np.int32),
+        layout=grouped.layout,
+        new_at=grouped.new_at,
+        new_len=grouped.new_len,
+        old_at=grouped.old_at,
+        old_len=grouped.old_len,
         flags=grouped.flags,
     )
     return items, used
