@@ -64,9 +64,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_too_early(item: pytest.Item) -> bool:
     """Whether a scenario shows what its server cannot do yet."""
-    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    scenario, major = SCENARIOS.get(given.get("scenario", "")), given.get("scenario_run", 0)
-    return scenario is not None and scenario.since > major
+    given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    scenario = SCENARIOS.get(given.get("scenario", ""))
+    return scenario is not None and scenario.since > given["scenario_run"]
 
 
 def _threads(config: pytest.Config) -> list[tuple[int, int, int]]:
