@@ -48,7 +48,7 @@ def end_of_log(directory: Path, major: int) -> int:
     return read_records(directory / "pg_wal", open_catalog(directory, "postgres").start_lsn, major)[-1].end_lsn
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 1), (16, 2), (17, 3), (18, 4)])
+@pytest.mark.parametrize(("major", "seed"), [(15, 1), (16, 2), pytest.param(17, 3, marks=pytest.mark.slow), (18, 4)])
 def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         server.stop()

@@ -17,8 +17,8 @@ from slots.conftest import command as command
 MAJORS = (15, 16, 17, 18)
 
 # (major, seed, statements of each session), each session in a thread of its own
-FEW_THREADS = ((15, 1, 200), (16, 2, 200), (18, 3, 200))
-MANY_THREADS = tuple((major, seed, 500) for major in MAJORS for seed in range(200, 210))
+FEW_THREADS = ((15, 1, 200), (18, 3, 200))
+MANY_THREADS = ((16, 2, 200), *((major, seed, 500) for major in MAJORS for seed in range(200, 210)))
 
 # (major, seed) of runs whose decoding is killed
 FEW_KILLS = ((16, 1),)

@@ -55,7 +55,7 @@ def _until_it_stops(pieces: Iterator[Piece]) -> tuple[list[Piece], HeadwaterErro
     return made, None
 
 
-@pytest.mark.parametrize("name", ["test_decoding", "pgoutput, lists"])
+@pytest.mark.parametrize("name", [pytest.param("test_decoding", marks=pytest.mark.slow), "pgoutput, lists"])
 def test_a_state_is_the_same_value_whichever_way_one_got_there(threaded_run: DecodedRun, name: str) -> None:
     stream = threaded_run.run.streams[name]
     request, ends = _request(threaded_run, stream), _ends(threaded_run, stream, MOST)

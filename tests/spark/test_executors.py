@@ -95,13 +95,15 @@ def test_a_lost_executor_is_no_failure_of_ours(tmp_path: Path, way: str) -> None
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.parametrize("way", [pytest.param("spark", marks=pytest.mark.slow), "scratch"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["spark", "scratch"])
 def test_an_error_of_ours_is_not_tried_again(tmp_path: Path, way: str) -> None:
     place = tmp_path / "scratch"
     place.mkdir()
     assert run(tmp_path, FAILED, "spark" if way == "spark" else str(place)) == "it would fail alike 1"
 
 
+@pytest.mark.slow
 def test_executors_without_headwater(tmp_path: Path) -> None:
     """One line says so, and what to do."""
     venv.create(tmp_path / "bare", with_pip=False)

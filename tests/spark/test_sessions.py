@@ -128,6 +128,7 @@ def test_an_active_session_is_used_as_it_is(tmp_path: Path) -> None:
     assert "spark.driver.bindAddress" not in session.conf
 
 
+@pytest.mark.slow
 def test_a_cluster(tmp_path: Path) -> None:
     """Executors must reach the driver, which is no small process; its workers' Python may be another."""
     (tmp_path / "spark-defaults.conf").write_text("spark.pyspark.python python3\n")

@@ -124,7 +124,7 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
     changes, row, origin = t.changes, t.open[1, slot], t.headers[ORIGIN]
     grows = t.open[0, slot] == key and changes.origin[row] == origin
     if grows and may_grow(t.open[2, slot], xid, t.families, t.clocks):
-        changes.kinds[row] = (changes.kinds[row] & ~UNSETTLED) | change
+        changes.kinds[row] = (np.int64(changes.kinds[row]) & ~UNSETTLED) | change
         changes.number[row] += count
         changes.bytes[row] += size
         changes.last[row] = lsn
