@@ -5,7 +5,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := src tests tools bench
 # Two processes side by side, a file of tests to one of them: most tests wait for one core.
-BESIDE := -n 2 --dist loadfile
+BESIDE := -n 3 --dist loadfile
 
 SPARKS := 4.1 4.2 4.3
 ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \

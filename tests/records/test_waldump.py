@@ -123,6 +123,19 @@ def test_where_it_begins_and_ends(recorded: RecordedWal, ours: Ours) -> None:
         assert (found.returncode, "WAL ends" in found.stderr) == (expected.returncode, False)
 
 
+def test_the_first_record_goes_on_behind_the_end(recorded: RecordedWal, ours: Ours) -> None:
+    row = next(row for row in recorded.dumped or [] if row.length > 1000 and row.lsn > recorded.start)
+    for start, end in (
+        (row.lsn, row.lsn + 500),
+        (row.lsn - 8, row.lsn + row.length - 1),
+        (row.lsn, row.lsn + row.length),
+    ):
+        words = ["--start", str(Lsn(start)), "--end", str(Lsn(end))]
+        expected, found = theirs(recorded, words), ours(recorded, words)
+        assert (found.returncode, found.stdout) == (expected.returncode, expected.stdout), words
+        assert ("could not find a valid record" in found.stderr) == (expected.returncode != 0)
+
+
 def test_every_end_inside_a_record(recorded: RecordedWal, ours: Ours) -> None:
     """A record is shown once its last byte lies before the end, whatever the padding behind it."""
     rows = [row for row in recorded.dumped or [] if row.length % 8][100:103]

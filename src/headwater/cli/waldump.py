@@ -138,8 +138,8 @@ class _Scan:
         lo = max(self.choice.start - self.choice.start % PAGE_SIZE, self.directory.start_lsn)
         hi = self.directory.stop_lsn if self.choice.end is None else self.choice.end
         for _, _, frames in read_stretches(self.directory, lo, hi):
-            self._note_first(frames)
             found = outline(frames, self.directory.segment_size, self.choice)
+            self._note_first(frames, found)
             chosen = np.flatnonzero(found.is_chosen)
             found.is_chosen[chosen[left:]] = False
             yield frames, found
@@ -150,10 +150,12 @@ class _Scan:
         if not self.first:
             raise WalError(f"could not find a valid record after {Lsn(max(self.choice.start, lo))}")
 
-    def _note_first(self, frames: Frames) -> None:
+    def _note_first(self, frames: Frames, found: Outline) -> None:
         at = int(np.searchsorted(frames.lsns, self.choice.start))
         if self.first or at == len(frames.lsns):
             return
+        if self.choice.end is not None and found.end[at] > self.choice.end:
+            return  # It is not whole before the end: nothing was found (XLogFindNextRecord).
         self.first, start = int(frames.lsns[at]), self.choice.start
         if start % self.directory.segment_size and self.first != start:
             skipped = self.first - start
