@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := src tests tools bench
-# Two processes side by side, a file of tests to one of them: most tests wait for one core.
+# Three processes side by side, a file of tests to one of them: two cores are busy half of the time otherwise.
 BESIDE := -n 3 --dist loadfile
 
 SPARKS := 4.1 4.2 4.3
