@@ -36,6 +36,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _MORE_FLAGS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 """Where Java itself looks for options."""
 
+_LONGEST_TRIAL_SECONDS = 10.0
 _LONGEST_END_SECONDS = 60.0
 _UNUSED_SECONDS = 30 * 86400
 
@@ -115,7 +116,7 @@ def _starts(java: Path, flags: str, options: Sequence[str]) -> bool:
     """Whether this Java starts with the options: one that has no archive of its own, or another maker's, may refuse."""
     try:
         command = [str(java), *shlex.split(" ".join((flags, *options))), "-version"]
-        return subprocess.run(command, capture_output=True, timeout=_LONGEST_END_SECONDS).returncode == 0
+        return subprocess.run(command, capture_output=True, timeout=_LONGEST_TRIAL_SECONDS).returncode == 0
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return False
 

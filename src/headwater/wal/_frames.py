@@ -282,9 +282,7 @@ def frame(
             return DONE if fault == STOP else fault
         at, page, start, lsn = cursor[AT], cursor[PAGE], cursor[PAGE_START], cursor[LSN]
         word = at // 8
-        if word >= words.shape[0]:
-            return fail(cursor, BAD_LENGTH, page, lsn, 0, RECORD_HEADER_SIZE)
-        size = words[word] & 0xFFFFFFFF
+        size = words[word] & 0xFFFFFFFF if word < words.shape[0] else 0
         if size < RECORD_HEADER_SIZE:
             return fail(cursor, BAD_LENGTH, page, lsn, size, RECORD_HEADER_SIZE)
         is_whole = at + RECORD_HEADER_SIZE <= cursor[PAGE_END]
