@@ -27,12 +27,13 @@ from typing import Any, BinaryIO, TypeVar, Union, cast, get_args, get_origin, ge
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.constant_columns import MAY_BE_CONSTANT, constant, is_constant
 from headwater.errors import FlatValueError
 
 T = TypeVar("T")
 
 ALIGNED = 64
-_MAGIC = b"HWVALUE1"
+_MAGIC = b"HWVALUE2"
 _HEAD = struct.Struct("<8s16sQ")
 _PLAIN: tuple[type, ...] = (int, bool, str, float)
 _KINDS = "biuf"
@@ -57,6 +58,12 @@ class _Writer:
         self.arrays.append(little)
         return [little.dtype.str, list(value.shape)]
 
+    def column(self, value: NDArray[np.generic]) -> list[Any]:
+        """An array that may be constant: then it is written as one element, and how often it stands there."""
+        column = constant(value)
+        is_one = len(column) > 1 and is_constant(column)
+        return [*self.array(column[:1]), len(column)] if is_one else self.array(value)
+
 
 class _Reader:
     """The parts of a value that is being read, taken in order."""
@@ -79,6 +86,11 @@ class _Reader:
             raise ValueError(f"array of {found}, expected {dtype}")
         return np.frombuffer(next(self._arrays), found).reshape([_expect(n, int) for n in shape])
 
+    def column(self, said: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
+        *array, length = said if len(said) == 3 else (*said, None)
+        values = self.array(array, dtype)
+        return values if length is None else np.broadcast_to(values, _expect(length, int))
+
 
 def _expect(value: Any, kind: type[T]) -> T:
     if type(value) is not kind:
@@ -93,9 +105,9 @@ class _Codec:
         shape: says what the type is made of; part of the digest.
     """
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, may_be_constant: bool) -> None:
         self.kind = kind
-        self.shape, self.put, self.get = _codec(kind)
+        self.shape, self.put, self.get = _column(kind) if may_be_constant else _codec(kind)
 
 
 Put = Callable[[Any, _Writer], Any]
@@ -103,8 +115,8 @@ Get = Callable[[Any, _Reader], Any]
 
 
 @cache
-def _of(kind: Any) -> _Codec:
-    return _Codec(kind)
+def _of(kind: Any, may_be_constant: bool = False) -> _Codec:
+    return _Codec(kind, may_be_constant)
 
 
 def _codec(kind: Any) -> tuple[str, Put, Get]:
@@ -143,14 +155,29 @@ def _optional(args: tuple[Any, ...]) -> tuple[str, Put, Get]:
 
 
 def _array(args: tuple[Any, ...]) -> tuple[str, Put, Get]:
-    element = get_args(args[1])[0] if len(args) > 1 and get_args(args[1]) else np.generic
-    is_fixed = isinstance(element, type) and not _is_abstract(element)
-    dtype = np.dtype(element).newbyteorder("<") if is_fixed else None
+    dtype = _element(args)
     return (
         f"array {dtype}",
         lambda value, out: out.array(value if dtype is None else np.asarray(value, dtype)),
         lambda said, source: source.array(said, dtype),
     )
+
+
+def _column(kind: Any) -> tuple[str, Put, Get]:
+    """An array of one dimension that may be constant (:mod:`headwater.constant_columns`)."""
+    dtype = _element(get_args(kind))
+    return (
+        f"column {dtype}",
+        lambda value, out: out.column(np.asarray(value, dtype)),
+        lambda said, source: source.column(said, dtype),
+    )
+
+
+def _element(args: tuple[Any, ...]) -> np.dtype[Any] | None:
+    """The type of an array's elements, if its type says so."""
+    element = get_args(args[1])[0] if len(args) > 1 and get_args(args[1]) else np.generic
+    is_fixed = isinstance(element, type) and not _is_abstract(element)
+    return np.dtype(element).newbyteorder("<") if is_fixed else None
 
 
 def _is_abstract(element: type) -> bool:
@@ -193,7 +220,7 @@ def _record(kind: Any) -> tuple[str, Put, Get]:
 
     @cache
     def codecs() -> list[tuple[str, _Codec]]:
-        return [(name, _of(hint)) for name, hint in _hints(kind)]
+        return [(name, _of(hint, name in _columns(kind))) for name, hint in _hints(kind)]
 
     def put(value: Any, out: _Writer) -> list[Any]:
         return [codec.put(getattr(value, name), out) for name, codec in codecs()]
@@ -212,8 +239,16 @@ def _hints(kind: Any) -> list[tuple[str, Any]]:
     return [(name, hints[name]) for name in names]
 
 
-def _shape(kind: Any) -> str:
-    return _of(kind).shape
+@cache
+def _columns(kind: Any) -> frozenset[str]:
+    """The fields of a record that may be constant columns."""
+    return (
+        frozenset(f.name for f in fields(kind) if f.metadata == MAY_BE_CONSTANT) if is_dataclass(kind) else frozenset()
+    )
+
+
+def _shape(kind: Any, may_be_constant: bool = False) -> str:
+    return _of(kind, may_be_constant).shape
 
 
 @cache
@@ -227,7 +262,9 @@ def _digest(kind: Any) -> bytes:
         is_record = isinstance(one, type) and (is_dataclass(one) or hasattr(one, "_fields"))
         parts = _hints(one) if is_record else [("", arg) for arg in get_args(one) if arg not in (Ellipsis, type(None))]
         parts = [] if get_origin(one) is np.ndarray else parts
-        said[str(one)] = f"{_shape(one)}({','.join(f'{name}:{_shape(hint)}' for name, hint in parts)})"
+        columns = _columns(one) if is_record else ()
+        shapes = (f"{name}:{_shape(hint, name in columns)}" for name, hint in parts)
+        said[str(one)] = f"{_shape(one)}({','.join(shapes)})"
         todo += [hint for _, hint in parts]
     return hashlib.sha256("\n".join(sorted(said.values())).encode()).digest()[:16]
 

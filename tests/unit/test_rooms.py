@@ -18,6 +18,7 @@ FOUNDATIONS = (
     "kernels",
     "flat_values",
     "kernel_cache",
+    "constant_columns",
     "kept_memory",
 )
 BELOW_ALL = {*FOUNDATIONS, "__version__"}

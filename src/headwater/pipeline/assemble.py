@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
+from headwater.constant_columns import taken
 from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
@@ -140,7 +141,9 @@ class _Assembler:
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         plan = Plan(units, changes, events, uses, spans, rows.locators, self.window.index.grid, left_out)
-        return Assembly(plan, len(units.xid), int(rows.changes.count[at[choice.wanted]].sum()), self._late(), memory)
+        return Assembly(
+            plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
+        )
 
     def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
         return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())

@@ -1,12 +1,13 @@
-"""The WAL's index, run by run, in windows of bounded size, a stretch ahead of who takes it.
+"""The WAL's index, run by run, in windows of bounded size, a few stretches ahead of who takes it.
 
 In: a stretch of WAL and a way to run index tasks. Out: the indexed runs of one window after the other. While a window
-is gone through, what follows it is indexed. A window ends with a run, so that what the tasks did for it is used
-whole; it has as many runs as fit its bounds.
+is gone through, what follows it is indexed: two stretches at a time, so that no core waits for the last task of one. A
+window ends with a run, so that what the tasks did for it is used whole; it has as many runs as fit its bounds.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,7 +17,10 @@ from headwater.rmgr.index import Locator, Request, WalIndex, index_bytes
 from headwater.wal.directory import WalDirectory
 
 STRETCH_BYTES = 128 << 20
-"""WAL that is indexed at a time: while one stretch is taken, the next is made, and no third one waits in memory."""
+"""WAL that is indexed by one job."""
+
+STRETCHES_AHEAD = 2
+"""Stretches that are indexed, or wait in memory, while the one before them is taken."""
 
 IndexRuns = Callable[[Sequence[IndexTask]], list[list[WalIndex]]]
 """Runs tasks somewhere; the pieces of each, in the tasks' order."""
@@ -56,7 +60,7 @@ class RunIndexer:
     Args:
         directory: the WAL.
         lo: LSN where the stretch begins, a record's start; hi: LSN where it ends.
-        index: runs index tasks; called in another thread.
+        index: runs index tasks; called in other threads, for several stretches at once.
         parallel: tasks that can run at once.
         bounds: of a window.
     """
@@ -71,8 +75,8 @@ class RunIndexer:
         self._bounds = bounds
         self._next = lo
         self._ready: list[Run] = []
-        self._ahead: Future[list[Run]] | None = None
-        self._pool = ThreadPoolExecutor(1, "headwater-index")
+        self._ahead: deque[Future[list[Run]]] = deque()
+        self._pool = ThreadPoolExecutor(STRETCHES_AHEAD, "headwater-index")
 
     def close(self) -> None:
         """Wait for what runs, and begin nothing more."""
@@ -122,21 +126,23 @@ class RunIndexer:
 
     def _refill(self, request: Request) -> bool:
         self._look_ahead(request)
-        if self._ahead is None:
+        if not self._ahead:
             return False
-        self._ready, self._ahead = self._ahead.result(), None
+        self._ready = self._ahead.popleft().result()
         self._look_ahead(request)
         return True
 
     def _look_ahead(self, request: Request) -> None:
-        """Begin to index what follows, unless that is under way or done."""
-        if self._ahead is not None or self._next >= self._hi:
-            return
+        """Begin to index what follows, as far as that is neither under way nor done."""
+        while len(self._ahead) < STRETCHES_AHEAD and self._next < self._hi:
+            low, self._next = self._next, self._stretch_end()
+            self._ahead.append(self._pool.submit(self.stretch, low, self._next, request))
+
+    def _stretch_end(self) -> int:
+        """Where the next stretch ends: with a segment."""
         size, stretch = self._directory.segment_size, min(self._bounds.wal_bytes, STRETCH_BYTES)
         hi = min(self._hi, (self._next + stretch) // size * size)
-        hi = hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)
-        low, self._next = self._next, hi
-        self._ahead = self._pool.submit(self.stretch, low, hi, request)
+        return hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)
 
     def _run(self, tasks: list[IndexTask]) -> list[Run]:
         if not tasks:

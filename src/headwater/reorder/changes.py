@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.constant_columns import taken
 from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
 from headwater.reorder.resolve import wanted_kinds
@@ -156,7 +157,7 @@ def change_rows(
         kinds=candidates.kinds[which],
         size=rows.changes.bytes[at],
         first=candidates.first[which],
-        last=rows.changes.last[at],
+        span=taken(rows.changes.span, at),
         resolution=resolution[which],
         wanted=choice.wanted[which],
         announce=announce[which],

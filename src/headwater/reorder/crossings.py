@@ -40,7 +40,7 @@ def crossed_events(rows: Rows) -> Int64s:
     Returns:
         int64[k] their LSNs, sorted.
     """
-    long = np.flatnonzero(rows.changes.first != rows.changes.last)
+    long = np.flatnonzero(rows.changes.span)
     if not len(long):
         return np.empty(0, np.int64)
     records = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
+from headwater.constant_columns import taken
 from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
@@ -50,7 +51,7 @@ class ChangeRows:
     Attributes:
         unit: int64[n]; xid: uint32[n].
         locator: int32[n] index into the plan's files; kinds: uint8[n].
-        size: uint32[n] bytes; first, last: int64[n] LSNs.
+        size: uint32[n] bytes; first: int64[n] LSN; span: uint32[n] bytes from there to the last change.
         resolution: int64[n].
         wanted: bool[n] some of its changes give messages (rows of TOAST relations do not, they are read for others).
         announce: bool[n] the schema goes before its first wanted change.
@@ -62,7 +63,7 @@ class ChangeRows:
     kinds: NDArray[np.uint8]
     size: NDArray[np.uint32]
     first: Int64s
-    last: Int64s
+    span: NDArray[np.uint32]
     resolution: Int64s
     wanted: NDArray[np.bool_]
     announce: NDArray[np.bool_]
@@ -70,8 +71,13 @@ class ChangeRows:
     def take(self, which: Int64s | slice) -> ChangeRows:
         """The rows ``which`` selects."""
         return ChangeRows(
-            *(getattr(self, name)[which] for name in self.__dataclass_fields__)  # each field is one array
+            *(taken(getattr(self, name), which) for name in self.__dataclass_fields__)  # each field is one array
         )
+
+    @property
+    def last(self) -> Int64s:
+        """int64[n] LSN of the row's last change."""
+        return self.first + self.span
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ def _settled_xids(table: XidTable) -> XidTable:
     later = np.flatnonzero((base != first) & (base != never))
     xids, lsns = np.concatenate([xid, xid[later]]), np.concatenate([first, base[later]])
     order = np.argsort(lsns, kind="stable")
-    return XidTable(xids[order], lsns[order], np.concatenate([bits, np.full(len(later), HAS_BASE)])[order])
+    all_bits = np.concatenate([bits, np.full(len(later), HAS_BASE)]).astype(np.uint8)
+    return XidTable(xids[order], lsns[order], all_bits[order])
 
 
 def _settled_changes(rows: Rows, lo: int, ended: Int64s, grid: int) -> ChangeTable:
@@ -73,7 +74,7 @@ def _settled_changes(rows: Rows, lo: int, ended: Int64s, grid: int) -> ChangeTab
         count=np.add.reduceat(c.count, start),
         bytes=np.add.reduceat(c.bytes, start),
         first=c.first[start],
-        last=c.last[stop],
+        span=(c.last[stop] - c.first[start]).astype(np.uint32),
         memory=np.add.reduceat(c.memory, start),
     )
     return joined.take(np.argsort(joined.first, kind="stable"))

@@ -127,7 +127,7 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
         changes.kinds[row] = (np.int64(changes.kinds[row]) & ~UNSETTLED) | change
         changes.number[row] += count
         changes.bytes[row] += size
-        changes.last[row] = lsn
+        changes.span[row] = lsn - changes.first[row]
         changes.memory[row] += memory
         return
     row = t.counts[N_CHANGES]
@@ -142,7 +142,7 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
     changes.number[row] = count
     changes.bytes[row] = size
     changes.first[row] = lsn
-    changes.last[row] = lsn
+    changes.span[row] = 0
     changes.memory[row] = memory
 
 

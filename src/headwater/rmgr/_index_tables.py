@@ -62,7 +62,7 @@ class ChangeRows(NamedTuple):
     number: NDArray[np.uint32]
     bytes: NDArray[np.uint32]
     first: Int64s
-    last: Int64s
+    span: NDArray[np.uint32]
     memory: NDArray[np.uint32]
 
 

@@ -261,9 +261,9 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
     f = t.files[:, : t.counts[k.N_FILES]]
     columns: Any = (column[: t.counts[k.N_CHANGES]] for column in t.changes)
     return Rows(
-        xids=XidTable(*t.xids[:, : t.counts[k.N_XIDS]].copy()),
-        changes=ChangeTable(*columns),
-        ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]),
+        xids=_xids(t.xids[:, : t.counts[k.N_XIDS]]),
+        changes=ChangeTable(*columns).narrowed(),
+        ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]).narrowed(),
         assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),
         invals=_invalidations(frames, t.invals[:, : t.counts[k.N_INVALS]], major),
         commands=CommandTable(*t.commands[:, : t.counts[k.N_COMMANDS]].copy()),
@@ -272,6 +272,10 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
         files=FileTable(f[0].copy(), f[1].copy(), f[2].astype(np.int32)),
         locators=t.locators[:, : t.counts[k.N_LOCATORS]].T.copy(),
     )
+
+
+def _xids(found: Int64s) -> XidTable:
+    return XidTable(found[0].copy(), found[1].copy(), found[2].astype(np.uint8))
 
 
 def _ends(frames: Frames, xacts: Int64s) -> EndTable:

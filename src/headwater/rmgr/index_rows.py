@@ -12,11 +12,13 @@ and rows of a table ascend by ``lsn``. A column named ``locator`` holds indexes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headwater.constant_columns import MAY_BE_CONSTANT, constant, joined, memory_bytes, taken
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -35,7 +37,7 @@ class Ragged:
         values: int64[m].
     """
 
-    starts: Int64s
+    starts: Int64s = field(metadata=MAY_BE_CONSTANT)
     values: Int64s
 
     def __len__(self) -> int:
@@ -49,8 +51,8 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both arrays."""
-        return self.starts.nbytes + self.values.nbytes
+        """Bytes that both arrays hold in memory."""
+        return memory_bytes(self.starts) + self.values.nbytes
 
     @property
     def counts(self) -> Int64s:
@@ -67,8 +69,9 @@ class Table:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns."""
-        return sum(int(getattr(self, f.name).nbytes) for f in fields(self))
+        """Bytes that all columns hold in memory."""
+        columns = (getattr(self, f.name) for f in fields(self))
+        return sum(column.nbytes if isinstance(column, Ragged) else memory_bytes(column) for column in columns)
 
     @property
     def owner(self) -> Int64s:
@@ -79,7 +82,25 @@ class Table:
 
     def take(self: _T, which: Which) -> _T:
         """The rows ``which`` names."""
-        return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(
+            self,
+            **{
+                name: column[which] if isinstance(column, Ragged) else taken(column, which)
+                for name, column in columns.items()
+            },
+        )
+
+    def narrowed(self: _T) -> _T:
+        """The same rows, with columns that may be constant in as little memory as they can be."""
+        found: dict[str, Any] = {}
+        for f in fields(self):
+            column = getattr(self, f.name)
+            if isinstance(column, Ragged):
+                found[f.name] = Ragged(constant(column.starts), column.values)
+            elif f.metadata == MAY_BE_CONSTANT:
+                found[f.name] = constant(column)
+        return replace(self, **found)
 
 
 _T = TypeVar("_T", bound=Table)
@@ -90,12 +111,12 @@ class XidTable(Table):
     """Where an xid was first met, and again where it first got HAS_BASE (several times, if the index was made so).
 
     Attributes:
-        xid: int64[n]; lsn: int64[n]; bits: int64[n] HAS_BASE, CATALOG_CHANGE.
+        xid: int64[n]; lsn: int64[n]; bits: uint8[n] HAS_BASE, CATALOG_CHANGE.
     """
 
     xid: Int64s
     lsn: Int64s
-    bits: Int64s
+    bits: Bytes
 
 
 @dataclass(frozen=True)
@@ -103,13 +124,13 @@ class ChangeTable(Table):
     """Changes of one (sub)transaction to one relation, as many as fit one row.
 
     These are the bulk of an index, and memory that is touched for the first time costs more than the work on it: hence
-    narrow columns.
+    narrow columns, of which some are mostly constant.
 
     Attributes:
         xid: uint32[n]; locator: int32[n] the file.
         kinds: uint8[n] bits of :mod:`headwater.rmgr.index_codes`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
-        first: int64[n] LSN of the first one; last: int64[n] of the last.
+        first: int64[n] LSN of the first one; span: uint32[n] bytes from there to the last one.
         memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it
             spills or streams (logical_decoding_work_mem): speculative inserts as soon as they are logged, TOAST chunks
             as rows of their own, old and new tuples. Not in it: what a transaction weighs beside row changes
@@ -120,17 +141,22 @@ class ChangeTable(Table):
     xid: NDArray[np.uint32]
     locator: Int32s
     kinds: Bytes
-    origin: NDArray[np.uint16]
-    count: NDArray[np.uint32]
+    origin: NDArray[np.uint16] = field(metadata=MAY_BE_CONSTANT)
+    count: NDArray[np.uint32] = field(metadata=MAY_BE_CONSTANT)
     bytes: NDArray[np.uint32]
     first: Int64s
-    last: Int64s
+    span: NDArray[np.uint32] = field(metadata=MAY_BE_CONSTANT)
     memory: NDArray[np.uint32]
 
     @property
     def lsn(self) -> Int64s:
         """int64[n] LSN of the row's first change."""
         return self.first
+
+    @property
+    def last(self) -> Int64s:
+        """int64[n] LSN of the row's last change."""
+        return self.first + self.span
 
 
 @dataclass(frozen=True)
@@ -147,15 +173,15 @@ class EndTable(Table):
     """
 
     xid: Int64s
-    kind: Int64s
+    kind: Int64s = field(metadata=MAY_BE_CONSTANT)
     lsn: Int64s
     next: Int64s
     time: Int64s
-    database: Int64s
-    origin: Int64s
-    origin_lsn: Int64s
-    origin_time: Int64s
-    invals: Int64s
+    database: Int64s = field(metadata=MAY_BE_CONSTANT)
+    origin: Int64s = field(metadata=MAY_BE_CONSTANT)
+    origin_lsn: Int64s = field(metadata=MAY_BE_CONSTANT)
+    origin_time: Int64s = field(metadata=MAY_BE_CONSTANT)
+    invals: Int64s = field(metadata=MAY_BE_CONSTANT)
     subs: Ragged
 
 
@@ -326,10 +352,12 @@ def _join_tables(tables: Sequence[Table]) -> Table:
 
 def _join_columns(parts: Sequence[Any]) -> NDArray[np.generic] | Ragged:
     if not isinstance(parts[0], Ragged):
-        return np.concatenate(parts)
+        return joined(parts)
     bases = np.cumsum([0] + [len(part.values) for part in parts])
-    starts = [part.starts[:-1] + base for part, base in zip(parts, bases[:-1], strict=True)]
-    return Ragged(np.concatenate([*starts, bases[-1:]]), np.concatenate([part.values for part in parts]))
+    starts = [
+        part.starts[:-1] + base if base else part.starts[:-1] for part, base in zip(parts, bases[:-1], strict=True)
+    ]
+    return Ragged(joined([*starts, constant(bases[-1:])]), np.concatenate([part.values for part in parts]))
 
 
 def _numbered_anew(parts: Sequence[Int64s]) -> tuple[Int64s, list[Int32s]]:
