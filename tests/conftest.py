@@ -7,6 +7,7 @@ no test, or the oracle none on a major under test: an oracle that was skipped pr
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,6 +89,22 @@ def _idle_majors(config: pytest.Config) -> list[int]:
 def _idle_rungs(config: pytest.Config) -> list[str]:
     wanted = rungs() if config.getoption("--all-majors") else rungs() - SLOW_RUNGS
     return sorted(rung for rung in wanted if not RUNG_PASSES[rung])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_get_whole_arrays() -> Iterator[None]:
+    """No kernel is handed an array with gaps: another version would be compiled for it, in the middle of the work."""
+    yield
+    if "numba" in sys.modules:
+        from headwater.pipeline.kernel_loading import task_kernels
+
+        assert [kernel.__name__ for kernel in task_kernels() if _is_for_gaps(kernel)] == []
+
+
+def _is_for_gaps(kernel: Any) -> bool:
+    """Whether a version of a kernel was compiled, or loaded, for other arrays than those that lie in one piece."""
+    types = (kind for signature in kernel.overloads for kind in signature)
+    return any(getattr(one, "layout", "C") != "C" for kind in types for one in (kind, *getattr(kind, "types", ())))
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,8 @@ def constant(values: Column) -> Column:
 
 
 def is_constant(values: Column) -> bool:
-    """Whether a column is in the memory of one element."""
-    return values.strides == (0,)
+    """Whether a column of several elements is in the memory of one."""
+    return len(values) > 1 and values.strides == (0,)
 
 
 def memory_bytes(values: Column) -> int:

@@ -7,7 +7,8 @@ values have equal bytes.
 
 The layout: magic, a digest of the type's shape, number of parts, their lengths; then the parts, each from a multiple of
 64 bytes on, so that arrays are used where they lie in a mapped file. Part 0 is the structure as JSON; part 1 holds all
-bytes values, joined in the order in which they occur; the others are arrays. Little-endian throughout.
+bytes values, joined in the order in which they occur; the others are arrays, or the one element of a column that is
+constant, where the type says that it may be (:mod:`headwater.constant_columns`). Little-endian throughout.
 
 A type whose fields have changed has another digest, and values of the former are refused.
 """
@@ -61,8 +62,7 @@ class _Writer:
     def column(self, value: NDArray[np.generic]) -> list[Any]:
         """An array that may be constant: then it is written as one element, and how often it stands there."""
         column = constant(value)
-        is_one = len(column) > 1 and is_constant(column)
-        return [*self.array(column[:1]), len(column)] if is_one else self.array(value)
+        return [*self.array(column[:1]), len(column)] if is_constant(column) else self.array(value)
 
 
 class _Reader:

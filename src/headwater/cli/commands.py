@@ -123,6 +123,10 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 @_decode_flag("--stats-json", type=PATH, metavar="FILE", help="The same as JSON.")
 def decode_command(**flags: Any) -> None:
     """Decode WAL into the messages of an output plugin."""
+    from headwater.kept_memory import keep_freed_memory
+
+    # Before anything is imported that starts threads: a heap that a thread has made for itself is not kept.
+    keep_freed_memory()
     from headwater.cli.decode import run_decode
 
     run_decode(DecodeFlags(**flags))

@@ -17,7 +17,6 @@ from headwater.cli.message_output import check_output, is_directory, message_out
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import UsageError
-from headwater.kept_memory import keep_freed_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult, decode
 from headwater.pipeline.message_files import MessageForm
@@ -37,7 +36,6 @@ def run_decode(flags: DecodeFlags) -> None:
         HeadwaterError: it cannot be done.
     """
     began = time.perf_counter()
-    keep_freed_memory()
     form = _checked_form(flags)
     with decode_source(flags) as source:
         figures = _decode(flags, source, form, began)

@@ -6,6 +6,8 @@ Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage. A wa
 
 from __future__ import annotations
 
+import atexit
+import gc
 import logging
 import sys
 import warnings
@@ -42,6 +44,8 @@ cli.add_command(waldump_command)
 
 def main() -> None:
     """Entry point of the command."""
+    # What is left then goes with the process: the interpreter would first look at all of it, for a third of a second.
+    atexit.register(gc.freeze)
     prepare_process()
     # Py4J logs the tracebacks of calls that were interrupted; what matters of them arrives here as an exception.
     logging.getLogger().addHandler(logging.NullHandler())

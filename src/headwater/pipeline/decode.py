@@ -37,7 +37,7 @@ from headwater.reorder.state import State
 from headwater.rmgr.index import WalIndex
 from headwater.slots.kept_state import KeptState
 
-SLICES_PER_CORE = 3
+SLICES_PER_CORE = 2
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
 
 SLICE_BYTES = 128 << 20

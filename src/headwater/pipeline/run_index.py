@@ -35,7 +35,7 @@ class WindowBounds:
     """
 
     wal_bytes: int = 1 << 30
-    index_bytes: int = 64 << 20
+    index_bytes: int = 32 << 20
 
 
 DEFAULT_BOUNDS = WindowBounds()

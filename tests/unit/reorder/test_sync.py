@@ -145,7 +145,7 @@ class Folded:
         txns = _transactions(commits, self.log)
         decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
         rows = [(e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject) for e in steps for subject in e.subjects]
-        columns = np.array(rows, np.int64).reshape(-1, 4).T
+        columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
         found = Concerns(*columns, message_xid=columns[0])
         forgets, handed_on = find_forgets(
             found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
@@ -164,7 +164,7 @@ class Folded:
             ]
             for kind in (CHANGE, TRUNCATE)
         }
-        changes, truncates = (np.array(touches[kind], np.int64).reshape(-1, 4).T for kind in (CHANGE, TRUNCATE))
+        changes, truncates = (np.array(touches[kind], np.int64).reshape(-1, 4).T.copy() for kind in (CHANGE, TRUNCATE))
         count = changes.shape[1]
         sender = _Sender(self.refuses, self.warned)
         synced, after = sync_rows(
