@@ -8,7 +8,9 @@ This is the command's way; the data source goes through the same steps in :mod:`
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -137,7 +139,8 @@ def decode(
     """
     exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
-        return _Run(spark, progress, exchange, deliver, bounds, keep).decode(request, form, kept)
+        told = None if progress is None else StepProgress(progress)
+        return _Run(spark, told, exchange, deliver, bounds, keep).decode(request, form, kept)
     except BaseException:
         exchange.close()
         raise
@@ -170,7 +173,7 @@ class _Run:
     """One call of :func:`decode`."""
 
     spark: SparkSession
-    progress: Progress | None
+    progress: StepProgress | None
     exchange: Exchange
     deliver: Deliver | None = None
     bounds: WindowBounds = DEFAULT_BOUNDS
@@ -231,7 +234,10 @@ class _Run:
         if self.progress is None or not self._is_long:
             return
         hi = window.hi if window.is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
-        self.progress("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
+        self.progress.report("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
+
+    def _job_progress(self) -> Progress | None:
+        return None if self.progress is None else self.progress.of_job()
 
     @property
     def _parallel(self) -> int:
@@ -266,7 +272,7 @@ class _Run:
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
         with (
             _timed(self.seconds, "index"),
-            self.exchange.run("index", _write_index, tasks, self.progress) as arriving,
+            self.exchange.run("index", _write_index, tasks, self._job_progress()) as arriving,
         ):
             return [list(one.take(_PIECES)) for one in arriving]
 
@@ -280,13 +286,42 @@ class _Run:
             return write_messages(sink, decoder.messages(handed.load()), form, is_text)
 
         files = []
-        with self.exchange.run("decode", write, slices, self.progress) as arriving:
+        with self.exchange.run("decode", write, slices, self._job_progress()) as arriving:
             for one in arriving:
                 files.append(one)
                 if self.deliver is not None:
                     self.deliver(one.path)
                     one.remove()
         return files
+
+
+@dataclass
+class StepProgress:
+    """Tells of a step's tasks in all its jobs, of which some run side by side.
+
+    Attributes:
+        report: told of them.
+    """
+
+    report: Progress
+    _done: Counter[str] = field(default_factory=Counter)
+    _total: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of_job(self) -> Progress:
+        """For one more job."""
+        before = 0, 0
+
+        def told(name: str, done: int, total: int) -> None:
+            nonlocal before
+            with self._lock:
+                self._done[name] += done - before[0]
+                self._total[name] += total - before[1]
+                before = done, total
+                sums = self._done[name], self._total[name]
+            self.report(name, *sums)
+
+        return told
 
 
 _PIECES = tuple[WalIndex, ...]
