@@ -35,6 +35,7 @@ def server_run(tmp_path_factory: pytest.TempPathFactory) -> ServerRun:
     directory = tmp_path_factory.mktemp("slots")
     with small_server(16) as server:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
+        run(server, "CREATE PUBLICATION every FOR ALL TABLES")
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()

@@ -100,6 +100,17 @@ def assemble(window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> Assemb
     return _Assembler(window, plugin, scope).run()
 
 
+@dataclass(frozen=True)
+class _Describing:
+    """Which of a relation's changes are wanted, and how it is announced."""
+
+    plugin: OutputPlugin
+    scope: Scope
+
+    def __call__(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
+        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
+
+
 class _Assembler:
     """One call of :func:`assemble`."""
 
@@ -113,8 +124,10 @@ class _Assembler:
         builder = window.control.builder
         self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
         commits = window.left.commits_behind(window.txns)
+        # Not a method of this one: a window's arrays would be in a cycle, and stay until Python looks for those.
+        self.describe = _Describing(plugin, scope)
         self.resolver = Resolver(
-            window.store, self.rows.commands, window.txns, commits, self._describe, plugin.sends_schema
+            window.store, self.rows.commands, window.txns, commits, self.describe, plugin.sends_schema
         )
         self.wanted = self._wanted()
         is_in_time: NDArray[np.bool_] = (self.txns.base_lsn != NEVER) & (self.txns.commit_lsn >= self.start)
@@ -144,9 +157,6 @@ class _Assembler:
         return Assembly(
             plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
         )
-
-    def _describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
 
     # -- which transactions
 
@@ -207,7 +217,7 @@ class _Assembler:
             others,
             self.resolver,
             Forgetting(forgets, self._handed_on() | given, self.txns, self.output),
-            PluginSender(self.plugin, self._describe, self._end_before),
+            PluginSender(self.plugin, self.describe, self._end_before),
             self.window.memory,
             self.window.end,
         )

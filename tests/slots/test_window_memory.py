@@ -1,0 +1,38 @@
+"""What a window held is free as soon as it is planned: Python's search for cycles comes too late, and too seldom."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from headwater.pipeline.assemble import RolledWindow
+from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
+from slots.conftest import ServerRun
+
+pytestmark = pytest.mark.server
+
+
+@pytest.mark.parametrize("plugin", ["test_decoding", "pgoutput"])
+def test_no_window_waits_for_the_garbage_collector(server_run: ServerRun, plugin: str) -> None:
+    options = (("proto_version", "1"), ("publication_names", "every")) if plugin == "pgoutput" else ()
+    opened = open_request(
+        DecodeRequest(
+            wal=str(server_run.wal), catalog=str(server_run.backup), database="postgres", plugin=plugin, options=options
+        )
+    )
+    scope = Scope(opened.directory.segment_size)
+    plans = PlanWindows(
+        opened, scope, lambda tasks: index_in_threads(tasks, 1), 1, bounds=WindowBounds(1), goes_on=True
+    )
+    gc.disable()
+    try:
+        held = [sum(isinstance(one, RolledWindow) for one in gc.get_objects()) for _ in plans]
+    finally:
+        gc.enable()
+    assert len(held) > 3
+    assert held == [0] * len(held)
