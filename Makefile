@@ -42,7 +42,7 @@ types: $(READY) ## check types
 
 test: servers ## all rungs, PostgreSQL 15, 16 and 18, in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
-	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest -m interpreted tests/unit
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
 test-all: servers hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors

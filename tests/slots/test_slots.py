@@ -114,12 +114,12 @@ def test_killed_at_any_moment_nothing_is_lost_or_comes_twice(
     for number, out in enumerate(outs):
         end = places[min(len(places) - 1, (number + 1) * len(places) // 10)]
         call = ("decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--end", Lsn(end), "--out", out)
-        with running(*call, directory=tmp_path) as command:
+        with running(*call, directory=tmp_path) as killed:
             try:
-                command.process.wait(rng.uniform(2, 9))
+                killed.process.wait(rng.uniform(2, 9))
             except subprocess.TimeoutExpired:
-                command.process.kill()
-                command.process.wait()
+                killed.process.kill()
+                killed.process.wait()
     last = tmp_path / "out-last"
     done(command, "decode", "--slot", tmp_path / "one", "--with-lsn", "-q", "--out", last)
     assert b"".join(out.read_bytes() for out in [*outs, last] if out.exists()) == server_run.lines
