@@ -9,8 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from records_workload import run_workload
-from server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
 from headwater.demo.embedded_postgres import (
     EmbeddedPostgres,
@@ -18,6 +16,8 @@ from headwater.demo.embedded_postgres import (
     ServerPrograms,
     find_programs,
 )
+from records.records_workload import run_workload
+from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
 MAJORS = (15, 16, 17, 18)
 FEW_OR_ALL = [15, 16, pytest.param(17, marks=pytest.mark.slow), 18]

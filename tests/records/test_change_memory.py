@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import FEW_OR_ALL, programs_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import Request, build_index
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from records.conftest import FEW_OR_ALL, programs_of
 
 pytestmark = pytest.mark.server
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 
 import pytest
-from server_records import RecordedWal
 
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description import block_ref, description
@@ -14,6 +13,7 @@ from headwater.rmgr.description_parts import Style, utc_stamp
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import parse_record
+from records.server_records import RecordedWal
 
 pytestmark = pytest.mark.server
 

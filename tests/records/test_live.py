@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from server_records import run_waldump
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import parse_record
+from records.server_records import run_waldump
 
 pytestmark = pytest.mark.server
 

@@ -6,12 +6,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from server_records import RecordedWal, ServerRecord
 
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
 from headwater.wal.record import Record, parse_record
+from records.server_records import RecordedWal, ServerRecord
 
 pytestmark = pytest.mark.server
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from server_records import RecordedWal
 
 from headwater.cli.main import main
 from headwater.demo.embedded_postgres import find_client
 from headwater.errors import HeadwaterWarning
 from headwater.pg.lsn import Lsn
 from headwater.wal.directory import WalDirectory
+from records.server_records import RecordedWal
 
 pytestmark = pytest.mark.server
 
