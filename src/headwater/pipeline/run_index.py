@@ -1,8 +1,8 @@
 """The WAL's index, run by run, in windows of bounded size, a few stretches ahead of who takes it.
 
 In: a stretch of WAL and a way to run index tasks. Out: the indexed runs of one window after the other. While a window
-is gone through, what follows it is indexed: two stretches at a time, so that no core waits for the last task of one. A
-window ends with a run, so that what the tasks did for it is used whole; it has as many runs as fit its bounds.
+is gone through, what follows it is indexed, two stretches at a time. A window ends with a run, so that what the tasks
+did for it is used whole; it has as many runs as fit its bounds.
 """
 
 from __future__ import annotations
