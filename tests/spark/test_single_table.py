@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,12 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
+from headwater.pipeline import source_plan
+from headwater.pipeline.index_job import IndexTask, index_in_threads
 from headwater.pipeline.source import HeadwaterDataSource
+from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.source_plan import plan_source
+from headwater.rmgr.index import WalIndex
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -129,11 +134,12 @@ class Log:
     wal: Path
     backup: Path
     bounds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    window_bytes: str = str(1 << 30)
 
     def options(self, scenario: str, tables: str, **options: str) -> dict[str, str]:
         start, end = self.bounds[scenario]
         given = {"path": str(self.wal), "catalog": str(self.backup), "startingLsn": start, "endingLsn": end}
-        return given | {"tables": tables} | options
+        return given | {"tables": tables, "windowBytes": self.window_bytes} | options
 
     def rows(self, scenario: str, tables: str = "public.t", **options: str) -> list[dict[str, Any]]:
         """All rows, as the reader gives them: what Spark does with it, without Spark."""
@@ -152,8 +158,10 @@ class Log:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    with EmbeddedPostgres(find_programs(16, plugin="test_decoding"), autovacuum=False) as server:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    """Each statement in a segment of its own."""
+    programs = find_programs(16, plugin="test_decoding")
+    with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             connection.execute(SETUP)
         server.stop()
@@ -164,10 +172,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
                 start = _flushed(connection)
                 for statement in filter(str.strip, statements.split(";")):
                     connection.execute(statement)
+                    connection.execute("SELECT pg_switch_wal()")
                 made.bounds[name] = start, _flushed(connection)
                 connection.execute("DROP TABLE IF EXISTS t, u, x")
         server.stop()
         yield made
+
+
+@pytest.fixture
+def log(request: pytest.FixtureRequest, written: Log, spark: Any) -> Log:
+    """Read where Spark is there, as tasks are."""
+    return replace(written, window_bytes="1") if getattr(request, "param", ONE) == MANY else written
+
+
+ONE, MANY = "one window", "a window for each segment"
+however_cut = pytest.mark.parametrize("log", [ONE, MANY], indirect=True)
 
 
 def _flushed(connection: Any) -> str:
@@ -175,6 +194,7 @@ def _flushed(connection: Any) -> str:
     return str(connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0])
 
 
+@however_cut
 def test_a_table_made_again_is_an_error_that_says_what_to_do(log: Log) -> None:
     with pytest.raises(CatalogError) as caught:
         log.rows("made again")
@@ -186,11 +206,13 @@ def test_a_table_made_again_is_an_error_that_says_what_to_do(log: Log) -> None:
         assert word in caught.value.one_line()
 
 
+@however_cut
 def test_a_table_made_again_has_its_values_under_its_own_columns(log: Log) -> None:
     assert log.values("made again", "a", "b", onTableReplaced="skip") == [(2, 200)]
     assert log.values("made again", "a", "b", onTableReplaced="byName") == [(1, 100), (2, 200)]
 
 
+@however_cut
 def test_a_truncate_of_a_table_made_again_counts(log: Log) -> None:
     with pytest.raises(CatalogError, match="another table"):
         log.rows("truncated and made again")
@@ -198,6 +220,7 @@ def test_a_truncate_of_a_table_made_again_counts(log: Log) -> None:
     assert log.values("truncated and made again", "_op", onTableReplaced="byName") == [("truncate",)]
 
 
+@however_cut
 def test_tables_that_swap_names(log: Log) -> None:
     with pytest.raises(CatalogError, match="another table"):
         log.rows("swapped")
@@ -207,11 +230,13 @@ def test_tables_that_swap_names(log: Log) -> None:
     assert found == [("t", 1, 100), ("u", 2, 200), ("t", 4, 400)]
 
 
+@however_cut
 def test_a_table_that_goes_away_and_comes_back_is_one(log: Log) -> None:
     found = log.values("away and back", "_schema", "_table", "a")
     assert found == [("public", "t", 1), ("public", "x", 2), ("shop", "x", 3), ("public", "t", 4)]
 
 
+@however_cut
 def test_a_name_nobody_bears_at_the_end_means_its_last_bearer(log: Log) -> None:
     assert log.values("away", "_table", "z") == [("t", 1), ("x", 2)]
     assert [(row["id"], row["late"]) for row in log.rows("dropped", "public.doomed")] == [(1, None)]
@@ -347,10 +372,30 @@ def test_names_and_patterns_that_match_nothing(log: Log, tables: str, words: str
     assert caught.value.lsn is None
 
 
+@however_cut
 def test_what_was_dropped_in_the_window_matches_too(log: Log) -> None:
     assert len(log.rows("dropped", "public.doomed,public.idle")) == 1
     with pytest.raises(CatalogError, match=r'no table matches "public\.doomed"'):
         log.rows("sometimes", "public.doomed,public.idle")
+    with pytest.raises(CatalogError, match=r'no table matches "public\.doomed"'):
+        log.rows("sometimes", "public.doomed")
+
+
+@pytest.mark.parametrize(("scenario", "times"), [("away and back", 1), ("swapped", 2)])
+def test_the_log_is_gone_through_again_only_if_the_name_changed_hands(
+    log: Log, monkeypatch: pytest.MonkeyPatch, scenario: str, times: int
+) -> None:
+    """From the catalog on; what is indexed again is what a window proved to lack, a few segments."""
+    indexed: list[int] = []
+
+    def counting(tasks: Sequence[IndexTask], threads: int) -> list[WalIndex]:
+        indexed.extend(task.lo for task in tasks)
+        return index_in_threads(tasks, threads)
+
+    monkeypatch.setattr(source_plan, "index_in_threads", counting)
+    many = replace(log, window_bytes="1")
+    plan_source(SourceOptions.parse(many.options(scenario, "public.t", onTableReplaced="skip")))
+    assert indexed.count(min(indexed)) == times
 
 
 def test_partitions_match_a_pattern_and_truncates_name_each_table(log: Log) -> None:

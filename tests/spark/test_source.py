@@ -91,6 +91,14 @@ def test_messages_of_pgoutput(spark: Any, window: Window) -> None:
     assert window.binary == [(lsn, xid, bytes(data)) for lsn, xid, data in found]
 
 
+def test_one_table_is_chosen_of_a_plugin_s_messages_too(spark: Any, window: Window) -> None:
+    one = messages(read(spark, window, plugin="test_decoding", tables="public.other"))
+    assert one == messages(read(spark, window, plugin="test_decoding", tables="public.other,public.othe?"))
+    changes = [data for _, _, data in one if data.startswith("table ")]
+    assert changes
+    assert all(data.startswith("table public.other: ") for data in changes)
+
+
 def test_plugin_options_go_through(spark: Any, window: Window) -> None:
     found = read(spark, window, plugin="test_decoding", **{"plugin.include-xids": "0", "plugin.skip-empty-xacts": "1"})
     assert found.first().data == "BEGIN"

@@ -13,6 +13,7 @@ from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.typed import ON_UNREPRESENTABLE
@@ -30,6 +31,7 @@ OPTIONS = (
     "plugin",
     "unknownTypes",
     "partitionBytes",
+    "windowBytes",
     "onUnrepresentable",
     "onTableReplaced",
     "images",
@@ -70,6 +72,7 @@ class SourceOptions:
         push_filters: take filters that Spark hands over.
         slot: directory of the slot that a stream goes on from, None for none.
         max_bytes: bytes of WAL of a stream's batch, None for no bound.
+        window_bytes: bytes of WAL that a read plans at a time.
     """
 
     request: DecodeRequest
@@ -81,6 +84,7 @@ class SourceOptions:
     push_filters: bool = False
     slot: str | None = None
     max_bytes: int | None = None
+    window_bytes: int = DEFAULT_BOUNDS.wal_bytes
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -114,6 +118,7 @@ class SourceOptions:
             _switch(given, "pushFilters"),
             None if slot is None else local_path(slot),
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
+            _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
         )
 
     def check_batch(self) -> None:
@@ -134,6 +139,8 @@ class SourceOptions:
         """
         if self.request.end is not None:
             raise UsageError("endingLsn is no option of streams", hint="use spark.read, or leave it out")
+        if self.window_bytes != DEFAULT_BOUNDS.wal_bytes:
+            raise UsageError("windowBytes is no option of streams", hint="bound their batches with maxBytesPerTrigger")
         if self.push_filters:
             raise UsageError("pushFilters is no option of streams", hint="Spark hands a stream no filters")
 

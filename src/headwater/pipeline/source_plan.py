@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError
+from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
@@ -24,6 +24,7 @@ from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
+from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.single_table import SingleTable
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SKIP, SourceOptions
@@ -36,6 +37,8 @@ from headwater.rows.typed import TypedTable
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.directory import WalDirectory
+
+_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -121,43 +124,92 @@ def form_of_slot(options: SourceOptions) -> RowForm:
 
 
 class _SourcePlanner:
-    """One call of :func:`plan_source`."""
+    """One call of :func:`plan_source`.
+
+    Which relation a single name means shows at the end only. So it is taken for what it means behind the first window;
+    where that proves wrong, all is gone through once more.
+
+    Attributes:
+        table: the single table that rows are of, None for others.
+        taken: OID of the relation that its name is taken for, None for none; is_taken: it is.
+        firsts: LSN of the first change of each relation, by OID.
+        changed: the last relation that had the name while it changed.
+    """
 
     def __init__(self, options: SourceOptions, where: RowFilter) -> None:
+        name = None if options.request.plugin else options.single_table
         self.options = options
         self.where = where
-        self.table = None if options.single_table is None else SingleTable(options.single_table)
-        self.is_found = False
+        self.table = None if name is None else SingleTable(name)
+        self.taken: int | None = None
+        self.is_taken = False
+        self.firsts: dict[int, int] = {}
         self.changed: RelationSchema | None = None
 
     def plan(self) -> SourcePlan:
-        """Window by window; only the slices are kept."""
-        opened, slices = self._open(), []
-        for window in self._windows(opened, self._scope(opened), self._rolled):
-            plan = window.assembly.plan
-            self._check(plan)
-            slices += cut_slices(plan, self.options.partition_bytes)
-        decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        return SourcePlan(decoder, tuple(slices), self._form())
+        """All windows, once if a single name means one relation in all of them."""
+        try:
+            decoder, slices = self._go_through()
+            is_mistaken = self.table is not None and self.table.oid != self.taken
+        except HeadwaterError:
+            # It may be an error of a relation that the name does not mean.
+            if not self._is_found_mistaken():
+                raise
+            is_mistaken = True
+        if is_mistaken:
+            self.taken = None if self.table is None else self.table.oid
+            decoder, slices = self._go_through()
+        self._check()
+        return SourcePlan(decoder, slices, self._form())
 
     def form_only(self) -> RowForm:
         """Without slices."""
         table = self.table
         assert table is not None
-        self._pass_through(table)
+        self._find(table)
         table.require()
         return self._form()
 
-    def _pass_through(self, table: SingleTable) -> None:
+    def _go_through(self) -> tuple[SliceDecoder, tuple[Slice, ...]]:
+        """Window by window; only the slices are kept."""
+        self.firsts, self.changed, slices = {}, None, []
+        named = None if self.table is None else lambda: self.taken
+        opened = open_source(self.options, self.where, named, kept_of(self.options))
+        for window in self._windows(opened, self._scope(opened), self._rolled):
+            plan = window.assembly.plan
+            self._note(plan)
+            slices += cut_slices(plan, self.options.partition_bytes)
+        return SliceDecoder(opened.directory, opened.plugin, opened.session), tuple(slices)
+
+    def _rolled(self, store: CatalogStore, start: int, end: int, is_last: bool) -> None:
+        if self.table is not None and _counts(start, end, is_last):
+            self.table.passed(store, start, end)
+            self.taken, self.is_taken = self.taken if self.is_taken else self.table.oid, True
+
+    def _is_found_mistaken(self) -> bool:
+        """Whether the name means another relation than the one it was taken for, which takes going through all."""
+        if self.table is None or not self.is_taken:
+            return False
+        self._find(self.table)
+        return self.table.oid != self.taken
+
+    def _find(self, table: SingleTable) -> None:
         """Show a single table the catalog behind each window."""
-        opened = self._open()
+
+        def rolled(store: CatalogStore, start: int, end: int, is_last: bool) -> None:
+            if _counts(start, end, is_last):
+                table.passed(store, start, end)
+
+        opened = open_source(self.options, kept=kept_of(self.options))
         scope = Scope(opened.directory.segment_size, self.options.request.start or 0, commits=NO_COMMIT)
-        for _ in self._windows(opened, scope, lambda store, start, end, _: table.passed(store, start, end)):
+        for _ in self._windows(opened, scope, rolled):
             pass
 
     def _windows(self, opened: OpenRequest, scope: Scope, rolled: Rolled) -> PlanWindows:
-        threads = os.cpu_count() or 1
-        return PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, rolled=rolled)
+        threads, bounds = os.cpu_count() or 1, WindowBounds(self.options.window_bytes)
+        return PlanWindows(
+            opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds, rolled=rolled
+        )
 
     def _scope(self, opened: OpenRequest) -> Scope:
         request = self.options.request
@@ -166,50 +218,35 @@ class _SourcePlanner:
         commits = (self.where.first_commit, self.where.last_commit)
         return Scope(opened.directory.segment_size, request.start or 0, tables, commits)
 
-    def _rolled(self, store: CatalogStore, start: int, end: int, is_last: bool) -> None:
-        """Find out what a single name means; if more windows follow, by going through all of them first."""
-        table = self.table
-        if table is None or self.is_found or self.options.request.plugin:
+    def _note(self, plan: Plan) -> None:
+        """Which relations a window has changes of."""
+        if self.table is None:
             return
-        self.is_found = True
-        if is_last:
-            table.passed(store, start, end)
-            return
-        self._pass_through(table)
+        self.firsts = first_changes(plan) | self.firsts
+        for use in plan.relations:
+            if not use.is_toast and qualified_name(use.schema) == self.table.name:
+                self.changed = use.schema
 
-    def _named(self) -> int | None:
-        return None if self.table is None else self.table.oid
-
-    def _open(self) -> OpenRequest:
-        named = None if self.table is None else self._named
-        return open_source(self.options, self.where, named, kept_of(self.options))
-
-    def _check(self, plan: Plan) -> None:
+    def _check(self) -> None:
         """Whether another relation had a single table's name.
 
         Raises:
             CatalogError: one had.
         """
-        if self.table is None or self.options.request.plugin:
+        if self.table is None:
             return
         self.table.require()
-        changed = [
-            use.schema for use in plan.relations if not use.is_toast and qualified_name(use.schema) == self.table.name
-        ]
-        self.changed = changed[-1] if changed else self.changed
-        oid = self._oid()
-        lsn, other = min(changes_of_others(plan, oid), default=(0, oid))
-        if self.options.on_table_replaced == ERROR and other != oid:
+        schema = self._schema()
+        oid = 0 if schema is None else schema.oid
+        replaced = first_of_others(self.firsts, oid)
+        if self.options.on_table_replaced == ERROR and replaced is not None:
+            lsn, other = replaced
             raise CatalogError(
                 f'"{self.table.name}" was the name of another table earlier in the window: of OID {other}, '
                 f"whose first change is at {Lsn(lsn)}; the last one to bear it has OID {oid}",
                 hint='set onTableReplaced to "skip" to leave the other\'s changes out, or to "byName" to show them in '
                 "the columns of the same names",
             )
-
-    def _oid(self) -> int:
-        schema = self._schema()
-        return 0 if schema is None else schema.oid
 
     def _schema(self) -> RelationSchema | None:
         """The single table; of one that a transaction made and dropped the catalog at the end knows nothing."""
@@ -221,7 +258,7 @@ class _SourcePlanner:
         Raises:
             CatalogError: there is no such table, or its columns cannot be shown beside those of every row.
         """
-        if self.table is None or self.options.request.plugin:
+        if self.table is None:
             return RowForm()
         schema = self._schema()
         if schema is None:
@@ -229,15 +266,21 @@ class _SourcePlanner:
         return RowForm(TypedTable(schema, self.options.on_unrepresentable))
 
 
-def changes_of_others(plan: Plan, oid: int) -> Iterator[tuple[int, int]]:
-    """LSN of the first wanted changes, and of each truncate, of relations that are not this one; and their OIDs."""
-    others = [number for number, use in enumerate(plan.relations) if use.schema.oid != oid]
-    at = np.flatnonzero(np.isin(plan.rows.resolution, others) & plan.rows.wanted)
-    if len(at):
-        first = at[np.argmin(plan.rows.first[at])]
-        yield int(plan.rows.first[first]), plan.relations[plan.rows.resolution[first]].schema.oid
+def _counts(start: int, end: int, is_last: bool) -> bool:
+    """Whether a name means what it does in a window that ends behind where output begins, or is the last one."""
+    return is_last or end > start
+
+
+def first_changes(plan: Plan) -> dict[int, int]:
+    """LSN of the first wanted change, or truncate, of each relation that has one, by OID."""
+    firsts = np.full(len(plan.relations), _NEVER)
+    np.minimum.at(firsts, plan.rows.resolution[plan.rows.wanted], plan.rows.first[plan.rows.wanted])
+    found = [(use.schema.oid, lsn) for use, lsn in zip(plan.relations, firsts.tolist(), strict=True) if lsn != _NEVER]
     for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0], plan.events.messages, strict=True):
-        for message in messages:
-            truncated = json.loads(message)[-1]
-            if truncated != oid:
-                yield int(lsn), truncated
+        found += [(json.loads(message)[-1], int(lsn)) for message in messages]
+    return {oid: min(lsn for one, lsn in found if one == oid) for oid, _ in found}
+
+
+def first_of_others(firsts: Mapping[int, int], oid: int) -> tuple[int, int] | None:
+    """LSN and OID of the first change of a relation that is not this one; None if there is none."""
+    return min(((lsn, other) for other, lsn in firsts.items() if other != oid), default=None)

@@ -25,7 +25,7 @@ from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SourceOptions
-from headwater.pipeline.source_plan import changes_of_others, open_source
+from headwater.pipeline.source_plan import first_changes, first_of_others, open_source
 from headwater.pipeline.stream_offsets import StreamOffset
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
@@ -341,8 +341,9 @@ class StreamPlanner:
         """
         if self._table is None or self._options.on_table_replaced != ERROR:
             return
-        lsn, other = min(changes_of_others(plan, self._oid), default=(0, self._oid))
-        if other != self._oid:
+        replaced = first_of_others(first_changes(plan), self._oid)
+        if replaced is not None:
+            lsn, other = replaced
             raise CatalogError(
                 f'"{self._options.single_table}" is the name of another table at {Lsn(lsn)}: of OID {other}, where the '
                 f"stream is of OID {self._oid}",

@@ -214,8 +214,8 @@ class _Session:
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last:
             warn_of_custom_records(self._custom)
-        if patterns.patterns:
-            names = TableNames(window.behind.store, max(self._scope.start, self._start_lsn), window.behind.lsn)
-            self._names |= names.with_rows(window.assembly.plan.relations)
-            if is_end:
-                patterns.require_matches(self._names)
+        start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
+        if patterns.patterns and (is_end or lsn > start):
+            self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
+        if patterns.patterns and is_end:
+            patterns.require_matches(self._names)

@@ -83,3 +83,13 @@ def test_what_spark_says_of_a_table_is_refused() -> None:
         SourceOptions.parse({**NEEDED, "provider": "headwater", "option.catalog": "/backup"})
     with pytest.raises(UsageError, match="CREATE TEMPORARY VIEW"):
         SourceOptions.parse({})
+
+
+def test_windows_of_a_read() -> None:
+    assert SourceOptions.parse(NEEDED).window_bytes == 1 << 30
+    parsed = SourceOptions.parse({**NEEDED, "windowBytes": "1048576"})
+    assert parsed.window_bytes == 1 << 20
+    with pytest.raises(UsageError, match="windowBytes is no option of streams"):
+        parsed.check_stream()
+    with pytest.raises(UsageError, match='invalid windowBytes "0"'):
+        SourceOptions.parse({**NEEDED, "windowBytes": "0"})
