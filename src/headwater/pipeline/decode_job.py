@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headwater.errors import HeadwaterError
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.plan import Slice
-from headwater.rmgr.index import KeptRecord
+from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import SliceChanges, collect
 from headwater.rows.items import Cells, Messages

@@ -64,8 +64,7 @@ def without_earlier(index: WalIndex, store: CatalogStore) -> tuple[WalIndex, fro
     if index.lo >= store.start_lsn:
         return index, frozenset()
     whole = frozenset(one.xid for one in store.prepared if _is_whole(one, index, store))
-    kept = tuple(record for record in index.kept if record.lsn >= store.start_lsn)
-    return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=kept), whole
+    return replace(index, rows=_rows(index.rows, store.start_lsn, whole), kept=index.kept.since(store.start_lsn)), whole
 
 
 def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) -> bool:

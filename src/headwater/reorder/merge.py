@@ -14,6 +14,7 @@ from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
+from headwater.rmgr.kept_records import join_kept
 
 
 def merge_indexes(indexes: Sequence[WalIndex], left: Rows = NO_ROWS) -> WalIndex:
@@ -39,7 +40,7 @@ def merge_indexes(indexes: Sequence[WalIndex], left: Rows = NO_ROWS) -> WalIndex
         last_lsn=next((i.last_lsn for i in reversed(used) if i.records), 0),
         last_end=next((i.last_end for i in reversed(used) if i.records), 0),
         rows=join_rows([*([left] if len(left.xids) or len(left.assigns) else []), *(i.rows for i in used)]),
-        kept=tuple(record for i in used for record in i.kept),
+        kept=join_kept([i.kept for i in used]),
         custom=np.sum([i.custom for i in used], axis=0),
         end=used[-1].end,
         grid=used[0].grid,

@@ -7,7 +7,7 @@ Mirrors the dispatch of decode.c; the rows themselves are read again by the deco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -38,6 +38,7 @@ from headwater.rmgr.index_rows import (
     XidTable,
 )
 from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
+from headwater.rmgr.kept_records import NONE_KEPT, KeptRecords, keep_records
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import known_table
 from headwater.wal.frames import EndOfWal, Frames
@@ -93,15 +94,6 @@ UNREFINED = Refinement()
 
 
 @dataclass(frozen=True)
-class KeptRecord:
-    """A record kept whole: its start and end LSN and its bytes."""
-
-    lsn: int
-    end_lsn: int
-    data: bytes
-
-
-@dataclass(frozen=True)
 class WalIndex:
     """The index of the records that start in ``[lo, hi)``.
 
@@ -112,7 +104,7 @@ class WalIndex:
         first_prev: ``xl_prev`` of its first record, 0 if it has none; last_lsn: start of its last record, 0 likewise;
             last_end: where that one ends, before the header of a page that may follow.
         rows: the tables.
-        kept: the records kept whole, in LSN order.
+        kept: the records kept whole.
         custom: int64[128] number of records of each custom resource manager, from 128 on.
         end: set when the log ended inside.
         grid: as it was asked for (:class:`Request`).
@@ -125,7 +117,7 @@ class WalIndex:
     last_lsn: int
     last_end: int
     rows: Rows
-    kept: tuple[KeptRecord, ...] = field(repr=False)
+    kept: KeptRecords = field(repr=False)
     custom: Int64s = field(repr=False)
     end: EndOfWal | None = None
     grid: int = GRID
@@ -134,7 +126,7 @@ class WalIndex:
 def no_index(lsn: int) -> WalIndex:
     """The index of no WAL at all, at an LSN."""
     custom = np.zeros(k.COUNTS - k.CUSTOM, np.int64)
-    return WalIndex(lsn, lsn, 0, 0, 0, 0, NO_ROWS, (), custom)
+    return WalIndex(lsn, lsn, 0, 0, 0, 0, NO_ROWS, NONE_KEPT, custom)
 
 
 def index_bytes(index: WalIndex) -> int:
@@ -238,7 +230,7 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
         last_lsn=int(frames.lsns[-1]) if n else 0,
         last_end=int(frames.end_lsns[-1]) if n else 0,
         rows=_rows(frames, t, request.major),
-        kept=tuple(_kept(frames, t.kept[: t.counts[k.N_KEPT]])),
+        kept=keep_records(frames, t.kept[: t.counts[k.N_KEPT]]),
         custom=t.counts[k.CUSTOM :].copy(),
         end=frames.end,
         grid=request.grid,
@@ -248,13 +240,6 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
 def _prev(frames: Frames, number: int) -> int:
     at = int(frames.positions[number])
     return int.from_bytes(frames.data[at + PREV_AT : at + INFO_AT].tobytes(), "little")
-
-
-def _kept(frames: Frames, numbers: Int64s) -> Iterable[KeptRecord]:
-    for i in numbers:
-        at = int(frames.positions[i])
-        length = int.from_bytes(frames.data[at : at + 4].tobytes(), "little")
-        yield KeptRecord(int(frames.lsns[i]), int(frames.end_lsns[i]), frames.data[at : at + length].tobytes())
 
 
 def _rows(frames: Frames, t: Tables, major: int) -> Rows:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
 from headwater.rmgr.header_slots import HEADERS_LENGTH
-from headwater.rmgr.index import KeptRecord
+from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
 from headwater.rows import _collect as k

@@ -26,8 +26,9 @@ from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
-from headwater.rmgr.index import KeptRecord, Request, WalIndex, build_index
+from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_rows import MessageTable
+from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import collect
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
