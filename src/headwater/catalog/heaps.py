@@ -29,9 +29,9 @@ from headwater.catalog.pages import (
     page_tuples,
     scan_heap,
 )
-from headwater.catalog.tables import CatalogTable, Key
+from headwater.catalog.tables import CatalogTable
 from headwater.catalog.version_rows import NO_ROWS, VersionBase, rows_of_scan
-from headwater.catalog.versions import INVALID_XID, Fates, Version
+from headwater.catalog.versions import INVALID_XID, Fates, Key, Version
 
 Int64s = NDArray[np.int64]
 Locator = tuple[int, int, int]
@@ -187,7 +187,7 @@ class CatalogHeap:
                 catalog.add(version)
             else:
                 original.absorb(version)
-                original.data = version.data
+                original.become(version.data)
             became[id(version)] = original or version
             taken.add(id(original or version))
         self._replace(became)
@@ -300,7 +300,7 @@ class CatalogHeap:
                 del before[offnum]
                 if self.catalog is not None and version.data.tail != found.data.tail:
                     self.catalog.note_change(version)
-                version.data = found.data
+                version.become(found.data)
                 if is_rewrite:
                     version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
@@ -323,7 +323,7 @@ class CatalogHeap:
             if original is not None:
                 self.catalog.discard(version)
                 original.absorb(version)
-                original.data = version.data
+                original.become(version.data)
                 became[id(version)] = became[id(original)] = original
         self._replace(became)
 

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
 from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
-from headwater.catalog.tables import Dependency, Key
 from headwater.catalog.type_names import SPELLINGS
-from headwater.catalog.versions import OwnCommands, visible_to
+from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     F_ARRAY_SUBSCRIPT_HANDLER,

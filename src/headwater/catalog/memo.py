@@ -10,8 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
-from headwater.catalog.tables import Dependency
-from headwater.catalog.versions import NEVER
+from headwater.catalog.versions import NEVER, Dependency
 
 Question = tuple[str, Any]
 

@@ -13,19 +13,20 @@ WAL.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from weakref import WeakMethod
 
 from headwater.catalog.heaps import CatalogHeap, Locator, Page, Tid
-from headwater.catalog.tables import Dependency
-from headwater.catalog.versions import INVALID_COMMAND_ID, Version
+from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Version
 from headwater.errors import CatalogError
 from headwater.rmgr import heap as heap_rmgr
 from headwater.rmgr import heap2 as heap2_rmgr
 from headwater.rmgr import xlog
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
-from headwater.wal.record import Block, Record
+from headwater.wal.record import Block, Image, Record
 
 MAIN_FORK = 0
 RM_XLOG, RM_HEAP2, RM_HEAP = 0, 9, 10
+_NO_BLOCKS: frozenset[int] = frozenset()
 
 
 class HeapRedo:
@@ -34,7 +35,8 @@ class HeapRedo:
     Args:
         heaps: by locator; the caller may add to it.
         major: PostgreSQL's.
-        on_insert: called with every version a record brings, once it is in its place, and the record's LSN.
+        on_insert: a method, called with every version a record brings, once it is in its place, and the record's LSN.
+            Its owner, who owns this redo, is not held: a catalog is free as soon as nobody wants it.
 
     Attributes:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
@@ -47,7 +49,7 @@ class HeapRedo:
     ) -> None:
         self._heaps = heaps
         self._major = major
-        self._on_insert = on_insert
+        self._told = WeakMethod(on_insert)
         self.touched: dict[int, set[Dependency]] = {}
         self.strays: dict[Locator, int] = {}
 
@@ -68,21 +70,30 @@ class HeapRedo:
             error.lsn = error.lsn if error.lsn is not None else record.lsn
             raise
 
-    def _load_images(self, record: Record) -> set[int]:
+    def _load_images(self, record: Record) -> frozenset[int]:
         """Restore applied images; returns the ids of their blocks."""
-        loaded = set()
+        loaded = _NO_BLOCKS
         for block in record.blocks:
-            heap = self._heaps.get(block.locator)
-            if heap is None or block.fork != MAIN_FORK or block.image is None or not block.image.is_applied:
+            if block.image is None or block.fork != MAIN_FORK or not block.image.is_applied:
                 continue
-            heap.is_changed = True
-            is_rewrite = record.rmid == RM_XLOG and record.kind == xlog.FPI
-            for version in heap.load(block.block, block.image.page(), record.end_lsn, is_rewrite):
-                self._on_insert(heap, version, record.lsn)
-            loaded.add(block.id)
+            heap = self._heaps.get(block.locator)
+            if heap is not None:
+                self._load_image(record, block, block.image, heap)
+                loaded |= {block.id}
         return loaded
 
-    def _apply_heap(self, record: Record, loaded: set[int]) -> None:
+    def _load_image(self, record: Record, block: Block, image: Image, heap: CatalogHeap) -> None:
+        heap.is_changed = True
+        is_rewrite = record.rmid == RM_XLOG and record.kind == xlog.FPI
+        for version in heap.load(block.block, image.page(), record.end_lsn, is_rewrite):
+            self._arrived(heap, version, record)
+
+    def _arrived(self, heap: CatalogHeap, version: Version, record: Record) -> None:
+        told = self._told()
+        if told is not None:
+            told(heap, version, record.lsn)
+
+    def _apply_heap(self, record: Record, loaded: frozenset[int]) -> None:
         op = record.info & heap_rmgr.OPMASK
         found = self._target(record)
         if found is None:
@@ -102,7 +113,7 @@ class HeapRedo:
         elif op == heap_rmgr.LOCK:
             self._advance(record, heap, block, loaded)
 
-    def _apply_heap2(self, record: Record, loaded: set[int]) -> None:
+    def _apply_heap2(self, record: Record, loaded: frozenset[int]) -> None:
         op = record.info & heap_rmgr.OPMASK
         if op == heap2_rmgr.NEW_CID:
             self._new_cid(record)
@@ -157,7 +168,7 @@ class HeapRedo:
         block: Block,
         offnums: Sequence[int],
         tuples: Sequence[TupleBytes],
-        loaded: set[int],
+        loaded: frozenset[int],
     ) -> None:
         page = self._page_for(record, heap, block)
         is_new = self._advance(record, heap, block, loaded)
@@ -181,9 +192,11 @@ class HeapRedo:
         if version is not None and version.xmin == record.xid:
             version.cmin = cmin if cmin != INVALID_COMMAND_ID else version.cmin
             self.touch(record.xid, heap, version)
-            self._on_insert(heap, version, record.lsn)
+            self._arrived(heap, version, record)
 
-    def _delete(self, record: Record, heap: CatalogHeap, block: Block, offnum: int, loaded: set[int]) -> Version | None:
+    def _delete(
+        self, record: Record, heap: CatalogHeap, block: Block, offnum: int, loaded: frozenset[int]
+    ) -> Version | None:
         """Note the deletion of the tuple at ``offnum``; returns it."""
         page = self._page_for(record, heap, block, may_reset=False)
         is_new = self._advance(record, heap, block, loaded)
@@ -204,7 +217,7 @@ class HeapRedo:
         self.touch(record.xid, heap, version)
         return version
 
-    def _update(self, record: Record, heap: CatalogHeap, block: Block, loaded: set[int]) -> None:
+    def _update(self, record: Record, heap: CatalogHeap, block: Block, loaded: frozenset[int]) -> None:
         update = heap_rmgr.parse_update(record.main_data, record.lsn)
         other = record.block(1)
         old_block = other if other is not None and other.fork == MAIN_FORK else block
@@ -229,7 +242,7 @@ class HeapRedo:
             self._place(record, heap, page, update.new_offnum, data)
         self._learn_insert(record, heap, (block.block, update.new_offnum), page)
 
-    def _inplace(self, record: Record, heap: CatalogHeap, block: Block, loaded: set[int]) -> None:
+    def _inplace(self, record: Record, heap: CatalogHeap, block: Block, loaded: frozenset[int]) -> None:
         change = heap_rmgr.parse_inplace(record.main_data, self._major, record.lsn)
         page = self._page_for(record, heap, block, may_reset=False)
         if not self._advance(record, heap, block, loaded):
@@ -245,9 +258,9 @@ class HeapRedo:
         tail = data.tail[: data.hoff - HEADER_SIZE] + block.data
         if heap.catalog is not None:
             heap.catalog.note_change(version)
-        version.data = TupleBytes(data.infomask2, data.infomask, data.hoff, tail)
+        version.become(TupleBytes(data.infomask2, data.infomask, data.hoff, tail))
 
-    def _prune(self, record: Record, heap: CatalogHeap, block: Block, op: int, loaded: set[int]) -> None:
+    def _prune(self, record: Record, heap: CatalogHeap, block: Block, op: int, loaded: frozenset[int]) -> None:
         page = self._page_for(record, heap, block, may_reset=False)
         if self._advance(record, heap, block, loaded):
             prune = heap2_rmgr.parse_prune(record.main_data, block.data, op, self._major, record.lsn)
@@ -261,7 +274,7 @@ class HeapRedo:
         return heap.page(block.block)
 
     @staticmethod
-    def _advance(record: Record, heap: CatalogHeap, block: Block, loaded: set[int]) -> bool:
+    def _advance(record: Record, heap: CatalogHeap, block: Block, loaded: frozenset[int]) -> bool:
         """Whether the page still lacks the record's change (XLogReadBufferForRedo: BLK_NEEDS_REDO)."""
         page = heap.page(block.block)
         if block.id in loaded:
@@ -281,7 +294,10 @@ class HeapRedo:
         """Note that a transaction made or removed a version."""
         if heap.catalog is not None:
             heap.catalog.note_change(version)
-            self.touched.setdefault(xid, set()).update(heap.catalog.keys_of(version))
+            touched = self.touched.get(xid)
+            if touched is None:
+                touched = self.touched[xid] = set()
+            touched.update(heap.catalog.keys_of(version))
 
 
 def _name(heap: CatalogHeap) -> str:

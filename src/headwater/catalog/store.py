@@ -24,8 +24,8 @@ from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import MAIN_FORK, HeapRedo
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.saving import image_of, restore
-from headwater.catalog.tables import CatalogTable, Dependency
-from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Fates, OwnCommands, Timeline, Version
+from headwater.catalog.tables import CatalogTable
+from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
@@ -85,7 +85,10 @@ class CatalogStore:
         self.reach_lsn = origin.reach_lsn
         self.fates = Fates(transactions.is_committed, origin.next_xid)
         self.rows = CatalogRows(origin.major, origin.encoding)
-        self.tables = {oid: CatalogTable(catalog_layout(origin.major, oid), self.fates) for oid in CATALOG_NAMES}
+        self._changed: set[Dependency] = set()
+        self.tables = {
+            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed) for oid in CATALOG_NAMES
+        }
         self.heaps: dict[Locator, CatalogHeap] = {}
         self.redo = HeapRedo(self.heaps, origin.major, self._arrived)
         self.mapped: dict[tuple[bool, int], tuple[int, int]] = {}
@@ -119,6 +122,7 @@ class CatalogStore:
         restore(store, image)
         store._source = image
         if before is not None:
+            before._forget_changed()
             store._memo, before._memo = before._memo.aged(image.horizon), Memo()
         return store
 
@@ -338,13 +342,12 @@ class CatalogStore:
             RecordError: the record is malformed.
         """
         self._is_settled = False
-        if record.rmid == RM_RELMAP:
-            self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
-        elif record.rmid == RM_SMGR:
+        if record.rmid == RM_SMGR:
             self._apply_storage(record, self.heaps)
+        elif record.rmid == RM_RELMAP:
+            self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         else:
             self.redo.apply(record)
-        self._forget_changed()
 
     @staticmethod
     def _apply_storage(record: Record, heaps: dict[Locator, CatalogHeap]) -> None:
@@ -420,6 +423,7 @@ class CatalogStore:
         if lsn < self.horizon:
             raise CatalogError(f"the catalog is known from {Lsn(self.horizon)} on, expected {Lsn(lsn)}", lsn=lsn)
         self._settle()
+        self._forget_changed()
         if own is None:
             return HistoricCatalog(self, lsn, None, self._memo, frozenset(), None)
         return HistoricCatalog(self, lsn, own, self._memo, self._touched_by(own.xids), self._own_memo(own))
@@ -430,6 +434,7 @@ class CatalogStore:
 
     def timeline_of(self, key: Dependency) -> Timeline:
         """When each version under (catalog, index, key) is visible."""
+        self._forget_changed()
         timeline = self._timelines.get(key)
         if timeline is None:
             timeline = self._timelines[key] = Timeline(self.versions(key), self.fates)
@@ -464,11 +469,10 @@ class CatalogStore:
             self._forget(set().union(*map(self._touched, xids)))
 
     def _forget_changed(self) -> None:
-        """What views remembered of rows that have changed may no longer hold."""
-        for table in self.tables.values():
-            if table.changed:
-                self._forget(table.changed)
-                table.changed.clear()
+        """What views remembered of rows that have changed may no longer hold; before a view is asked again."""
+        if self._changed:
+            self._forget(self._changed)
+            self._changed.clear()
 
     def _forget(self, keys: set[Dependency]) -> None:
         if keys and self._remembers():
@@ -584,5 +588,4 @@ class CatalogStore:
                 # The catalog's other files are copies of this one as soon as the WAL has moved it there.
                 heap.precede(self.tables[oid], self._strangers(oid, heap, -1))
                 self._joined(oid, heap, self.start_lsn)
-                self._forget_changed()
                 break

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from headwater.catalog.version_rows import VersionBase
-from headwater.catalog.versions import INVALID_COMMAND_ID, Fates, Version
+from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
-
-Key = int | bytes
-"""An OID, two OIDs in one number, or a name."""
-Dependency = tuple[str, str, Key]
-"""Catalog, index, key: what versions are looked up by."""
 
 KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_attribute": {"attrelid": ("attrelid",)},
@@ -55,16 +51,9 @@ class KeyIndex:
     def __init__(self, layout: CatalogLayout, columns: Sequence[str], bases: list[VersionBase]) -> None:
         lengths = {column.name: column.length for column in layout.columns}
         self._fields = tuple((layout.offsets[name], lengths[name]) for name in columns)
-        self._readers = [(offset, struct.Struct("<I" if n == 4 else f"{n}s")) for offset, n in self._fields]
         self._bases = bases
         self._loaded: dict[Key, int] = {}
         self.versions: dict[Key, list[Version]] = {}
-
-    def key_of(self, data: TupleBytes) -> Key:
-        """A tuple's key; its columns must be long enough."""
-        at = data.hoff - HEADER_SIZE
-        values = [reader.unpack_from(data.tail, at + offset)[0] for offset, reader in self._readers]
-        return as_key(values)
 
     def find(self, key: Key) -> list[Version]:
         """All versions under a key, those of the bases included."""
@@ -79,12 +68,44 @@ class KeyIndex:
         return self.versions.get(key, [])
 
 
+class _KeyReader:
+    """Reads what a catalog's rows are looked up by, all keys of a row at once.
+
+    Args:
+        layout: the catalog's.
+        keys: by which columns, for each index.
+    """
+
+    def __init__(self, layout: CatalogLayout, keys: dict[str, tuple[str, ...]]) -> None:
+        lengths = {column.name: column.length for column in layout.columns}
+        names = sorted({name for columns in keys.values() for name in columns}, key=layout.offsets.__getitem__)
+        form, end = "<", 0
+        for name in names:
+            form += f"{layout.offsets[name] - end}x" + ("I" if lengths[name] == 4 else f"{lengths[name]}s")
+            end = layout.offsets[name] + lengths[name]
+        self._struct = struct.Struct(form)
+        self._catalog = layout.name
+        self._places = [(index, [names.index(name) for name in columns]) for index, columns in keys.items()]
+        self._last: tuple[tuple[Any, ...], tuple[Dependency, ...]] = (), ()
+
+    def keys(self, data: TupleBytes) -> tuple[Dependency, ...]:
+        """A tuple's keys, in the order of the indexes; neighbours with the same keys share them."""
+        values = self._struct.unpack_from(data.tail, data.hoff - HEADER_SIZE)
+        if values == self._last[0]:
+            return self._last[1]
+        found = tuple([(self._catalog, index, as_key([values[at] for at in places])) for index, places in self._places])
+        self._last = values, found
+        return found
+
+
 def as_key(values: Sequence[int | bytes]) -> Key:
     """The key of one name, one OID, or two OIDs."""
     first = values[0]
     if isinstance(first, bytes):
         return first.rstrip(b"\0")
-    second = values[1] if len(values) > 1 else 0
+    if len(values) == 1:
+        return first
+    second = values[1]
     assert isinstance(second, int)
     return first | second << 32
 
@@ -95,25 +116,26 @@ class CatalogTable:
     Args:
         layout: its columns.
         fates: of transactions, shared by all catalogs.
+        changed: takes what may be found otherwise; shared by all catalogs, and emptied by their owner.
 
     Attributes:
         bases: rows that become versions when they are looked up.
-        changed: what may be found otherwise since its owner has emptied it last.
         is_changed: anything has changed since the bases were added.
     """
 
-    def __init__(self, layout: CatalogLayout, fates: Fates) -> None:
+    def __init__(self, layout: CatalogLayout, fates: Fates, changed: set[Dependency]) -> None:
         self.layout = layout
         self.fates = fates
         self.bases: list[VersionBase] = []
         self.indexes = {name: KeyIndex(layout, columns, self.bases) for name, columns in KEYS[layout.name].items()}
-        self.changed: set[Dependency] = set()
         self.is_changed = False
+        self._changed = changed
+        self._reader = _KeyReader(layout, KEYS[layout.name])
         self._primary = next(iter(self.indexes.values()))
 
     def name_of(self, version: Version) -> bytes:
         """The name of a row of a catalog that is looked up by name alone, as ``pg_publication``."""
-        key = self._primary.key_of(version.data)
+        key = self.keys_of(version)[0][2]
         assert isinstance(key, bytes)
         return key
 
@@ -123,7 +145,7 @@ class CatalogTable:
 
     def add_base(self, base: VersionBase) -> None:
         """Take in rows that become versions when they are looked up."""
-        base.catalog = self
+        base.belong_to(self)
         self.bases.append(base)
 
     def made_versions(self) -> list[Version]:
@@ -137,14 +159,17 @@ class CatalogTable:
                 base.version(row)
         yield from self.made_versions()
 
-    def keys_of(self, version: Version) -> list[Dependency]:
-        """Everything the version can be looked up by: (catalog, index, key)."""
-        return [(self.layout.name, name, index.key_of(version.data)) for name, index in self.indexes.items()]
+    def keys_of(self, version: Version) -> tuple[Dependency, ...]:
+        """Everything the version can be looked up by: (catalog, index, key); its columns must be long enough."""
+        keys = version.keys
+        if keys is None:
+            keys = version.keys = self._reader.keys(version.data)
+        return keys
 
     def note_change(self, version: Version) -> None:
         """What is looked up by the version's keys may be found otherwise from here on."""
         self.is_changed = True
-        self.changed.update(self.keys_of(version))
+        self._changed.update(self.keys_of(version))
 
     def add(self, version: Version) -> None:
         """Take a version in.
@@ -158,14 +183,14 @@ class CatalogTable:
     def admit(self, version: Version) -> None:
         """Take in a version that a base has had all along. Raises what :meth:`add` does."""
         self._require_row(version.data)
-        for index in self.indexes.values():
-            index.versions.setdefault(index.key_of(version.data), []).append(version)
+        for _, index, key in self.keys_of(version):
+            self.indexes[index].versions.setdefault(key, []).append(version)
 
     def discard(self, version: Version) -> None:
         """Take a version back."""
         self.note_change(version)
-        for index in self.indexes.values():
-            versions = index.versions.get(index.key_of(version.data), [])
+        for _, index, key in self.keys_of(version):
+            versions = self.indexes[index].versions.get(key, [])
             if version in versions:
                 versions.remove(version)
 
@@ -176,7 +201,7 @@ class CatalogTable:
             CatalogError: its row is shorter than every row of this catalog.
         """
         self._require_row(version.data)
-        return self._primary.key_of(version.data)
+        return self.keys_of(version)[0][2]
 
     def row_mates(self, version: Version) -> list[Version]:
         """The known versions that share a version's first key. Raises what :meth:`first_key` does."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,12 +108,18 @@ class VersionRows:
         order = np.argsort(xids, kind="stable")
         return xids[order], rows[order]
 
+    @cached_property
+    def _xids(self) -> frozenset[int]:
+        return frozenset(np.unique(self._by_xid[0]).tolist())
+
     def named_by(self, xid: int) -> list[int]:
         """Rows that a transaction inserted or deleted.
 
         Args:
             xid: its low 32 bits.
         """
+        if xid not in self._xids:
+            return []
         xids, rows = self._by_xid
         lo, hi = np.searchsorted(xids, xid, "left"), np.searchsorted(xids, xid, "right")
         found: list[int] = rows[lo:hi].tolist()
@@ -136,7 +143,6 @@ class VersionBase:
     Attributes:
         rows: the rows.
         taken: the versions made so far, by row.
-        catalog: that they are versions of; None if that is not known yet.
     """
 
     def __init__(
@@ -147,17 +153,22 @@ class VersionBase:
     ) -> None:
         self.rows = rows
         self.taken: dict[int, Version] = {}
-        self.catalog: CatalogTable | None = None
+        self._catalog: ReferenceType[CatalogTable] | None = None
         self._multis = multis or {}
         self._update_xid = update_xid
+
+    def belong_to(self, catalog: CatalogTable) -> None:
+        """They are versions of this catalog, which holds them, and is not held."""
+        self._catalog = ref(catalog)
 
     def version(self, row: int) -> Version:
         """A row's version; taken into its catalog when it is made."""
         version = self.taken.get(row)
         if version is None:
             version = self.taken[row] = self._make(row)
-            if self.catalog is not None:
-                self.catalog.admit(version)
+            catalog = None if self._catalog is None else self._catalog()
+            if catalog is not None:
+                catalog.admit(version)
         return version
 
     def _make(self, row: int) -> Version:

@@ -18,6 +18,11 @@ from headwater.rmgr.heap import TupleBytes
 NEVER = (1 << 63) - 1
 """The commit LSN of a transaction that did not commit."""
 
+Key = int | bytes
+"""An OID, two OIDs in one number, or a name."""
+Dependency = tuple[str, str, Key]
+"""Catalog, index, key: what versions are looked up by."""
+
 INVALID_XID, BOOTSTRAP_XID, FROZEN_XID, FIRST_NORMAL_XID = 0, 1, 2, 3
 INVALID_COMMAND_ID = 0xFFFFFFFF
 
@@ -44,10 +49,11 @@ class Version:
         cmin: command that inserted it, INVALID_COMMAND_ID if unknown.
         deleters: xid to command id (INVALID_COMMAND_ID if unknown) of all that deleted it, aborted ones too.
         copied_deleter: the deleter it had when it was first seen, or when its page was written as a whole; 0 none.
-        data: the tuple.
+        data: the tuple; changed by :meth:`become` alone.
+        keys: all that its catalog finds it by; None if nobody has asked since the tuple changed.
     """
 
-    __slots__ = ("cmin", "copied_deleter", "data", "deleters", "inserter", "xmin")
+    __slots__ = ("cmin", "copied_deleter", "data", "deleters", "inserter", "keys", "xmin")
 
     def __init__(self, xmin: int, inserter: int, data: TupleBytes) -> None:
         self.xmin = xmin
@@ -56,6 +62,12 @@ class Version:
         self.deleters: dict[int, int] = {}
         self.copied_deleter = INVALID_XID
         self.data = data
+        self.keys: tuple[Dependency, ...] | None = None
+
+    def become(self, data: TupleBytes) -> None:
+        """The tuple has other bytes from here on."""
+        self.data = data
+        self.keys = None
 
     def delete(self, xid: int, cmax: int = INVALID_COMMAND_ID) -> None:
         """Learn of a deleter; a known command id is kept."""

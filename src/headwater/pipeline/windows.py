@@ -17,6 +17,7 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
+from headwater.pipeline.collector import collector_put_off
 from headwater.pipeline.index_job import index_start
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
@@ -111,27 +112,34 @@ class PlanWindows:
         return self._state
 
     def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
-        state, before, session = self.opened.state, None, _Session(self.opened, self.scope)
+        state, behind, session = self.opened.state, list[Behind](), _Session(self.opened, self.scope)
         while True:
             # What is yielded is not kept here: a plan is large, and the next one is made while this one is decoded.
-            planned = [self._window(indexer, state, before)]
+            planned = [self._window(indexer, state, behind)]
             session.passed(planned[0], planned[0].is_last and not self.goes_on)
-            behind, is_last = planned[0].behind, planned[0].is_last
+            behind, is_last = [planned[0].behind], planned[0].is_last
             yield planned.pop()
             if is_last:
                 return
-            state, before = self.state_behind(behind), behind.store
+            state = self.state_behind(behind[0])
 
-    def _window(self, indexer: RunIndexer, state: State | None, before: CatalogStore | None) -> PlannedWindow:
-        """Go through the next window, as often as its index proves to lack something."""
-        store = self._store(state, UNREFINED, before)
+    def _window(self, indexer: RunIndexer, state: State | None, before: list[Behind]) -> PlannedWindow:
+        """Go through the next window, as often as its index proves to lack something.
+
+        Args:
+            indexer: gives its runs.
+            state: where it begins; None at the catalog.
+            before: what the window before it left, which is taken out: its catalog is as large as the next one.
+        """
+        store = self._store(state, UNREFINED, before.pop().store if before else None)
         request = self._request(store, UNREFINED)
         runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
         refinement = UNREFINED
         while True:
             pieces = list(_pieces(runs)) if runs else [no_index(self._lo if state is None else state.lsn)]
             index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
-            advanced = self._advance(state, index, store, is_last and not self.goes_on)
+            with collector_put_off():
+                advanced = self._advance(state, index, store, is_last and not self.goes_on)
             if isinstance(advanced, Advanced):
                 return PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
             refinement |= advanced

@@ -163,17 +163,23 @@ class _Follower:
 
     def take(self, record: Record) -> None:
         """One kept record, in LSN order."""
-        self._pass_ends(record.lsn)
-        kind = record.kind
-        if record.rmid == XLOG and kind not in (FPI, FPI_FOR_HINT):
+        if self._ends:
+            self._pass_ends(record.lsn)
+        rmid, kind = record.rmid, record.kind
+        if rmid == HEAP2 or (rmid == HEAP and kind & OPMASK != TRUNCATE) or rmid in (SMGR, RELMAP):
+            self._catalog(record)
+        elif rmid == XLOG and kind in (FPI, FPI_FOR_HINT):
+            self._catalog(record)
+        elif rmid == XLOG:
             self._xlog(record, kind)
-        elif record.rmid == STANDBY:
+        elif rmid == STANDBY:
             self._running_xacts(record)
-        elif record.rmid == XACT:
+        elif rmid == XACT:
             self._prepare(record)
-        elif record.rmid in (XLOG, SMGR, RELMAP, HEAP2) or (record.rmid == HEAP and kind & OPMASK != TRUNCATE):
-            self.touched.add(record.xid)
-            self.store.apply(record)
+
+    def _catalog(self, record: Record) -> None:
+        self.touched.add(record.xid)
+        self.store.apply(record)
 
     def _pass_ends(self, lsn: int) -> None:
         while self._ends and self._ends[-1][0] < lsn:

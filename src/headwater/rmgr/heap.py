@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
@@ -43,8 +44,7 @@ _INPLACE_18 = struct.Struct("<H2xII?3xi")
 _HEADER = struct.Struct("<HHB")
 
 
-@dataclass(frozen=True, slots=True)
-class TupleBytes:
+class TupleBytes(NamedTuple):
     """A heap tuple without its transaction fields.
 
     Attributes:
@@ -65,16 +65,14 @@ class TupleBytes:
         return self.tail[self.hoff - HEADER_SIZE :]
 
 
-@dataclass(frozen=True, slots=True)
-class HeapInsert:
+class HeapInsert(NamedTuple):
     """``xl_heap_insert``."""
 
     offnum: int
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class HeapDelete:
+class HeapDelete(NamedTuple):
     """``xl_heap_delete``; ``old`` is the old tuple or key, if the record has one."""
 
     xmax: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS, Version
@@ -33,16 +34,14 @@ Tid = tuple[int, int]
 """A tuple's place: block number, offset number."""
 
 
-@dataclass(frozen=True, slots=True)
-class MultiInsert:
+class MultiInsert(NamedTuple):
     """``xl_heap_multi_insert``: flags and the offset number of each tuple."""
 
     flags: int
     offnums: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewCid:
+class NewCid(NamedTuple):
     """``xl_heap_new_cid``: which command made or removed a catalog tuple.
 
     Attributes:

@@ -44,6 +44,11 @@ RECORD_HEADER: Final = struct.Struct("<IIQBBHI")
 _SHORT_HEADERS: Final = RECORD_HEADER.size + 2
 """Bytes before the main data of a record that has nothing else, and little of it."""
 
+_ONE_BLOCK: Final = struct.Struct("<BBHIIIIBB")
+"""Header of a block without image and of the main data behind it, if that is short and nothing else is announced."""
+
+_ONE_BLOCK_HEADERS: Final = RECORD_HEADER.size + _ONE_BLOCK.size
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -108,8 +113,7 @@ class Image:
         return body
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A block reference of a record.
 
     Attributes:
@@ -140,8 +144,7 @@ class Block:
         return self.spc, self.db, self.rel
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A WAL record.
 
     Attributes:
@@ -175,7 +178,10 @@ class Record:
 
     def block(self, block_id: int) -> Block | None:
         """The block reference with this id, None if there is none."""
-        return next((block for block in self.blocks if block.id == block_id), None)
+        for block in self.blocks:
+            if block.id == block_id:
+                return block
+        return None
 
 
 class _ImageHeader(NamedTuple):
@@ -211,11 +217,23 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
     total, xid, prev, info, rmid, _, _ = RECORD_HEADER.unpack_from(data)
     if total != len(data):
         raise RecordError(f"record has {len(data)} bytes, expected {total}", lsn=lsn)
-    # Most records of the catalogs, such as NEW_CID, have nothing but short main data.
+    # Most records of the catalogs have nothing but short main data, such as NEW_CID, or that and a block's data.
     if total >= _SHORT_HEADERS and data[_SHORT_HEADERS - 2] == XLR_BLOCK_ID_DATA_SHORT:
         main_data = data[_SHORT_HEADERS:]
         if len(main_data) == data[_SHORT_HEADERS - 1]:
             return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, main_data)
+    if total >= _ONE_BLOCK_HEADERS:
+        block_id, flags, length, spc, db, rel, number, last_id, main_length = _ONE_BLOCK.unpack_from(
+            data, RECORD_HEADER.size
+        )
+        is_plain = block_id <= XLR_MAX_BLOCK_ID and not flags & (BKPBLOCK_HAS_IMAGE | BKPBLOCK_SAME_REL)
+        has_data = bool(flags & BKPBLOCK_HAS_DATA) == (length > 0)
+        if is_plain and has_data and last_id == XLR_BLOCK_ID_DATA_SHORT:
+            main = _ONE_BLOCK_HEADERS + length
+            if main + main_length == total:
+                fork, will_init = flags & BKPBLOCK_FORK_MASK, bool(flags & BKPBLOCK_WILL_INIT)
+                found = Block(block_id, fork, spc, db, rel, number, data[_ONE_BLOCK_HEADERS:main], None, will_init)
+                return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, data[main:], (found,))
     parser = _Parser(data, lsn)
     main_data, blocks = parser.parse()
     return Record(lsn, end_lsn, xid, info, rmid, prev, parser.toplevel_xid, parser.origin, main_data, blocks)
