@@ -327,6 +327,8 @@ def _run(
 def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
+        if shape.autovacuum:
+            _end_autovacuum(connection)
         # A commit of something written is flushed, and with it all WAL before it.
         connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
         end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
@@ -338,7 +340,7 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
             records = record_ends(slots.server.wal_directory, hi=end)
             ends = done.pieces.ends(records, lo, end)
             middle = cut(records, lo, end, 2, done.pieces.seed)[0]
-        # Autovacuum goes on while the plugins are asked one after the other.
+        # The server goes on logging what runs while the plugins are asked one after the other.
         streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
         if done.pieces is not None:
             streams = with_what_came_before(connection, streams, records)
@@ -350,6 +352,17 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
     return replace(
         run, streams=streams, errors=done.errors, log=done.log, statements=statements, calls=calls, tables=tables
     )
+
+
+def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:
+    """Nothing may invalidate relations while the plugins are asked: pgoutput then announces them once more.
+
+    A session that decodes takes the invalidations of those that run beside it, too, which are not in what it decodes.
+    """
+    connection.execute("ALTER SYSTEM SET autovacuum = off")
+    connection.execute("SELECT pg_reload_conf()")
+    while connection.execute("SELECT 1 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum %'").fetchone():
+        pass
 
 
 def _one(connection: psycopg.Connection[Any], query: str, arguments: Sequence[Any] = ()) -> str:

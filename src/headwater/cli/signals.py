@@ -4,6 +4,9 @@ The first of these signals is raised as an exception in the main thread, so that
 what it made; further ones are ignored meanwhile. Then one line says what happened, and the exit status is 128 and the
 signal's number, as shells have it. A signal that was ignored when the command began stays ignored (``nohup``).
 
+Python drops an exception that is raised while it frees an object: in ``__del__``, or in the callback of a weak
+reference (py4j has one for each Java object). An end that was dropped there is told again.
+
 Spark's Java process ends when this process has ended and its pipe is closed; its Python workers end with it.
 """
 
@@ -21,8 +24,53 @@ from headwater.cli.surroundings import say
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 
 
+_AGAIN_SECONDS = 0.01
+"""After which an end that Python dropped is told again."""
+
+
 class Stopped(BaseException):
     """The command was told to end."""
+
+
+class _Told:
+    """The signals that came, and whether the first one's exception is still to be raised."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self._is_due = True
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """A handler of signals."""
+        self.received.append(number)
+        if self._is_due:
+            self._is_due = False
+            raise Stopped
+
+    def again(self) -> None:
+        """The exception was dropped; the main thread will be asked once more, from outside of what dropped it."""
+        self._is_due = True
+        main = threading.main_thread().ident
+        assert main is not None
+        timer = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (main, self.received[0]))
+        timer.daemon = True
+        timer.start()
+
+    @contextmanager
+    def never_dropped(self) -> Iterator[None]:
+        """Notice it where Python drops the exception."""
+        before = sys.unraisablehook
+
+        def dropped(what: sys.UnraisableHookArgs) -> None:
+            if what.exc_type is Stopped:
+                self.again()
+            else:
+                before(what)
+
+        sys.unraisablehook = dropped
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
 
 
 @contextmanager
@@ -32,33 +80,28 @@ def ending_cleanly() -> Iterator[None]:
     Raises:
         SystemExit: it did, whatever else went wrong because of it.
     """
-    received: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if len(received) == 1:
-            raise Stopped
-
+    told = _Told()
     handlers = {number: signal.getsignal(number) for number in _WORDS} if _is_main_thread() else {}
     handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     try:
         try:
             for number in handlers:
-                signal.signal(number, stop)
-            yield
+                signal.signal(number, told.stop)
+            with told.never_dropped():
+                yield
         finally:
-            if not received:
+            if not told.received:
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
     except BaseException:
-        if not received:
+        if not told.received:
             raise
-    if received:
+    if told.received:
         # Python gives its handlers up before it ends; a signal would then be the end.
         for number in handlers:
             signal.signal(number, signal.SIG_IGN)
-        say(f"headwater: {_WORDS[signal.Signals(received[0])]}")
-        sys.exit(128 + received[0])
+        say(f"headwater: {_WORDS[signal.Signals(told.received[0])]}")
+        sys.exit(128 + told.received[0])
 
 
 def _is_main_thread() -> bool:
