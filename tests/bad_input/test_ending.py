@@ -50,7 +50,7 @@ MOMENTS = [
 
 def _said(run: Running) -> str:
     """Without the lines of progress that a busy machine's long work has."""
-    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, \d+s\n", "", run.said())
+    return re.sub(r"(?m)^headwater: [A-Za-z ]+: \d+ of \d+ tasks, [0-9hms]+\n", "", run.said())
 
 
 def _check_ended(run: Running, family: set[int], *numbers: signal.Signals) -> None:

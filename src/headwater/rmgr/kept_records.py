@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.wal.frames import Frames
 
 WORD = 8
+_AT_ONCE = 4096
 
 
 class KeptRecord(NamedTuple):
@@ -46,8 +47,11 @@ class KeptRecords:
 
     def __iter__(self) -> Iterator[KeptRecord]:
         data, at = self.data.data.cast("B"), _starts(_words(self.length)) * WORD
-        columns = (self.lsn.tolist(), self.end_lsn.tolist(), at.tolist(), (at + self.length).tolist())
-        return (KeptRecord(lsn, end_lsn, bytes(data[lo:hi])) for lsn, end_lsn, lo, hi in zip(*columns, strict=True))
+        columns = (self.lsn, self.end_lsn, at, at + self.length)
+        for first in range(0, len(self), _AT_ONCE):
+            some = [column[first : first + _AT_ONCE].tolist() for column in columns]
+            for lsn, end_lsn, lo, hi in zip(*some, strict=True):
+                yield KeptRecord(lsn, end_lsn, bytes(data[lo:hi]))
 
     def since(self, lsn: int) -> KeptRecords:
         """Those that start at an LSN or later."""
