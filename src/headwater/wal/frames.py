@@ -222,13 +222,16 @@ class _Reader:
         """LSN of something valid after the failure, None if there is nothing."""
         bad_page = int(self._cursor[k.BAD_PAGE])
         misfit = status in (k.UNEXPECTED_CONTRECORD, k.NO_CONTRECORD, k.BAD_REST)
-        if misfit:
-            return self._page_lsn(bad_page)
         later = self._later_page(bad_page + 1)
-        if later is not None:
-            return later
-        self.is_last_page = True
-        return self._later_record(status, bad_page)
+        self.is_last_page = later is None
+        if misfit and not self._is_bare(bad_page):
+            return self._page_lsn(bad_page)
+        return later if later is not None else self._later_record(status, bad_page)
+
+    def _is_bare(self, page: int) -> bool:
+        """Whether nothing is behind a page's header, which then may not be whole itself."""
+        start, end = self._window.offset(page), self._window.offset(page + 1)
+        return not self._window.words[start // 8 : end // 8].any()
 
     def _later_page(self, page: int) -> int | None:
         """First valid page from a page number on: in the same segment, or at the start of any later one."""

@@ -215,6 +215,19 @@ def test_a_torn_tail_is_the_end(
     assert stop - stop % PAGE == frames.end.lsn - frames.end.lsn % PAGE
 
 
+@pytest.mark.parametrize("written", range(25))
+def test_a_header_that_is_not_whole_is_the_end(tmp_path: Path, written: int) -> None:
+    """Of a page that goes on with a record; the file is fresh."""
+    writer = WalWriter()
+    writer.append(b"first")
+    long = writer.append(bytes(range(1, 251)) * 100)
+    writer.image[2 * PAGE + written :] = b""
+    frames = read_all(writer.save(tmp_path))
+    assert frames.end is not None
+    assert long == frames.end.lsn
+    assert writer.records[:1] == rows_of(frames)
+
+
 def test_a_place_reserved_but_empty_is_the_end(tmp_path: Path) -> None:
     """On the last page another backend may have copied its record behind one that is still to come."""
     writer = WalWriter()
