@@ -148,19 +148,10 @@ class _SourcePlanner:
 
     def plan(self) -> SourcePlan:
         """All windows, once if a single name means one relation in all of them."""
-        try:
-            decoder, slices = self._go_through()
-            is_mistaken = self.table is not None and self.table.oid != self.taken
-        except HeadwaterError:
-            # It may be an error of a relation that the name does not mean.
-            if not self._is_found_mistaken():
-                raise
-            is_mistaken = True
-        if is_mistaken:
+        while (found := self._tried()) is None:
             self.taken = None if self.table is None else self.table.oid
-            decoder, slices = self._go_through()
         self._check()
-        return SourcePlan(decoder, slices, self._form())
+        return SourcePlan(*found, self._form())
 
     def form_only(self) -> RowForm:
         """Without slices."""
@@ -169,6 +160,17 @@ class _SourcePlanner:
         self._find(table)
         table.require()
         return self._form()
+
+    def _tried(self) -> tuple[SliceDecoder, tuple[Slice, ...]] | None:
+        """Go through all windows; None if the name proved to mean another relation, in a log that grows even twice."""
+        try:
+            found = self._go_through()
+        except HeadwaterError:
+            # It may be an error of a relation that the name does not mean.
+            if self._is_found_mistaken():
+                return None
+            raise
+        return found if self.table is None or self.table.oid == self.taken else None
 
     def _go_through(self) -> tuple[SliceDecoder, tuple[Slice, ...]]:
         """Window by window; only the slices are kept."""
