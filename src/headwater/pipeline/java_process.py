@@ -5,7 +5,8 @@ unless the user has one of his own), and what the process writes is held back un
 not, one error says why; if it does, everything but the greeting is passed on, as it comes.
 
 A process that is left while it starts would stay for ever, as it has nobody yet whose end it could notice. So a signal
-that comes meanwhile takes effect when it stands; the second one does at once.
+that comes meanwhile takes effect when it stands; the second one does at once. Signals for the command's group, as a
+terminal sends them, do not reach the process: it ends when the command does, and has nothing to say of its own.
 
 Where tasks run on this machine the process only orchestrates, no row passes through it: it compiles quickly rather than
 well, does not collect garbage because classes were loaded, and maps the classes that an earlier one has loaded
@@ -73,7 +74,7 @@ def java_gateway(master: str | None, is_small: bool) -> Iterator[Any]:
     archive = ClassArchive(_flags()) if is_small else None
     with _java_environment(archive), _signals_held():
         try:
-            gateway = launch_gateway(conf, {"stderr": errors.descriptor})
+            gateway = launch_gateway(conf, {"stderr": errors.descriptor, "start_new_session": True})
         except PySparkException as error:
             raise SparkError(
                 f"could not start Spark: {errors.reason()}",
