@@ -1,8 +1,8 @@
 """Python's search for reference cycles, put off while a window is planned.
 
 Rolling a catalog forward can make millions of objects, which all stay until the window is planned. Each search looks at
-all of them again and finds nothing: a window makes no cycles (a test counts what it leaves). Other objects are
-searched a window later.
+all of them again and finds nothing: neither a window nor its catalog is in a cycle (a test counts what stays). Other
+objects are searched a window later.
 """
 
 from __future__ import annotations
