@@ -400,6 +400,30 @@ b| COMMIT
 b| DROP PUBLICATION spare
 c| INSERT INTO two VALUES (3, 'out')
 """,
+    "publication_under_its_later_name_behind_an_open_transaction": """
+CREATE TABLE one (id int PRIMARY KEY, a text);
+CREATE TABLE two (id int PRIMARY KEY, a text);
+CREATE PUBLICATION reserve FOR TABLE one, two;
+---
+a| BEGIN
+a| INSERT INTO two VALUES (1, 'before the row is read again')
+b| ALTER PUBLICATION reserve SET (publish = 'insert')
+a| INSERT INTO two VALUES (2, 'by the row of then, under the name of later')
+b| BEGIN
+b| ALTER PUBLICATION pub_some RENAME TO reserved
+b| ALTER PUBLICATION reserve RENAME TO pub_some
+b| COMMIT
+b| ALTER PUBLICATION pub_some SET (publish = 'delete')
+c| INSERT INTO one VALUES (1, 'newer')
+a| INSERT INTO two VALUES (3, 'behind all of it')
+a| COMMIT
+b| BEGIN
+b| ALTER PUBLICATION pub_some RENAME TO reserve
+b| ALTER PUBLICATION reserved RENAME TO pub_some
+b| COMMIT
+b| DROP PUBLICATION reserve
+c| INSERT INTO two VALUES (4, 'out')
+""",
     "schemas_published_behind_an_open_transaction": """
 CREATE TABLE one (id int PRIMARY KEY, a text);
 CREATE TABLE two (id int PRIMARY KEY, a text);

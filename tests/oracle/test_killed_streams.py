@@ -31,6 +31,8 @@ def test_a_stream_on_a_log_that_grows(
     run = killed_run.run
     streams = [run.streams[name] for name in RANDOM_PGOUTPUT]
     stream = rng.choice([one for one in streams if one.error is None and len(one.messages) > 20])
+    # What is waited for below is what the server said: a difference is to be told, not waited for.
+    killed_run.check(stream)
     places = [*sorted(rng.sample(range(stream.start + 1, end_of(stream)), rng.randint(3, 8))), end_of(stream)]
     log = GrowingLog(run.wal, tmp_path / "wal")
     log.target.mkdir()

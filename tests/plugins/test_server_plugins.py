@@ -14,7 +14,7 @@ from sql_catalog import SqlCatalog
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import PluginError
-from headwater.pg.hash_any import hash_any
+from headwater.pg.catcache_hashes import hash_any
 from headwater.pg.identifiers import quote_identifier
 from headwater.plugins.api import (
     WANT_DELETE,

@@ -14,7 +14,7 @@ Known gap: "$user" of the default search path counts as absent when types are na
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
@@ -32,7 +32,7 @@ from headwater.pg.version import VERSIONS
 from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
-    from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow
+    from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow, PublicationRow
     from headwater.catalog.store import CatalogStore
 
 T = TypeVar("T")
@@ -104,6 +104,10 @@ class HistoricCatalog:
     def publication(self, name: str) -> Publication | None:
         """A publication by its name, None if there is none."""
         return self._remember(("publication", name), self._build_publication)
+
+    def publication_by_oid(self, oid: int) -> Publication | None:
+        """A publication by its OID, None if there is none."""
+        return self._remember(("publication", oid), self._build_publication_by_oid)
 
     def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
         """The publications that a relation is in by itself (GetRelationPublications), by OID."""
@@ -333,21 +337,10 @@ class HistoricCatalog:
         return tuple((row.oid, row.label) for row in sorted(rows, key=lambda row: row.order))
 
     def _build_publication(self, name: str) -> Publication | None:
-        found = self._rows.publications(self._keyed("pg_publication", "pubname", self._rows.encode(name)))
-        if not found:
-            return None
-        row = found[0]
-        return Publication(
-            oid=row.oid,
-            name=row.name,
-            all_tables=row.all_tables,
-            insert=row.insert,
-            update=row.update,
-            delete=row.delete,
-            truncate=row.truncate,
-            via_root=row.via_root,
-            generated=row.generated,
-        )
+        return _publication(self._rows.publications(self._keyed("pg_publication", "pubname", self._rows.encode(name))))
+
+    def _build_publication_by_oid(self, oid: int) -> Publication | None:
+        return _publication(self._rows.publications(self._keyed("pg_publication", "oid", oid)))
 
     def _build_relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
@@ -361,3 +354,21 @@ class HistoricCatalog:
     def _build_origin(self, origin: int) -> str | None:
         found = self._rows.origins(self._keyed("pg_replication_origin", "roident", origin))
         return found[0] if found else None
+
+
+def _publication(found: Sequence[PublicationRow]) -> Publication | None:
+    """What a publication's row says; None if there is no row."""
+    if not found:
+        return None
+    row = found[0]
+    return Publication(
+        oid=row.oid,
+        name=row.name,
+        all_tables=row.all_tables,
+        insert=row.insert,
+        update=row.update,
+        delete=row.delete,
+        truncate=row.truncate,
+        via_root=row.via_root,
+        generated=row.generated,
+    )

@@ -27,7 +27,7 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_index": {"indrelid": ("indrelid",)},
     "pg_inherits": {"inhrelid": ("inhrelid",)},
     "pg_namespace": {"oid": ("oid",), "nspname": ("nspname",)},
-    "pg_publication": {"pubname": ("pubname",)},
+    "pg_publication": {"pubname": ("pubname",), "oid": ("oid",)},
     "pg_publication_namespace": {"pnnspid": ("pnnspid",)},
     "pg_publication_rel": {"prrelid": ("prrelid",)},
     "pg_replication_origin": {"roident": ("roident",)},
@@ -134,7 +134,7 @@ class CatalogTable:
         self._primary = next(iter(self.indexes.values()))
 
     def name_of(self, version: Version) -> bytes:
-        """The name of a row of a catalog that is looked up by name alone, as ``pg_publication``."""
+        """The name of a row of a catalog that is looked up by name before all, as ``pg_publication``."""
         key = self.keys_of(version)[0][2]
         assert isinstance(key, bytes)
         return key

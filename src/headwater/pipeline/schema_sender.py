@@ -6,7 +6,8 @@ stop is an error that says how far the window can go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headwater.catalog.relation import RelationSchema
@@ -40,9 +41,10 @@ class PluginSender:
         """Whether it keeps an entry of this relation."""
         return self.plugin.tracks(schema)
 
-    def loads(self, catalog: CatalogInMind, lsn: int, warned: frozenset[str]) -> frozenset[str]:
-        """Warn of publications that are missing there, of each once."""
-        missing = self.plugin.missing_publications(catalog)
+    def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        """Warn of publications that are missing there, of each once; errors as in :meth:`describes`."""
+        with self._placed(txn, lsn):
+            missing = self.plugin.missing_publications(catalog)
         for name in dict.fromkeys(missing):
             if name not in warned:
                 warn(
@@ -56,8 +58,13 @@ class PluginSender:
         self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int
     ) -> tuple[int, tuple[bytes, ...]]:
         """Ask; an error says where, and how to have what comes before."""
-        try:
+        with self._placed(txn, lsn):
             return self.describe(schema, catalog)
+
+    @contextmanager
+    def _placed(self, txn: int, lsn: int) -> Iterator[None]:
+        try:
+            yield
         except HeadwaterError as error:
             error.lsn = error.lsn if error.lsn is not None else lsn
             end = Lsn(self.end_before(txn))

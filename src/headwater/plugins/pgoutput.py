@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.catcache_hashes import hash_any, oid_of_hash
 from headwater.pg.encodings import encode_name
-from headwater.pg.hash_any import hash_any
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
@@ -44,7 +44,7 @@ from headwater.plugins.publication import (
     published,
     require_publications,
 )
-from headwater.reorder.schema_memory import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.reorder.schema_memory import ENTRIES, LOADED, NAMES, RELATIONS, ROWS, SCHEMAS, Subject
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -69,9 +69,11 @@ PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
 PUBLICATIONNAME = {15: 46, 16: 46, 17: 46, 18: 48}
-"""The catcache of the same rows by name. Messages about a row go to both, and this one's key is known without the row.
+"""The catcache of the same rows by name, of which only the OID is asked.
 
-Loading reads a row from these caches, which keep it, or that there is none, until a message has its key's hash."""
+Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
+and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
+message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
 
 PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
 PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
@@ -86,7 +88,7 @@ CATALOGS = {
 """The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
 
 _CACHES_OF = {
-    PG_PUBLICATION: [(LOADED, 0), (ROWS, 0)],
+    PG_PUBLICATION: [(LOADED, 0), (NAMES, 0), (ROWS, 0)],
     PG_PUBLICATION_REL: [(RELATIONS, 0)],
     PG_PUBLICATION_NAMESPACE: [(SCHEMAS, 0)],
 }
@@ -264,7 +266,7 @@ class PgOutput(KernelPlugin):
         self.heeded = _heeded(self.major)
         self._numbers = {
             hash_any(encode_name(name, self.encoding)): [
-                (ROWS, number) for number, other in enumerate(self.publication_names, 1) if other == name
+                (NAMES, number) for number, other in enumerate(self.publication_names, 1) if other == name
             ]
             for name in self.publication_names
         }
@@ -333,7 +335,7 @@ class PgOutput(KernelPlugin):
             return entries + _CACHES_OF.get(message.value, [])
         found = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []
         if message.id == PUBLICATIONOID[major]:
-            found.append((LOADED, 0))
+            found += [(LOADED, 0), (ROWS, oid_of_hash(message.value))]
         elif message.id == PUBLICATIONNAME[major]:
             found += self._numbers.get(message.value, [])
         elif message.id == PUBLICATIONRELMAP[major]:

@@ -3,10 +3,11 @@
 In: the changes at which it makes an entry of a relation. Out: its answers, and what is in mind at the end of a window.
 
 An answer is put together from things that are kept longer than an entry. The publications are loaded at the first entry
-of any relation after a message about any publication, but from rows that the catalog cache keeps until a message names
-that very row: each was read at the first loading since. Which publications a relation or a schema is in is looked up at
-the first entry that asks for it after a message about their members: the entry of another relation may have asked
-before, one of the same schema or of the same partitioned table.
+of any relation after a message about any publication, but from catalog caches: which publication a name is stays there
+until a message has that name, and a publication's row until one has its OID. Each was read at the first loading since,
+so a name may be that of a later time and the row that of an earlier one. Which publications a relation or a schema is
+in is looked up at the first entry that asks for it after a message about their members: the entry of another relation
+may have asked before, one of the same schema or of the same partitioned table.
 
 What was looked up at an earlier change of the log than the one that asks is what that one sees itself, for else a
 message would have come between; so the plugin is asked again only where something was looked up later in the log.
@@ -25,14 +26,17 @@ from numpy.typing import NDArray
 
 from headwater.catalog.historic_catalog import HistoricCatalog, PublicationMember
 from headwater.catalog.relation import Publication, RelationSchema
+from headwater.errors import PluginError
 from headwater.reorder.forgetting import Forgetting, Places
 from headwater.reorder.resolve import Resolver
 from headwater.reorder.schema_memory import (
     LOADED,
+    NAMES,
     RELATIONS,
     ROWS,
     SCHEMAS,
     Entry,
+    NameInMind,
     RelationInMind,
     RowInMind,
     SchemaInMind,
@@ -48,13 +52,13 @@ class CatalogInMind:
 
     Attributes:
         now: at the touch.
-        rows: by name, the publications as they were loaded.
+        publications: by name, as they were loaded.
         relations: by OID, the publications that the relation and its ancestors are in.
         schemas: by OID, those that their schemas are in.
     """
 
     now: HistoricCatalog
-    rows: Mapping[str, Publication | None]
+    publications: Mapping[str, RowInMind]
     relations: Mapping[int, tuple[PublicationMember, ...]]
     schemas: Mapping[int, tuple[int, ...]]
 
@@ -63,8 +67,15 @@ class CatalogInMind:
         return self.now.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        """The publication as its row was read."""
-        return self.rows[name]
+        """The publication that had the name, as its row was read.
+
+        Raises:
+            PluginError: it had no row where that was read.
+        """
+        oid, row = self.publications[name]
+        if oid and row is None:
+            raise PluginError(f"cache lookup failed for publication {oid}")
+        return row
 
     def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
         """The publications that a relation was in."""
@@ -85,15 +96,19 @@ class SchemaSender(Protocol):
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps an entry of this relation."""
 
-    def loads(self, catalog: CatalogInMind, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         """Told that it loads its publications at the change at an LSN.
 
         Args:
-            catalog: what it loads; lsn: of the change.
+            catalog: what it loads.
+            txn: transaction of the change; lsn: its LSN.
             warned: names of publications of whose absence it has warned.
 
         Returns:
             those of which it has now.
+
+        Raises:
+            HeadwaterError: the server would stop there.
         """
 
     def describes(
@@ -159,6 +174,8 @@ class Asked:
         known = np.zeros(0 if memory.loaded is None else 1, np.int64)
         self._loaded = forgetting.look_up(LOADED, known, nothing, places)
         self._loads = np.flatnonzero(self._loaded.source == np.arange(len(resolution)))
+        self._names = self._look_up_names(forgetting)
+        self._oid = self._named()
         self._rows = self._look_up_rows(forgetting)
         relations, schemas = self._subjects()
         self._relations = self._look_up(RELATIONS, memory.relations, *relations, forgetting)
@@ -178,7 +195,7 @@ class Asked:
         for asker in np.flatnonzero(again | is_load).tolist():
             catalog, (txn, lsn) = self._catalog(asker), self._place(asker)
             if is_load[asker]:
-                self._warned = self._sender.loads(catalog, lsn, self._warned)
+                self._warned = self._sender.loads(catalog, txn, lsn, self._warned)
             if again[asker]:
                 yield asker, self._sender.describes(uses[int(self._resolution[asker])].schema, catalog, txn, lsn)
 
@@ -194,9 +211,13 @@ class Asked:
         return SchemaMemory(
             entries=entries,
             loaded=self._loaded_at_end(now),
+            names=tuple(
+                was.names[-1 - at] if at < 0 else NameInMind(number, _oid(now.publication(names[number - 1])))
+                for number, at in self._names.kept
+            ),
             rows=tuple(
-                was.rows[-1 - at] if at < 0 else RowInMind(number, now.publication(names[number - 1]))
-                for number, at in self._rows.kept
+                was.rows[-1 - at] if at < 0 else RowInMind(oid, now.publication_by_oid(oid))
+                for oid, at in self._rows.kept
             ),
             relations=tuple(
                 was.relations[-1 - at] if at < 0 else RelationInMind(oid, now.relation_publications(oid))
@@ -217,11 +238,26 @@ class Asked:
             return self._memory.loaded
         return tuple(now.publication(name) for name in self._sender.publication_names)
 
-    def _look_up_rows(self, forgetting: Forgetting) -> _Lookups:
-        """What each loading finds of the publications' rows (GetPublicationByName), by number from 1."""
+    def _look_up_names(self, forgetting: Forgetting) -> _Lookups:
+        """Which publications each loading finds (get_publication_oid), by numbers of their names from 1."""
         count = len(self._sender.publication_names)
         numbers = np.tile(np.arange(1, count + 1), len(self._loads))
-        return self._look_up(ROWS, self._memory.rows, np.repeat(self._loads, count), numbers, forgetting)
+        return self._look_up(NAMES, self._memory.names, np.repeat(self._loads, count), numbers, forgetting)
+
+    def _named(self) -> Int64s:
+        """int64[k] OIDs of the publications that were looked up by name, 0 where there was none."""
+        names, known = self._sender.publication_names, self._memory.names
+        looked_up = zip(self._names.subject.tolist(), self._names.source.tolist(), strict=True)
+        oids = [
+            known[-1 - at].oid if at < 0 else _oid(self._view(at).publication(names[number - 1]))
+            for number, at in looked_up
+        ]
+        return np.array(oids, np.int64)
+
+    def _look_up_rows(self, forgetting: Forgetting) -> _Lookups:
+        """The rows of these publications (GetPublication), by OID."""
+        found = np.flatnonzero(self._oid)
+        return self._look_up(ROWS, self._memory.rows, self._names.asker[found], self._oid[found], forgetting)
 
     def _look_up(
         self, memory: int, known: Sequence[tuple[int, Any]], asker: Int64s, subject: Int64s, forgetting: Forgetting
@@ -253,7 +289,8 @@ class Asked:
         lsn = np.append(self._places.lsn, self._memory.latest)
         of_load = np.zeros(len(lsn), np.int64)
         of_load[-1] = self._memory.latest
-        np.maximum.at(of_load, self._rows.asker, lsn[np.maximum(self._rows.source, -1)])
+        for found in (self._names, self._rows):
+            np.maximum.at(of_load, found.asker, lsn[np.maximum(found.source, -1)])
         latest = of_load[np.maximum(self._loaded.source, -1)]
         for found in (self._relations, self._schemas):
             np.maximum.at(latest, found.asker, lsn[np.maximum(found.source, -1)])
@@ -270,23 +307,27 @@ class Asked:
         }
         return CatalogInMind(self._view(asker), self._publications(int(self._loaded.source[asker])), relations, schemas)
 
-    def _publications(self, load: int) -> dict[str, Publication | None]:
+    def _publications(self, load: int) -> dict[str, RowInMind]:
         """The publications as loaded by one of the askers, or as they were in mind."""
         names = self._sender.publication_names
         if load < 0:
-            return dict(zip(names, self._memory.loaded or (), strict=True))
-        return {
-            names[number - 1]: self._memory.rows[-1 - at].row
-            if at < 0
-            else self._view(at).publication(names[number - 1])
-            for number, at in self._rows.of(load)
-        }
+            loaded = [RowInMind(_oid(row), row) for row in self._memory.loaded or ()]
+            return dict(zip(names, loaded, strict=True))
+        rows = {0: RowInMind(0, None)}
+        for oid, at in self._rows.of(load):
+            rows[oid] = self._memory.rows[-1 - at] if at < 0 else RowInMind(oid, self._view(at).publication_by_oid(oid))
+        low, high = np.searchsorted(self._names.asker, [load, load + 1])
+        return dict(zip(names, [rows[oid] for oid in self._oid[low:high].tolist()], strict=True))
 
     def _view(self, asker: int) -> HistoricCatalog:
         return self._resolver.view(*self._place(asker))
 
     def _place(self, asker: int) -> tuple[int, int]:
         return int(self._places.txn[asker]), int(self._places.lsn[asker])
+
+
+def _oid(publication: Publication | None) -> int:
+    return 0 if publication is None else publication.oid
 
 
 def _by_asker(own: Int64s, more: Sequence[tuple[int, int]]) -> tuple[Int64s, Int64s]:

@@ -23,10 +23,11 @@ from headwater.reorder.keys import distinct_rows
 
 Int64s = NDArray[np.int64]
 
-MEMORIES = ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS = tuple(range(5))
+MEMORIES = ENTRIES, LOADED, NAMES, ROWS, RELATIONS, SCHEMAS = tuple(range(6))
 """What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
-is announced, how it is published); the publications as loaded, as one; their catalog rows, by number from 1 among those
-that it was given; which of them relations are in, and which schemas are, each by OID."""
+is announced, how it is published); the publications as loaded, as one; which publication is meant by each name that it
+was given, by number from 1; catalog rows of publications, by OID; which publications relations are in, and which
+schemas are, each by OID."""
 
 Subject = tuple[int, int]
 """What an invalidation concerns: one of these memories, and what in it, 0 for all."""
@@ -48,10 +49,17 @@ class Entry(NamedTuple):
     is_announced: bool
 
 
-class RowInMind(NamedTuple):
-    """A publication's catalog row as the cache has it: its number among the given ones; None if there was no row."""
+class NameInMind(NamedTuple):
+    """Which publication the cache has under a name: the name's number among the given ones; OID 0 if there was none."""
 
     number: int
+    oid: int
+
+
+class RowInMind(NamedTuple):
+    """A publication's catalog row as the cache has it by OID; None if there was no row."""
+
+    oid: int
     row: Publication | None
 
 
@@ -122,7 +130,7 @@ class SchemaMemory:
         entries: by relation.
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
             loaded anew.
-        rows, relations, schemas: what the caches hold, by their numbers and OIDs.
+        names, rows, relations, schemas: what the caches hold, by their numbers and OIDs.
         warned: names of publications whose absence has been warned of.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
@@ -130,6 +138,7 @@ class SchemaMemory:
 
     entries: tuple[Entry, ...] = ()
     loaded: tuple[Publication | None, ...] | None = None
+    names: tuple[NameInMind, ...] = ()
     rows: tuple[RowInMind, ...] = ()
     relations: tuple[RelationInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, make_table
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
-from headwater.pg.hash_any import hash_any
+from headwater.pg.catcache_hashes import hash_any, hash_oid, oid_of_hash
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
@@ -18,7 +20,7 @@ from headwater.plugins.pgoutput_protocol import RelationMessage
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import schema_memory
-from headwater.reorder.schema_memory import ENTRIES, LOADED, ROWS, SCHEMAS
+from headwater.reorder.schema_memory import ENTRIES, LOADED, NAMES, ROWS, SCHEMAS
 
 MAJORS = (15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -299,14 +301,20 @@ def test_what_is_looked_up_anew(major: int) -> None:
         return [subject for subject in plugin.forgets(Sinval(kind, value)) if subject[0] != ENTRIES]
 
     by_name, by_oid, relations, schemas = (48, 51, 53, 50) if major == 18 else (46, 49, 51, 48)
-    assert found(by_name, hash_any(b"p")) == [(ROWS, 1), (ROWS, 4)]
-    assert found(by_name, hash_any("é".encode())) == [(ROWS, 3)]
+    assert found(by_name, hash_any(b"p")) == [(NAMES, 1), (NAMES, 4)]
+    assert found(by_name, hash_any("é".encode())) == [(NAMES, 3)]
     assert found(by_name, hash_any(b"another")) == []
-    assert found(by_oid, 12345) == [(LOADED, 0)]
+    assert found(by_oid, hash_oid(16700)) == [(LOADED, 0), (ROWS, 16700)]
     assert found(relations, 12345) == [(schema_memory.RELATIONS, 0)]
     assert found(schemas, 12345) == [(SCHEMAS, 0)]
-    expected = [[(LOADED, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
+    expected = [[(LOADED, 0), (NAMES, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
     assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_an_oid_is_found_by_its_hash(oid: int) -> None:
+    assert oid_of_hash(hash_oid(oid)) == oid
+    assert 0 <= hash_oid(oid) < 2**32
 
 
 @pytest.mark.parametrize("major", MAJORS)

@@ -12,10 +12,10 @@ from typing import Any
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import PluginError
-from headwater.reorder.schema_memory import ENTRIES, LOADED, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMORIES, NAMES, RELATIONS, ROWS, SCHEMAS, Subject
 
-NAMES = ("p", "q", "p")
-PUBLICATIONS = {"p": 1, "q": 2}
+GIVEN = ("p", "q", "p")
+PUBLICATIONS = {"p": 1, "q": 2, "r": 3}
 TABLES = (101, 102, 103, 104)
 PARTITIONS = (103, 104)
 ROOTS = (105, 106)
@@ -85,8 +85,12 @@ class PlainView:
         return found
 
     def publication(self, name: str) -> Publication | None:
-        flags = self._value("publication", name, None)
-        return None if flags is None else Publication(PUBLICATIONS[name], name, False, *flags)
+        return self.publication_by_oid(self._value("names", 0, PUBLICATIONS)[name])
+
+    def publication_by_oid(self, oid: int) -> Publication | None:
+        flags, names = self._value("publication", oid, None), self._value("names", 0, PUBLICATIONS)
+        name = next(name for name, one in names.items() if one == oid)
+        return None if flags is None else Publication(oid, name, False, *flags)
 
     def relation_publications(self, oid: int) -> tuple[tuple[int, None, bool], ...]:
         return tuple((one, None, False) for one in self._value("members", oid, ()))
@@ -108,7 +112,7 @@ def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple
         PluginError: a publication is missing, and that is refused.
     """
     found, wants = [], 0
-    for name in NAMES:
+    for name in GIVEN:
         row = catalog.publication(name)
         if row is None and refuses:
             raise PluginError(f"{name} is missing")
@@ -118,7 +122,7 @@ def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple
             relation = schema if oid == schema.oid else catalog.relation(oid)
             is_member = any(member[0] == row.oid for member in catalog.relation_publications(oid))
             if is_member or row.oid in catalog.schema_publications(relation.namespace_oid):
-                found.append(f"{name} {oid} {relation.name} {relation.namespace_oid}")
+                found.append(f"{name} {row.oid} {oid} {relation.name} {relation.namespace_oid}")
                 wants |= row.insert | row.update << 1 | row.truncate << 4
     return wants, (" ".join(found).encode(),) if wants else ()
 
@@ -156,8 +160,8 @@ class PlainSync:
         self.refused: tuple[int, str] | None = None
         self.txns: dict[int, _Txn] = {}
         self.entries: dict[int, list[Any]] = {}
-        self.loaded: tuple[Publication | None, ...] | None = None
-        self.caches: dict[int, dict[int, Any]] = {ROWS: {}, RELATIONS: {}, SCHEMAS: {}}
+        self.loaded: tuple[tuple[int, Publication | None], ...] | None = None
+        self.caches: dict[int, dict[int, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, SCHEMAS: {}}
         self.given: list[tuple[int, int, int]] = []
         self.counts: list[tuple[int, int]] = []
         self.warned: list[str] = []
@@ -194,7 +198,7 @@ class PlainSync:
             for _, subjects in txn.received:
                 self._forget(subjects)
             if sum(len(subjects) for _, subjects in txn.received) >= self.max_messages:
-                self._forget(tuple((memory, 0) for memory in (ENTRIES, LOADED, ROWS, RELATIONS, SCHEMAS)))
+                self._forget(tuple((memory, 0) for memory in MEMORIES))
         self._forget(own)
         self.given += [(event.lsn, *subject) for subject in own]
         self.counts += [(event.lsn, len(own))] if own else []
@@ -240,17 +244,25 @@ class PlainSync:
             namespace = view.relation(one).namespace_oid
             schemas.setdefault(namespace, view.schema_publications(namespace))
         if self.loaded is None:
-            rows = self.caches[ROWS]
-            self.loaded = tuple(rows.setdefault(n, view.publication(name)) for n, name in enumerate(NAMES, 1))
-            missing = [name for name, row in zip(NAMES, self.loaded, strict=True) if row is None]
+            self.loaded = tuple(self._load(view, number) for number in range(1, len(GIVEN) + 1))
+            missing = [name for name, (named, _) in zip(GIVEN, self.loaded, strict=True) if not named]
             self.warned += [name for name in dict.fromkeys(missing) if name not in self.warned]
-        return _InMind(view, dict(zip(NAMES, self.loaded, strict=True)), dict(relations), dict(schemas))
+        return _InMind(view, dict(zip(GIVEN, self.loaded, strict=True)), dict(relations), dict(schemas))
+
+    def _load(self, view: PlainView, number: int) -> tuple[int, Publication | None]:
+        """Which publication a name is, and its row."""
+        names, rows = self.caches[NAMES], self.caches[ROWS]
+        if number not in names:
+            found = view.publication(GIVEN[number - 1])
+            names[number] = 0 if found is None else found.oid
+        oid = names[number]
+        return oid, rows.setdefault(oid, view.publication_by_oid(oid)) if oid else None
 
 
 @dataclass(frozen=True)
 class _InMind:
     view: PlainView
-    rows: dict[str, Publication | None]
+    loaded: dict[str, tuple[int, Publication | None]]
     relations: dict[int, Any]
     schemas: dict[int, Any]
 
@@ -258,7 +270,10 @@ class _InMind:
         return self.view.relation(oid)
 
     def publication(self, name: str) -> Publication | None:
-        return self.rows[name]
+        oid, row = self.loaded[name]
+        if oid and row is None:
+            raise PluginError(f"cache lookup failed for publication {oid}")
+        return row
 
     def relation_publications(self, oid: int) -> Any:
         return self.relations[oid]
@@ -275,10 +290,11 @@ class RandomLog:
         self.lsn, self.xid = 0, 700
         self.open: list[int] = []
         self.locks: dict[tuple[str, Any], int] = {}
+        self.names, self.renamed = PUBLICATIONS, dict[int, dict[str, int]]()
 
     def events(self, count: int) -> Iterator[Event]:
         """So many, and perhaps the ends of what is open then."""
-        for key in [("publication", name) for name in PUBLICATIONS] if self.rng.random() < 0.8 else []:
+        for key in [("publication", oid) for oid in PUBLICATIONS.values()] if self.rng.random() < 0.8 else []:
             yield self._event(DEFINE, 1, key=key, value=self._value(key))
         yield self._event(COMMIT, 1)
         for _ in range(count):
@@ -313,34 +329,51 @@ class RandomLog:
     def _end(self, xid: int) -> Event:
         self.open.remove(xid)
         self.locks = {key: owner for key, owner in self.locks.items() if owner != xid}
-        return self._event(ABORT if self.rng.random() < 0.15 else COMMIT, xid)
+        is_aborted, renamed = self.rng.random() < 0.15, self.renamed.pop(xid, self.names)
+        self.names = self.names if is_aborted else renamed
+        return self._event(ABORT if is_aborted else COMMIT, xid)
 
     def _noise(self) -> tuple[Subject, ...]:
         entries = [(ENTRIES, oid) for oid in (0, *TABLES, *TABLES, 999)]
-        others = [(LOADED, 0), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
+        others = [(LOADED, 0), (NAMES, 0), (NAMES, 2), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
         return tuple(dict.fromkeys(self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2)))))
 
     def _define(self, xid: int, rolled_back: bool) -> Event:
         rng = self.rng
-        keys = [("publication", name) for name in PUBLICATIONS] + [("schema", oid) for oid in NAMESPACES]
-        keys += [(kind, oid) for kind in ("members", "relation") for oid in (*TABLES, *ROOTS)]
+        keys = [("publication", oid) for oid in PUBLICATIONS.values()] + [("schema", oid) for oid in NAMESPACES]
+        keys += [("names", 0)] * 4 + [(kind, oid) for kind in ("members", "relation") for oid in (*TABLES, *ROOTS)]
         key = rng.choice(keys)
-        if self.locks.setdefault(key, xid) != xid:
+        locks = [key] if key[0] != "names" else [key, *(("publication", oid) for oid in PUBLICATIONS.values())]
+        if any(self.locks.get(lock, xid) != xid for lock in locks):
             return self._event(TELL, xid, subjects=self._noise(), is_rolled_back=rolled_back)
+        self.locks |= dict.fromkeys(locks, xid)
+        if key[0] in ("names", "publication"):
+            return self._define_publication(xid, rolled_back, key)
         entries = (ENTRIES, rng.choice((0, 0, key[1]))) if key[0] in ("members", "relation") else (ENTRIES, 0)
         caches = {"members": [(RELATIONS, 0)], "schema": [(SCHEMAS, 0)], "relation": []}
-        numbers = [(ROWS, n) for n, name in enumerate(NAMES, 1) if name == key[1]]
-        more = caches.get(key[0], [(LOADED, 0), *numbers])
         # A root's own entry is not that of its partitions, which depend on it.
         entries = (ENTRIES, 0) if key[1] in ROOTS else entries
-        subjects = (entries, *more)
+        subjects = (entries, *caches[key[0]])
         return self._event(DEFINE, xid, key=key, value=self._value(key), subjects=subjects, is_rolled_back=rolled_back)
+
+    def _define_publication(self, xid: int, rolled_back: bool, key: tuple[str, Any]) -> Event:
+        """The row of one, or two that swap names; messages name each row, and each name that it had or has."""
+        names = self.renamed.get(xid, self.names)
+        if key[0] == "names":
+            one, other = self.rng.sample(sorted(names), 2)
+            value, touched = names | {one: names[other], other: names[one]}, {one, other}
+            self.renamed |= {} if rolled_back else {xid: value}
+        else:
+            value, touched = self._value(key), {name for name, oid in names.items() if oid == key[1]}
+        subjects = [(ENTRIES, 0), (LOADED, 0), *((ROWS, names[name]) for name in sorted(touched))]
+        subjects += [(NAMES, number) for number, name in enumerate(GIVEN, 1) if name in touched]
+        return self._event(DEFINE, xid, key=key, value=value, subjects=tuple(subjects), is_rolled_back=rolled_back)
 
     def _value(self, key: tuple[str, Any]) -> Any:
         rng = self.rng
         if key[0] == "publication":
             return rng.choice((None, *[(*(rng.random() < 0.7 for _ in range(4)), True)] * 4))
         if key[0] in ("members", "schema"):
-            return tuple(sorted(rng.sample((1, 2), rng.choice((0, 1, 1, 2)))))
+            return tuple(sorted(rng.sample((1, 2, 3), rng.choice((0, 1, 1, 2)))))
         ancestors = tuple(rng.sample(ROOTS, rng.randrange(3))) if key[1] in PARTITIONS else ()
         return rng.randrange(100), rng.choice(NAMESPACES), ancestors

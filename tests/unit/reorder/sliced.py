@@ -73,6 +73,9 @@ class _View:
     def publication(self, name: str) -> None:
         return None
 
+    def publication_by_oid(self, oid: int) -> None:
+        return None
+
     def relation_publications(self, oid: int) -> tuple[()]:
         return ()
 
@@ -114,7 +117,7 @@ class _Sender:
     def tracks(self, schema: RelationSchema) -> bool:
         return True
 
-    def loads(self, catalog: object, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+    def loads(self, catalog: object, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
 
     def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:

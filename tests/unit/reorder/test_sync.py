@@ -17,7 +17,7 @@ from plain_sync import (
     CHANGE,
     COMMIT,
     DEFINE,
-    NAMES,
+    GIVEN,
     TELL,
     TRUNCATE,
     Event,
@@ -38,6 +38,7 @@ from headwater.reorder.resend import Concerns, find_forgets
 from headwater.reorder.resolve import Resolved
 from headwater.reorder.schema_memory import (
     ENTRIES,
+    NAMES,
     NOTHING_GIVEN,
     NOTHING_IN_MIND,
     RELATIONS,
@@ -45,6 +46,7 @@ from headwater.reorder.schema_memory import (
     SCHEMAS,
     Entry,
     Given,
+    NameInMind,
     RelationInMind,
     RowInMind,
     SchemaInMind,
@@ -94,13 +96,17 @@ class _Sender:
 
     refuses: bool
     warnings: list[str]
-    publication_names: tuple[str, ...] = NAMES
+    publication_names: tuple[str, ...] = GIVEN
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
 
-    def loads(self, catalog: Any, lsn: int, warned: frozenset[str]) -> frozenset[str]:
-        missing = [name for name in dict.fromkeys(NAMES) if catalog.publication(name) is None]
+    def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
+        try:
+            missing = [name for name in dict.fromkeys(GIVEN) if catalog.publication(name) is None]
+        except PluginError as error:
+            error.lsn = lsn
+            raise
         self.warnings += [name for name in missing if name not in warned]
         return warned.union(missing)
 
@@ -218,10 +224,13 @@ def _oldest_base(log: Sequence[Event], hi: int) -> int:
 
 def in_mind(plain: PlainSync) -> SchemaMemory:
     """What a plain cache has in mind, as a value."""
-    rows, relations, schemas = (sorted(plain.caches[memory].items()) for memory in (ROWS, RELATIONS, SCHEMAS))
+    names, rows, relations, schemas = (
+        sorted(plain.caches[memory].items()) for memory in (NAMES, ROWS, RELATIONS, SCHEMAS)
+    )
     return SchemaMemory(
         entries=tuple(Entry(oid, *entry) for oid, entry in sorted(plain.entries.items())),
-        loaded=plain.loaded,
+        loaded=None if plain.loaded is None else tuple(row for _, row in plain.loaded),
+        names=tuple(NameInMind(*one) for one in names),
         rows=tuple(RowInMind(*one) for one in rows),
         relations=tuple(RelationInMind(*one) for one in relations),
         schemas=tuple(SchemaInMind(*one) for one in schemas),
@@ -264,7 +273,7 @@ def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, c
 def test_what_was_handed_on_before_a_window_is_forgotten_at_the_end_of_a_receiver() -> None:
     """Transaction 1 is open across the cut, and never touches the relation that it is told to forget."""
     log = [
-        Event(10, DEFINE, 9, key=("publication", "p"), value=(True, True, True, True, False)),
+        Event(10, DEFINE, 9, key=("publication", 1), value=(True, True, True, True, False)),
         Event(20, DEFINE, 9, key=("members", 101), value=(1,)),
         Event(30, COMMIT, 9),
         Event(40, CHANGE, 1, relations=(102,)),

@@ -1,13 +1,16 @@
-"""The hash that PostgreSQL names bytes by (``hash_bytes`` of common/hashfn.c, which is Bob Jenkins' lookup3).
+"""The hashes by which invalidation messages of catalog caches name rows (CatalogCacheComputeHashValue of catcache.c).
 
-Invalidation messages of catalog caches name a row by the hash of its key: for a name, of its bytes
-(``namehashfast`` of utils/cache/catcache.c).
+The key of a cache is hashed: a name as bytes (``namehashfast``: ``hash_bytes`` of common/hashfn.c, which is Bob
+Jenkins' lookup3), an OID as a number (``int4hashfast``: ``murmurhash32`` of common/hashfn.h). No two numbers have the
+same hash, so which OID is meant can be told.
 """
 
 from __future__ import annotations
 
 _WORD = 0xFFFFFFFF
 _START = 0x9E3779B9 + 3923095
+_MURMUR = 0x85EBCA6B, 0xC2B2AE35
+_MURMUR_INVERSES = tuple(pow(factor, -1, 1 << 32) for factor in _MURMUR)
 
 
 def hash_any(key: bytes) -> int:
@@ -19,6 +22,22 @@ def hash_any(key: bytes) -> int:
     # The lowest byte of the last word is left to the length.
     rest = key[whole:]
     return _final(*_added(a, b, c, rest[:8].ljust(8, b"\0") + b"\0" + rest[8:].ljust(3, b"\0")))
+
+
+def hash_oid(oid: int) -> int:
+    """The 32-bit hash of an OID."""
+    first, second = _MURMUR
+    word = (oid ^ oid >> 16) * first & _WORD
+    word = (word ^ word >> 13) * second & _WORD
+    return word ^ word >> 16
+
+
+def oid_of_hash(value: int) -> int:
+    """The OID that has a hash."""
+    first, second = _MURMUR_INVERSES
+    word = (value ^ value >> 16) * second & _WORD
+    word = (word ^ word >> 13 ^ word >> 26) * first & _WORD
+    return word ^ word >> 16
 
 
 def _added(a: int, b: int, c: int, block: bytes) -> tuple[int, int, int]:
