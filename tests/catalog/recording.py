@@ -341,7 +341,10 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
         p = view.publication(name)
         if p is not None:
             publications[name] = (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
-    members = {oid: list(view.relation_publications(oid)) for oid in {**others["members"], **asked["members"]}}
+    members = {
+        oid: [(one, *(view.publication_member(oid, one) or ())) for one in view.relation_publications(oid)]
+        for oid in {**others["members"], **asked["members"]}
+    }
     schemas = {oid: view.schema_publications(oid) for oid in {**others["schemas"], **asked["schemas"]}}
     names = {oid: view.origin_name(oid) for oid in {**others["origins"], **asked["origins"]}}
     return {

@@ -424,6 +424,21 @@ b| COMMIT
 b| DROP PUBLICATION reserve
 c| INSERT INTO two VALUES (4, 'out')
 """,
+    "column_list_of_later_behind_an_open_transaction": """
+CREATE TABLE one (id int PRIMARY KEY, a text, b int);
+CREATE TABLE two (id int PRIMARY KEY);
+---
+a| ALTER PUBLICATION pub_list SET TABLES IN SCHEMA column_list_of_later_behind_an_open_transaction
+a| BEGIN
+a| INSERT INTO one VALUES (1, 'before the members are read again', 1)
+b| ALTER PUBLICATION pub_some ADD TABLE two, TABLES IN SCHEMA public
+a| INSERT INTO one VALUES (2, 'as of a schema, by the list that the table gets later', 2)
+b| ALTER PUBLICATION pub_list SET TABLE one (id, b)
+c| INSERT INTO one VALUES (3, 'newer', 3)
+a| COMMIT
+b| ALTER PUBLICATION pub_list DROP TABLE one
+b| ALTER PUBLICATION pub_some DROP TABLE two, TABLES IN SCHEMA public
+""",
     "schemas_published_behind_an_open_transaction": """
 CREATE TABLE one (id int PRIMARY KEY, a text);
 CREATE TABLE two (id int PRIMARY KEY, a text);

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
+from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
 
 _TYPE = """
     select t.oid, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
@@ -96,11 +96,16 @@ class SqlCatalog:
             return None
         return Publication(row[0], name, *row[1:])
 
-    def relation_publications(self, oid: int) -> tuple[tuple[int, tuple[int, ...] | None, bool], ...]:
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a relation is in by itself."""
-        query = "select prpubid, prattrs::int2[], prqual is not null from pg_publication_rel where prrelid = %s"
-        found = self.connection.execute(query, (oid,)).fetchall()
-        return tuple((publication, columns and tuple(columns), filtered) for publication, columns, filtered in found)
+        query = "select prpubid from pg_publication_rel where prrelid = %s"
+        return tuple(publication for (publication,) in self.connection.execute(query, (oid,)))
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        """What a publication says of a relation that it names."""
+        query = "select prattrs::int2[], prqual is not null from pg_publication_rel where (prrelid, prpubid) = (%s, %s)"
+        found = self.connection.execute(query, (relation, publication)).fetchone()
+        return None if found is None else PublicationMember(found[0] and tuple(found[0]), found[1])
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a schema is in."""

@@ -14,11 +14,11 @@ Known gap: "$user" of the default search path counts as absent when types are na
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
-from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
+from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
 from headwater.catalog.type_names import SPELLINGS
 from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
 from headwater.errors import CatalogError
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
 
 T = TypeVar("T")
-PublicationMember = tuple[int, tuple[int, ...] | None, bool]
-"""A publication that a relation is in: its OID, the attnums of the column list or None, whether rows are filtered."""
 
 
 def relation_map_key(is_shared: bool, filenode: int) -> Dependency:
@@ -109,9 +107,13 @@ class HistoricCatalog:
         """A publication by its OID, None if there is none."""
         return self._remember(("publication", oid), self._build_publication_by_oid)
 
-    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
-        """The publications that a relation is in by itself (GetRelationPublications), by OID."""
-        return self._remember(("publications of relation", oid), self._build_relation_publications)
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order."""
+        return tuple(self._members(oid))
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        """What a publication says of a relation, both by OID; None if it does not name it."""
+        return self._members(relation).get(publication)
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """OIDs of the publications that a schema is in (GetSchemaPublications), in order."""
@@ -342,10 +344,14 @@ class HistoricCatalog:
     def _build_publication_by_oid(self, oid: int) -> Publication | None:
         return _publication(self._rows.publications(self._keyed("pg_publication", "oid", oid)))
 
-    def _build_relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+    def _members(self, oid: int) -> Mapping[int, PublicationMember]:
+        """What publications say of a relation, by their OIDs."""
+        return self._remember(("publications of relation", oid), self._build_members)
+
+    def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
         members.sort(key=lambda row: row.publication)
-        return tuple((row.publication, row.columns, row.is_filtered) for row in members)
+        return {row.publication: PublicationMember(row.columns, row.is_filtered) for row in members}
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
         members = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnnspid", oid))

@@ -7,6 +7,7 @@ Mirrors the parts of ``RelationData`` and ``TupleDesc`` that ``reorderbuffer.c``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,18 @@ class RelationSchema:
     namespace_oid: int = 0
     is_user_catalog: bool = False
     primary_key_columns: tuple[int, ...] = ()
+
+
+class PublicationMember(NamedTuple):
+    """What a publication says of a relation that it names (``pg_publication_rel``).
+
+    Attributes:
+        columns: attnums of the column list, in its order, None without one.
+        is_filtered: whether there is a row filter.
+    """
+
+    columns: tuple[int, ...] | None = None
+    is_filtered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

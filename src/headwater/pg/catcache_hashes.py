@@ -32,6 +32,11 @@ def hash_oid(oid: int) -> int:
     return word ^ word >> 16
 
 
+def hash_oids(first: int, second: int) -> int:
+    """The 32-bit hash of a key of two OIDs."""
+    return _rotated(hash_oid(second), 8) ^ hash_oid(first)
+
+
 def oid_of_hash(value: int) -> int:
     """The OID that has a hash."""
     first, second = _MURMUR_INVERSES

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
-from headwater.catalog.historic_catalog import PublicationMember
-from headwater.catalog.relation import Publication, RelationSchema
+from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.errors import PluginError
 from headwater.reorder.schema_memory import Subject
 from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
@@ -54,8 +53,11 @@ class CatalogView(Protocol):
     def publication(self, name: str) -> Publication | None:
         """The publication of this name."""
 
-    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
-        """The publications that a relation is in by itself."""
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
+        """OIDs of the publications that a relation is in by itself."""
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        """What a publication says of a relation that it names, both by OID; None if it does not."""
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """OIDs of the publications that a schema is in."""

@@ -44,7 +44,17 @@ from headwater.plugins.publication import (
     published,
     require_publications,
 )
-from headwater.reorder.schema_memory import ENTRIES, LOADED, NAMES, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.reorder.schema_memory import (
+    ENTRIES,
+    LOADED,
+    MEMBERS,
+    NAMES,
+    RELATIONS,
+    ROWS,
+    SCHEMAS,
+    Subject,
+    member_subject,
+)
 
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
@@ -77,7 +87,10 @@ message has its key's hash. So a publication's row may be read anew, and the nam
 
 PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
 PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
-"""The catcaches that hold the members of publications; any message about one of their rows drops all cached lists."""
+"""The catcaches that hold the members of publications.
+
+Any message about one of their rows drops all cached lists, such as that of a relation's publications; a row by itself
+stays until a message has the hash of its key."""
 
 CATALOGS = {
     15: _UP_TO_15,
@@ -89,7 +102,7 @@ CATALOGS = {
 
 _CACHES_OF = {
     PG_PUBLICATION: [(LOADED, 0), (NAMES, 0), (ROWS, 0)],
-    PG_PUBLICATION_REL: [(RELATIONS, 0)],
+    PG_PUBLICATION_REL: [(RELATIONS, 0), (MEMBERS, 0)],
     PG_PUBLICATION_NAMESPACE: [(SCHEMAS, 0)],
 }
 """What is looked up anew when a whole catalog is invalidated (CatalogCacheFlushCatalog)."""
@@ -339,7 +352,7 @@ class PgOutput(KernelPlugin):
         elif message.id == PUBLICATIONNAME[major]:
             found += self._numbers.get(message.value, [])
         elif message.id == PUBLICATIONRELMAP[major]:
-            found.append((RELATIONS, 0))
+            found += [(RELATIONS, 0), (MEMBERS, member_subject(message.value))]
         elif message.id == PUBLICATIONNAMESPACEMAP[major]:
             found.append((SCHEMAS, 0))
         return found

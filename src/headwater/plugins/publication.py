@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.catalog.historic_catalog import PublicationMember
-from headwater.catalog.relation import Column, Publication, RelationSchema
+from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema
 from headwater.errors import CatalogError, PluginError
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
@@ -28,7 +27,7 @@ FIRST_NORMAL_OBJECT_ID = 16384
 """OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
 
 _Members = Mapping[int, PublicationMember]
-"""A relation's memberships, by the OID of the publication."""
+"""What publications say of a relation, by their OIDs."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def published(
     relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
     if emits & ~WANT_TRUNCATE == 0:
         return Published(emits, relation)
-    members = {member[0]: member for member in catalog.relation_publications(relation.oid)}
+    members = _members(relation, found, catalog)
     _refuse_filters(relation, found, members, catalog)
     lists = [_listed(publication, members) for publication in found]
     with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
@@ -161,11 +160,17 @@ def _topmost_ancestor(
 
 
 def _has_relation(publication: Publication, oid: int, catalog: CatalogView) -> bool:
-    return any(found == publication.oid for found, _, _ in catalog.relation_publications(oid))
+    return publication.oid in catalog.relation_publications(oid)
 
 
 def _has_schema(publication: Publication, oid: int, catalog: CatalogView) -> bool:
     return publication.oid in catalog.schema_publications(oid)
+
+
+def _members(relation: RelationSchema, publications: Sequence[Publication], catalog: CatalogView) -> _Members:
+    """What publications say of a relation; those that have it by its schema say nothing of it."""
+    said = ((one.oid, catalog.publication_member(relation.oid, one.oid)) for one in publications)
+    return {oid: member for oid, member in said if member is not None}
 
 
 def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
@@ -179,7 +184,7 @@ def _refuse_filters(
     relation: RelationSchema, publications: Sequence[Publication], members: _Members, catalog: CatalogView
 ) -> None:
     """Stop if rows are filtered; a publication without a filter overrides those with one, action by action."""
-    with_filter = {oid for oid, _, is_filtered in members.values() if is_filtered}
+    with_filter = {oid for oid, member in members.items() if member.is_filtered}
     filtered = open_for = 0
     for publication in publications:
         whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
@@ -195,7 +200,7 @@ def _listed(publication: Publication, members: _Members) -> frozenset[int] | Non
     """The publication's column list for the relation whose memberships these are, None if it has none."""
     if publication.all_tables or publication.oid not in members:
         return None
-    columns = members[publication.oid][1]
+    columns = members[publication.oid].columns
     return None if columns is None else frozenset(columns)
 
 

@@ -16,6 +16,7 @@ A transaction that is handed on more messages than the server keeps for one forg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -138,13 +139,23 @@ class Forgetting:
         phase: Int64s = passed + before[txn] + inside
         return phase
 
-    def look_up(self, memory: int, known: Int64s, subject: Int64s, at: Places) -> LookedUp:
+    def look_up(
+        self,
+        memory: int,
+        known: Int64s,
+        subject: Int64s,
+        at: Places,
+        named: Callable[[Int64s], Int64s] = lambda subjects: subjects,
+        is_written: Bools | None = None,
+    ) -> LookedUp:
         """Where what is gone by at some places was looked up: at the first of them since it was forgotten.
 
         Args:
             memory: what is asked.
             known: int64[m] distinct subjects that were in mind before the window.
             subject: int64[k] what is asked for at each of some places; at: in order.
+            named: from subjects to what they are when they are forgotten.
+            is_written: bool[k] where it is looked up anew, whatever is in mind.
         """
         subjects = distinct(np.concatenate([known, subject]))
         numbers = np.concatenate([subjects.number, np.arange(len(subjects.values))])
@@ -153,7 +164,11 @@ class Forgetting:
         starts = np.ones(len(order), np.bool_)
         same = np.flatnonzero(numbers[order[1:]] == numbers[order[:-1]])
         earlier, later = everything.take(order[same]), everything.take(order[same + 1])
-        starts[same + 1] = self._forgotten(memory, subjects.values[numbers[order[same]]], earlier, later)
+        starts[same + 1] = self._forgotten(memory, named(subjects.values[numbers[order[same]]]), earlier, later)
+        if is_written is not None:
+            begins = np.zeros(len(order), np.bool_)
+            begins[len(known) : len(known) + len(subject)] = is_written
+            starts |= begins[order]
         leader = np.empty(len(order), np.int64)
         leader[order] = order[starts][np.cumsum(starts) - 1]
         ends = len(known) + len(subject)

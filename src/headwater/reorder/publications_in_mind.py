@@ -7,7 +7,9 @@ of any relation after a message about any publication, but from catalog caches: 
 until a message has that name, and a publication's row until one has its OID. Each was read at the first loading since,
 so a name may be that of a later time and the row that of an earlier one. Which publications a relation or a schema is
 in is looked up at the first entry that asks for it after a message about their members: the entry of another relation
-may have asked before, one of the same schema or of the same partitioned table.
+may have asked before, one of the same schema or of the same partitioned table. What a publication says of a relation
+comes into the cache with the relation's publications, over what it said before, and stays until a message has that
+relation and that publication: so the column list may be one of a later time, of a publication that has only the schema.
 
 What was looked up at an earlier change of the log than the one that asks is what that one sees itself, for else a
 message would have come between; so the plugin is asked again only where something was looked up later in the log.
@@ -24,9 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.historic_catalog import HistoricCatalog, PublicationMember
-from headwater.catalog.relation import Publication, RelationSchema
+from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.errors import PluginError
+from headwater.reorder.cache_lookups import Lookups, look_up, look_up_members
 from headwater.reorder.forgetting import Forgetting, Places
 from headwater.reorder.resolve import Resolver
 from headwater.reorder.schema_memory import (
@@ -36,6 +39,7 @@ from headwater.reorder.schema_memory import (
     ROWS,
     SCHEMAS,
     Entry,
+    MemberInMind,
     NameInMind,
     RelationInMind,
     RowInMind,
@@ -54,12 +58,14 @@ class CatalogInMind:
         now: at the touch.
         publications: by name, as they were loaded.
         relations: by OID, the publications that the relation and its ancestors are in.
+        members: by OIDs of relation and publication, what the latter says of it or of an ancestor.
         schemas: by OID, those that their schemas are in.
     """
 
     now: HistoricCatalog
     publications: Mapping[str, RowInMind]
-    relations: Mapping[int, tuple[PublicationMember, ...]]
+    relations: Mapping[int, tuple[int, ...]]
+    members: Mapping[tuple[int, int], PublicationMember]
     schemas: Mapping[int, tuple[int, ...]]
 
     def relation(self, oid: int) -> RelationSchema | None:
@@ -77,9 +83,13 @@ class CatalogInMind:
             raise PluginError(f"cache lookup failed for publication {oid}")
         return row
 
-    def relation_publications(self, oid: int) -> tuple[PublicationMember, ...]:
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a relation was in."""
         return self.relations[oid]
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        """What a publication said of a relation."""
+        return self.members.get((relation, publication))
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a schema was in."""
@@ -125,27 +135,6 @@ class SchemaSender(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class _Lookups:
-    """What is looked up in one memory.
-
-    Attributes:
-        asker: int64[k] sorted: who asks; subject: int64[k] for what.
-        source: int64[k] which of the askers looked it up, or -1 - number of what was in mind before the window.
-        kept: (subject, whether it is from before the window: a negative number as above) in mind at the end.
-    """
-
-    asker: Int64s
-    subject: Int64s
-    source: Int64s
-    kept: Sequence[tuple[int, int]]
-
-    def of(self, asker: int) -> Iterator[tuple[int, int]]:
-        """What one of them asks for, and the source."""
-        low, high = np.searchsorted(self.asker, [asker, asker + 1]).tolist()
-        return zip(self.subject[low:high].tolist(), self.source[low:high].tolist(), strict=True)
-
-
 class Asked:
     """The changes at which the plugin makes an entry of a relation, a of them, in the order of the output.
 
@@ -168,18 +157,21 @@ class Asked:
         memory: SchemaMemory,
     ) -> None:
         self._resolution, self._places, self._resolver = resolution, places, resolver
-        self._sender, self._memory = sender, memory
+        self._forgetting, self._sender, self._memory = forgetting, sender, memory
         self._warned = frozenset(memory.warned)
         nothing = np.zeros(len(resolution), np.int64)
         known = np.zeros(0 if memory.loaded is None else 1, np.int64)
         self._loaded = forgetting.look_up(LOADED, known, nothing, places)
         self._loads = np.flatnonzero(self._loaded.source == np.arange(len(resolution)))
-        self._names = self._look_up_names(forgetting)
+        self._names = self._look_up_names()
         self._oid = self._named()
-        self._rows = self._look_up_rows(forgetting)
+        self._rows = self._look_up_rows()
         relations, schemas = self._subjects()
-        self._relations = self._look_up(RELATIONS, memory.relations, *relations, forgetting)
-        self._schemas = self._look_up(SCHEMAS, memory.schemas, *schemas, forgetting)
+        self._relations = self._look_up(RELATIONS, memory.relations, *relations)
+        self._pairs, self._members = look_up_members(
+            self._relations, self._relation_publications, memory.members, places, forgetting
+        )
+        self._schemas = self._look_up(SCHEMAS, memory.schemas, *schemas)
 
     def anew(self) -> Iterator[tuple[int, tuple[int, tuple[bytes, ...]]]]:
         """Which of them the plugin answers otherwise than as the change sees things, or had refused to, and how.
@@ -223,6 +215,10 @@ class Asked:
                 was.relations[-1 - at] if at < 0 else RelationInMind(oid, now.relation_publications(oid))
                 for oid, at in self._relations.kept
             ),
+            members=tuple(
+                was.members[-1 - at] if at < 0 else MemberInMind(*self._pairs[number], self._member(now, number))
+                for number, at in self._members.kept
+            ),
             schemas=tuple(
                 was.schemas[-1 - at] if at < 0 else SchemaInMind(oid, now.schema_publications(oid))
                 for oid, at in self._schemas.kept
@@ -238,11 +234,11 @@ class Asked:
             return self._memory.loaded
         return tuple(now.publication(name) for name in self._sender.publication_names)
 
-    def _look_up_names(self, forgetting: Forgetting) -> _Lookups:
+    def _look_up_names(self) -> Lookups:
         """Which publications each loading finds (get_publication_oid), by numbers of their names from 1."""
         count = len(self._sender.publication_names)
         numbers = np.tile(np.arange(1, count + 1), len(self._loads))
-        return self._look_up(NAMES, self._memory.names, np.repeat(self._loads, count), numbers, forgetting)
+        return self._look_up(NAMES, self._memory.names, np.repeat(self._loads, count), numbers)
 
     def _named(self) -> Int64s:
         """int64[k] OIDs of the publications that were looked up by name, 0 where there was none."""
@@ -254,19 +250,13 @@ class Asked:
         ]
         return np.array(oids, np.int64)
 
-    def _look_up_rows(self, forgetting: Forgetting) -> _Lookups:
+    def _look_up_rows(self) -> Lookups:
         """The rows of these publications (GetPublication), by OID."""
         found = np.flatnonzero(self._oid)
-        return self._look_up(ROWS, self._memory.rows, self._names.asker[found], self._oid[found], forgetting)
+        return self._look_up(ROWS, self._memory.rows, self._names.asker[found], self._oid[found])
 
-    def _look_up(
-        self, memory: int, known: Sequence[tuple[int, Any]], asker: Int64s, subject: Int64s, forgetting: Forgetting
-    ) -> _Lookups:
-        subjects = np.array([one[0] for one in known], np.int64)
-        found = forgetting.look_up(memory, subjects, subject, self._places.take(asker))
-        source = np.where(found.source < 0, found.source, np.append(asker, 0)[np.maximum(found.source, -1)])
-        kept = list(zip(found.kept.tolist(), found.kept_source.tolist(), strict=True))
-        return _Lookups(asker, subject, source, kept)
+    def _look_up(self, memory: int, known: Sequence[tuple[Any, ...]], asker: Int64s, subject: Int64s) -> Lookups:
+        return look_up(memory, known, (asker, subject), self._places, self._forgetting)
 
     def _subjects(self) -> tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]:
         """(asker, OID) of the relations and their ancestors, and of the schemas of all these, by asker."""
@@ -292,7 +282,7 @@ class Asked:
         for found in (self._names, self._rows):
             np.maximum.at(of_load, found.asker, lsn[np.maximum(found.source, -1)])
         latest = of_load[np.maximum(self._loaded.source, -1)]
-        for found in (self._relations, self._schemas):
+        for found in (self._relations, self._members, self._schemas):
             np.maximum.at(latest, found.asker, lsn[np.maximum(found.source, -1)])
         return latest
 
@@ -305,7 +295,13 @@ class Asked:
             oid: self._memory.schemas[-1 - at].publications if at < 0 else self._view(at).schema_publications(oid)
             for oid, at in self._schemas.of(asker)
         }
-        return CatalogInMind(self._view(asker), self._publications(int(self._loaded.source[asker])), relations, schemas)
+        known = self._memory.members
+        members = {
+            self._pairs[number]: known[-1 - at].member if at < 0 else self._member(self._view(at), number)
+            for number, at in self._members.of(asker)
+        }
+        publications = self._publications(int(self._loaded.source[asker]))
+        return CatalogInMind(self._view(asker), publications, relations, members, schemas)
 
     def _publications(self, load: int) -> dict[str, RowInMind]:
         """The publications as loaded by one of the askers, or as they were in mind."""
@@ -318,6 +314,15 @@ class Asked:
             rows[oid] = self._memory.rows[-1 - at] if at < 0 else RowInMind(oid, self._view(at).publication_by_oid(oid))
         low, high = np.searchsorted(self._names.asker, [load, load + 1])
         return dict(zip(names, [rows[oid] for oid in self._oid[low:high].tolist()], strict=True))
+
+    def _relation_publications(self, asker: int, oid: int) -> tuple[int, ...]:
+        return self._view(asker).relation_publications(oid)
+
+    def _member(self, catalog: HistoricCatalog, number: int) -> PublicationMember:
+        """What a publication says of a relation, by their number, where it is known to say something."""
+        found = catalog.publication_member(*self._pairs[number])
+        assert found is not None
+        return found
 
     def _view(self, asker: int) -> HistoricCatalog:
         return self._resolver.view(*self._place(asker))

@@ -17,20 +17,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.historic_catalog import PublicationMember
-from headwater.catalog.relation import Publication
+from headwater.catalog.relation import Publication, PublicationMember
 from headwater.reorder.keys import distinct_rows
 
 Int64s = NDArray[np.int64]
 
-MEMORIES = ENTRIES, LOADED, NAMES, ROWS, RELATIONS, SCHEMAS = tuple(range(6))
+MEMORIES = ENTRIES, LOADED, NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS = tuple(range(7))
 """What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
 is announced, how it is published); the publications as loaded, as one; which publication is meant by each name that it
-was given, by number from 1; catalog rows of publications, by OID; which publications relations are in, and which
-schemas are, each by OID."""
+was given, by number from 1; catalog rows of publications, by OID; which publications relations are in, by OID, and what
+each says of a relation (:func:`member_subject`); which publications schemas are in, by OID."""
 
 Subject = tuple[int, int]
 """What an invalidation concerns: one of these memories, and what in it, 0 for all."""
+
+
+def member_subject(key_hash: int) -> int:
+    """A relation and a publication as a :data:`Subject`, by the hash of both OIDs as a key: not 0."""
+    return key_hash + 1
 
 
 class Entry(NamedTuple):
@@ -64,10 +68,18 @@ class RowInMind(NamedTuple):
 
 
 class RelationInMind(NamedTuple):
-    """The publications that a relation (by OID) is in by itself, as the cache has them."""
+    """OIDs of the publications that a relation (by OID) is in by itself, as the cache has them."""
 
     relation: int
-    publications: tuple[PublicationMember, ...]
+    publications: tuple[int, ...]
+
+
+class MemberInMind(NamedTuple):
+    """What a publication says of a relation, both by OID, as the cache has it."""
+
+    relation: int
+    publication: int
+    member: PublicationMember
 
 
 class SchemaInMind(NamedTuple):
@@ -130,7 +142,7 @@ class SchemaMemory:
         entries: by relation.
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
             loaded anew.
-        names, rows, relations, schemas: what the caches hold, by their numbers and OIDs.
+        names, rows, relations, members, schemas: what the caches hold, by their numbers and OIDs.
         warned: names of publications whose absence has been warned of.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
@@ -141,6 +153,7 @@ class SchemaMemory:
     names: tuple[NameInMind, ...] = ()
     rows: tuple[RowInMind, ...] = ()
     relations: tuple[RelationInMind, ...] = ()
+    members: tuple[MemberInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()
     warned: tuple[str, ...] = ()
     latest: int = 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_catalog import Log, attribute_row, class_row, make_store, row, system_pages
 
-from headwater.catalog.relation import RelationSchema
+from headwater.catalog.relation import PublicationMember, RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.pg.catalogs import (
@@ -175,9 +175,9 @@ def test_publications_by_member() -> None:
     log.delete(901, PG_PUBLICATION_NAMESPACE, (0, 1))
     gone = log.commit(901)
     views = [store.view(lsn + 1) for lsn in (made, gone)]
-    assert [view.relation_publications(T) for view in views] == [
-        ((T + 8, None, True), (T + 9, (2, 1), False)),
-        ((T + 9, (2, 1), False),),
-    ]
+    assert [view.relation_publications(T) for view in views] == [(T + 8, T + 9), (T + 9,)]
+    of_one, of_other = PublicationMember(None, True), PublicationMember((2, 1), False)
+    assert [view.publication_member(T, T + 8) for view in views] == [of_one, None]
+    assert [view.publication_member(T, T + 9) for view in views] == [of_other, of_other]
     assert [view.schema_publications(2200) for view in views] == [(T + 8, T + 9), (T + 8,)]
     assert (views[0].relation_publications(T + 5), views[0].schema_publications(11)) == ((), ())

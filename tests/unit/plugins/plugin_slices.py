@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.catalog.relation import Column, Publication, RelationSchema, TypeInfo
+from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
 from headwater.plugins.buffer import pack_literals
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
@@ -296,13 +296,16 @@ class Catalog:
         found = self._publications.get(name)
         return found.publication if found else None
 
-    def relation_publications(self, oid: int) -> tuple[tuple[int, tuple[int, ...] | None, bool], ...]:
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
         """Those that it is in by itself."""
-        return tuple(
-            (found.publication.oid, found.lists.get(oid), oid in found.filtered)
-            for found in self._publications.values()
-            if oid in found.tables
-        )
+        return tuple(found.publication.oid for found in self._publications.values() if oid in found.tables)
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        """What one says of a relation."""
+        found = next(one for one in self._publications.values() if one.publication.oid == publication)
+        if relation not in found.tables:
+            return None
+        return PublicationMember(found.lists.get(relation), relation in found.filtered)
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """Those that it is in."""

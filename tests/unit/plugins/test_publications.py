@@ -12,7 +12,7 @@ from plugin_slices import INT4, MOOD, TEXT, Catalog, Published, make_column, mak
 
 from headwater.catalog.relation import Publication, RelationSchema
 from headwater.errors import HeadwaterWarning, PluginError
-from headwater.pg.catcache_hashes import hash_any, hash_oid, oid_of_hash
+from headwater.pg.catcache_hashes import hash_any, hash_oid, hash_oids, oid_of_hash
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
@@ -20,7 +20,7 @@ from headwater.plugins.pgoutput_protocol import RelationMessage
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import schema_memory
-from headwater.reorder.schema_memory import ENTRIES, LOADED, NAMES, ROWS, SCHEMAS
+from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
 
 MAJORS = (15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -305,9 +305,10 @@ def test_what_is_looked_up_anew(major: int) -> None:
     assert found(by_name, hash_any("é".encode())) == [(NAMES, 3)]
     assert found(by_name, hash_any(b"another")) == []
     assert found(by_oid, hash_oid(16700)) == [(LOADED, 0), (ROWS, 16700)]
-    assert found(relations, 12345) == [(schema_memory.RELATIONS, 0)]
+    member = hash_oids(16400, 16700)
+    assert found(relations, member) == [(schema_memory.RELATIONS, 0), (MEMBERS, member_subject(member))]
     assert found(schemas, 12345) == [(SCHEMAS, 0)]
-    expected = [[(LOADED, 0), (NAMES, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0)], [(SCHEMAS, 0)], []]
+    expected = [[(LOADED, 0), (NAMES, 0), (ROWS, 0)], [(schema_memory.RELATIONS, 0), (MEMBERS, 0)], [(SCHEMAS, 0)], []]
     assert [found(-1, oid) for oid in (6104, 6106, 6237, 2615)] == expected
 
 

@@ -10,9 +10,21 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from headwater.catalog.relation import Publication, RelationSchema
+from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.errors import PluginError
-from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMORIES, NAMES, RELATIONS, ROWS, SCHEMAS, Subject
+from headwater.pg.catcache_hashes import hash_oids
+from headwater.reorder.schema_memory import (
+    ENTRIES,
+    LOADED,
+    MEMBERS,
+    MEMORIES,
+    NAMES,
+    RELATIONS,
+    ROWS,
+    SCHEMAS,
+    Subject,
+    member_subject,
+)
 
 GIVEN = ("p", "q", "p")
 PUBLICATIONS = {"p": 1, "q": 2, "r": 3}
@@ -92,8 +104,12 @@ class PlainView:
         name = next(name for name, one in names.items() if one == oid)
         return None if flags is None else Publication(oid, name, False, *flags)
 
-    def relation_publications(self, oid: int) -> tuple[tuple[int, None, bool], ...]:
-        return tuple((one, None, False) for one in self._value("members", oid, ()))
+    def relation_publications(self, oid: int) -> tuple[int, ...]:
+        return tuple(one for one, _ in self._value("members", oid, ()))
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        found = dict(self._value("members", relation, ()))
+        return PublicationMember(found[publication]) if publication in found else None
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         return self._value("schema", oid, ())
@@ -120,9 +136,12 @@ def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple
             continue
         for oid in (schema.oid, *schema.ancestors):
             relation = schema if oid == schema.oid else catalog.relation(oid)
-            is_member = any(member[0] == row.oid for member in catalog.relation_publications(oid))
+            is_member = row.oid in catalog.relation_publications(oid)
             if is_member or row.oid in catalog.schema_publications(relation.namespace_oid):
-                found.append(f"{name} {row.oid} {oid} {relation.name} {relation.namespace_oid}")
+                member = catalog.publication_member(oid, row.oid)
+                found.append(
+                    f"{name} {row.oid} {oid} {relation.name} {relation.namespace_oid} {member and member.columns}"
+                )
                 wants |= row.insert | row.update << 1 | row.truncate << 4
     return wants, (" ".join(found).encode(),) if wants else ()
 
@@ -161,7 +180,7 @@ class PlainSync:
         self.txns: dict[int, _Txn] = {}
         self.entries: dict[int, list[Any]] = {}
         self.loaded: tuple[tuple[int, Publication | None], ...] | None = None
-        self.caches: dict[int, dict[int, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, SCHEMAS: {}}
+        self.caches: dict[int, dict[int, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, MEMBERS: {}, SCHEMAS: {}}
         self.given: list[tuple[int, int, int]] = []
         self.counts: list[tuple[int, int]] = []
         self.warned: list[str] = []
@@ -217,8 +236,9 @@ class PlainSync:
                 self.loaded = None
                 continue
             kept = self.entries if memory == ENTRIES else self.caches[memory]
-            for known in list(kept) if subject == 0 else [subject]:
-                kept.pop(known, None)
+            for known in list(kept):
+                if subject in (0, member_subject(hash_oids(*known)) if memory == MEMBERS else known):
+                    del kept[known]
 
     def _touch(self, xid: int, step: Event, oid: int) -> None:
         if self.refused is not None:
@@ -238,16 +258,18 @@ class PlainSync:
 
     def _look_up(self, view: PlainView, oid: int) -> _InMind:
         schema = view.relation(oid)
-        relations, schemas = self.caches[RELATIONS], self.caches[SCHEMAS]
+        relations, members, schemas = (self.caches[memory] for memory in (RELATIONS, MEMBERS, SCHEMAS))
         for one in (oid, *schema.ancestors):
-            relations.setdefault(one, view.relation_publications(one))
+            if one not in relations:
+                relations[one] = view.relation_publications(one)
+                members |= {(one, other): view.publication_member(one, other) for other in relations[one]}
             namespace = view.relation(one).namespace_oid
             schemas.setdefault(namespace, view.schema_publications(namespace))
         if self.loaded is None:
             self.loaded = tuple(self._load(view, number) for number in range(1, len(GIVEN) + 1))
             missing = [name for name, (named, _) in zip(GIVEN, self.loaded, strict=True) if not named]
             self.warned += [name for name in dict.fromkeys(missing) if name not in self.warned]
-        return _InMind(view, dict(zip(GIVEN, self.loaded, strict=True)), dict(relations), dict(schemas))
+        return _InMind(view, dict(zip(GIVEN, self.loaded, strict=True)), dict(relations), dict(members), dict(schemas))
 
     def _load(self, view: PlainView, number: int) -> tuple[int, Publication | None]:
         """Which publication a name is, and its row."""
@@ -264,6 +286,7 @@ class _InMind:
     view: PlainView
     loaded: dict[str, tuple[int, Publication | None]]
     relations: dict[int, Any]
+    members: dict[tuple[int, int], PublicationMember]
     schemas: dict[int, Any]
 
     def relation(self, oid: int) -> RelationSchema:
@@ -277,6 +300,9 @@ class _InMind:
 
     def relation_publications(self, oid: int) -> Any:
         return self.relations[oid]
+
+    def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
+        return self.members.get((relation, publication))
 
     def schema_publications(self, oid: int) -> Any:
         return self.schemas[oid]
@@ -336,7 +362,11 @@ class RandomLog:
     def _noise(self) -> tuple[Subject, ...]:
         entries = [(ENTRIES, oid) for oid in (0, *TABLES, *TABLES, 999)]
         others = [(LOADED, 0), (NAMES, 0), (NAMES, 2), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
-        return tuple(dict.fromkeys(self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2)))))
+        noise = self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2)))
+        if self.rng.random() < 0.1:
+            # Whatever a message is about, it drops the lists of that cache.
+            noise += [(RELATIONS, 0), self.rng.choice([(MEMBERS, 0), *_members(101)])]
+        return tuple(dict.fromkeys(noise))
 
     def _define(self, xid: int, rolled_back: bool) -> Event:
         rng = self.rng
@@ -350,7 +380,7 @@ class RandomLog:
         if key[0] in ("names", "publication"):
             return self._define_publication(xid, rolled_back, key)
         entries = (ENTRIES, rng.choice((0, 0, key[1]))) if key[0] in ("members", "relation") else (ENTRIES, 0)
-        caches = {"members": [(RELATIONS, 0)], "schema": [(SCHEMAS, 0)], "relation": []}
+        caches = {"members": [(RELATIONS, 0), *_members(key[1])], "schema": [(SCHEMAS, 0)], "relation": []}
         # A root's own entry is not that of its partitions, which depend on it.
         entries = (ENTRIES, 0) if key[1] in ROOTS else entries
         subjects = (entries, *caches[key[0]])
@@ -374,6 +404,14 @@ class RandomLog:
         if key[0] == "publication":
             return rng.choice((None, *[(*(rng.random() < 0.7 for _ in range(4)), True)] * 4))
         if key[0] in ("members", "schema"):
-            return tuple(sorted(rng.sample((1, 2, 3), rng.choice((0, 1, 1, 2)))))
+            some = sorted(rng.sample((1, 2, 3), rng.choice((0, 1, 1, 2))))
+            return (
+                tuple((one, rng.choice((None, (1,), (2, 1)))) for one in some) if key[0] == "members" else tuple(some)
+            )
         ancestors = tuple(rng.sample(ROOTS, rng.randrange(3))) if key[1] in PARTITIONS else ()
         return rng.randrange(100), rng.choice(NAMESPACES), ancestors
+
+
+def _members(relation: int) -> list[Subject]:
+    """What is forgotten when any publication says something else of a relation."""
+    return [(MEMBERS, member_subject(hash_oids(relation, one))) for one in PUBLICATIONS.values()]

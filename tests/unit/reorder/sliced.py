@@ -79,6 +79,9 @@ class _View:
     def relation_publications(self, oid: int) -> tuple[()]:
         return ()
 
+    def publication_member(self, relation: int, publication: int) -> None:
+        return None
+
     def schema_publications(self, oid: int) -> tuple[()]:
         return ()
 

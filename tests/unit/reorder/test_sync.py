@@ -31,6 +31,7 @@ from plain_sync import (
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
 from headwater.flat_values import read_value, same, value_bytes
+from headwater.pg.catcache_hashes import hash_oids
 from headwater.reorder.changes import Candidates
 from headwater.reorder.forgetting import Forgetting, least_between
 from headwater.reorder.plan import RelationUse
@@ -38,6 +39,8 @@ from headwater.reorder.resend import Concerns, find_forgets
 from headwater.reorder.resolve import Resolved
 from headwater.reorder.schema_memory import (
     ENTRIES,
+    MEMBERS,
+    MEMORIES,
     NAMES,
     NOTHING_GIVEN,
     NOTHING_IN_MIND,
@@ -46,11 +49,13 @@ from headwater.reorder.schema_memory import (
     SCHEMAS,
     Entry,
     Given,
+    MemberInMind,
     NameInMind,
     RelationInMind,
     RowInMind,
     SchemaInMind,
     SchemaMemory,
+    member_subject,
 )
 from headwater.reorder.sync import Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions
@@ -224,8 +229,8 @@ def _oldest_base(log: Sequence[Event], hi: int) -> int:
 
 def in_mind(plain: PlainSync) -> SchemaMemory:
     """What a plain cache has in mind, as a value."""
-    names, rows, relations, schemas = (
-        sorted(plain.caches[memory].items()) for memory in (NAMES, ROWS, RELATIONS, SCHEMAS)
+    names, rows, relations, members, schemas = (
+        sorted(plain.caches[memory].items()) for memory in (NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS)
     )
     return SchemaMemory(
         entries=tuple(Entry(oid, *entry) for oid, entry in sorted(plain.entries.items())),
@@ -233,6 +238,7 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
         names=tuple(NameInMind(*one) for one in names),
         rows=tuple(RowInMind(*one) for one in rows),
         relations=tuple(RelationInMind(*one) for one in relations),
+        members=tuple(MemberInMind(*pair, member) for pair, member in members),
         schemas=tuple(SchemaInMind(*one) for one in schemas),
         warned=tuple(sorted(plain.warned)),
         latest=plain.latest,
@@ -274,7 +280,7 @@ def test_what_was_handed_on_before_a_window_is_forgotten_at_the_end_of_a_receive
     """Transaction 1 is open across the cut, and never touches the relation that it is told to forget."""
     log = [
         Event(10, DEFINE, 9, key=("publication", 1), value=(True, True, True, True, False)),
-        Event(20, DEFINE, 9, key=("members", 101), value=(1,)),
+        Event(20, DEFINE, 9, key=("members", 101), value=((1, None),)),
         Event(30, COMMIT, 9),
         Event(40, CHANGE, 1, relations=(102,)),
         Event(50, TELL, 2, subjects=((ENTRIES, 101),)),
@@ -291,6 +297,36 @@ def test_what_was_handed_on_before_a_window_is_forgotten_at_the_end_of_a_receive
         folded = Folded(log, catalog, False, frozenset(), 1000)
         folded.fold(cuts)
         assert [(said.lsn, said.is_announced) for said in folded.said] == [(70, True), (40, False), (110, True)]
+
+
+@pytest.mark.parametrize("cuts", [(), (115,)])
+def test_a_member_of_a_later_time_is_found_by_its_key(cuts: Sequence[int]) -> None:
+    """All but what publication 1 says of relation 101 is read anew before the change of transaction 1."""
+    everything_else = tuple((memory, 0) for memory in MEMORIES if memory != MEMBERS)
+    member = ((ENTRIES, 0), (RELATIONS, 0), (MEMBERS, member_subject(hash_oids(101, 1))))
+    log = [
+        Event(10, DEFINE, 9, key=("publication", 1), value=(True, True, True, True, False)),
+        Event(20, DEFINE, 9, key=("schema", 11), value=(1,)),
+        Event(30, COMMIT, 9),
+        Event(40, CHANGE, 1, relations=(102,)),
+        Event(50, TELL, 2, subjects=everything_else),
+        Event(60, COMMIT, 2),
+        Event(70, CHANGE, 1, relations=(101,)),
+        Event(80, DEFINE, 3, key=("members", 101), value=((1, (2, 1)),), subjects=member),
+        Event(90, COMMIT, 3),
+        Event(100, CHANGE, 4, relations=(101,)),
+        Event(110, COMMIT, 4),
+        Event(120, COMMIT, 1),
+    ]
+    catalog = PlainCatalog()
+    catalog.read(log)
+    plain = PlainSync(catalog, False, frozenset(), 1000)
+    plain.read(log)
+    folded = Folded(log, catalog, False, frozenset(), 1000)
+    memory = folded.fold(cuts)
+    assert folded.said == plain.said
+    assert same(memory, in_mind(plain))
+    assert {said.lsn: b"(2, 1)" in said.messages[0] for said in folded.said} == {100: True, 40: False, 70: True}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.data())
