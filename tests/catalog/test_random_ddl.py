@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,11 @@ STEPS = 150
 CUTS = 8
 EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms"}
 """Dirty catalog pages go to disk at once, so that copies hold pages from the middle of the log."""
+
+
+def _slow(major: int, seed: int) -> Any:
+    """Each way of copying once, and each major, is for every day."""
+    return pytest.param(major, seed, marks=pytest.mark.slow)
 
 
 def make_server(major: int) -> EmbeddedPostgres:
@@ -48,7 +54,7 @@ def end_of_log(directory: Path, major: int) -> int:
     return read_records(directory / "pg_wal", open_catalog(directory, "postgres").start_lsn, major)[-1].end_lsn
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 1), (16, 2), pytest.param(17, 3, marks=pytest.mark.slow), (18, 4)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(15, 1), _slow(16, 2), _slow(17, 3), (18, 4)])
 def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         server.stop()
@@ -65,7 +71,7 @@ def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory)
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 5), (16, 6), (18, 7)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(15, 5), (16, 6), _slow(18, 7)])
 def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
     client = find_client("pg_basebackup", major)
     if client is None:
@@ -91,7 +97,7 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory, older)
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 8), (18, 9)])
+@pytest.mark.parametrize(("major", "seed"), [(15, 8), _slow(18, 9)])
 def test_from_a_copy_of_a_crashed_server(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = Recorder(server)
