@@ -21,7 +21,7 @@ SETTINGS: dict[int, dict[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[15, 16, pytest.param(17, marks=pytest.mark.slow), 18])
+@pytest.fixture(scope="module", params=[15, *(pytest.param(major, marks=pytest.mark.slow) for major in (16, 17)), 18])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
     """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param

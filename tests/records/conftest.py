@@ -20,7 +20,7 @@ from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
 MAJORS = (15, 16, 17, 18)
-FEW_OR_ALL = [15, 16, pytest.param(17, marks=pytest.mark.slow), 18]
+FEW_OR_ALL = [pytest.param(15, marks=pytest.mark.slow), 16, pytest.param(17, marks=pytest.mark.slow), 18]
 
 
 def programs_of(major: int) -> ServerPrograms:
