@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headwater.pg.catcache_hashes import hash_oids
 from headwater.reorder.forgetting import Forgetting, Places
-from headwater.reorder.keys import distinct_rows
+from headwater.reorder.keys import distinct_rows, within_groups
 from headwater.reorder.schema_memory import MEMBERS, MemberInMind, member_subject
 
 Int64s = NDArray[np.int64]
@@ -103,7 +103,6 @@ def look_up_members(
     found = forgetting.look_up(
         MEMBERS, number[: len(known)], subject, places.take(asker), lambda numbers: hashes[numbers], is_read
     )
-
     # What was known before the window has a negative source.
     is_there, reader = np.append(is_read, True), np.append(asker, 0)
     finds = np.flatnonzero(~is_read & is_there[np.maximum(found.source, -1)])
@@ -122,5 +121,4 @@ def _pairs_of_relations(relations: Lookups, pair_relations: Int64s) -> tuple[Int
     """
     first, last = (np.searchsorted(pair_relations, relations.subject, side) for side in ("left", "right"))
     counts = last - first
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(relations.asker, counts), np.repeat(first, counts) + within
+    return np.repeat(relations.asker, counts), np.repeat(first, counts) + within_groups(counts)

@@ -38,6 +38,11 @@ def lookup(keys: Int64s, values: Int64s, wanted: Integers) -> Int64s:
     return found
 
 
+def within_groups(counts: Int64s) -> Int64s:
+    """int64[n] from 0 in each of the groups that have so many places, one behind the other."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 class Distinct(NamedTuple):
     """Distinct values, k of n.
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct_rows, lookup, stable_order
+from headwater.reorder.keys import distinct_rows, lookup, stable_order, within_groups
 from headwater.reorder.schema_memory import Given, Subject
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr.index_rows import InvalidationTable
@@ -93,8 +93,7 @@ def concerns(
     counts = np.array([len(subjects) for subjects in found], np.int64)
     memory, subject = np.array([one for subjects in found for one in subjects], np.int64).reshape(-1, 2).T
     of_message = counts[number]
-    within = np.arange(int(of_message.sum())) - np.repeat(np.cumsum(of_message) - of_message, of_message)
-    at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within
+    at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within_groups(of_message)
     row = np.repeat(which, of_message)
     return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at], messages.xid)
 
