@@ -1,13 +1,12 @@
-"""The WAL's index, run by run, in windows of bounded size, a few stretches ahead of who takes it.
+"""The WAL's index, run by run, in windows of bounded size, a stretch ahead of who takes it.
 
 In: a stretch of WAL and a way to run index tasks. Out: the indexed runs of one window after the other. While a window
-is gone through, what follows it is indexed, two stretches at a time. A window ends with a run, so that what the tasks
-did for it is used whole; it has as many runs as fit its bounds.
+is gone through, what follows it is indexed. A window ends with a run, so that what the tasks did for it is used
+whole; it has as many runs as fit its bounds.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,10 +16,7 @@ from headwater.rmgr.index import Locator, Request, WalIndex, index_bytes
 from headwater.wal.directory import WalDirectory
 
 STRETCH_BYTES = 128 << 20
-"""WAL that is indexed by one job."""
-
-STRETCHES_AHEAD = 2
-"""Stretches that are indexed, or wait in memory, while the one before them is taken."""
+"""WAL that is indexed by one job: while one stretch is taken, the next is made, and no third one waits in memory."""
 
 IndexRuns = Callable[[Sequence[IndexTask]], list[list[WalIndex]]]
 """Runs tasks somewhere; the pieces of each, in the tasks' order."""
@@ -60,7 +56,7 @@ class RunIndexer:
     Args:
         directory: the WAL.
         lo: LSN where the stretch begins, a record's start; hi: LSN where it ends.
-        index: runs index tasks; called in other threads, for several stretches at once.
+        index: runs index tasks; called in two threads, that of who takes and one of its own.
         parallel: tasks that can run at once.
         bounds: of a window.
     """
@@ -75,8 +71,8 @@ class RunIndexer:
         self._bounds = bounds
         self._next = lo
         self._ready: list[Run] = []
-        self._ahead: deque[Future[list[Run]]] = deque()
-        self._pool = ThreadPoolExecutor(STRETCHES_AHEAD, "headwater-index")
+        self._ahead: Future[list[Run]] | None = None
+        self._pool = ThreadPoolExecutor(1, "headwater-index")
 
     def close(self) -> None:
         """Wait for what runs, and begin nothing more."""
@@ -126,17 +122,17 @@ class RunIndexer:
 
     def _refill(self, request: Request) -> bool:
         self._look_ahead(request)
-        if not self._ahead:
+        if self._ahead is None:
             return False
-        self._ready = self._ahead.popleft().result()
+        self._ready, self._ahead = self._ahead.result(), None
         self._look_ahead(request)
         return True
 
     def _look_ahead(self, request: Request) -> None:
-        """Begin to index what follows, as far as that is neither under way nor done."""
-        while len(self._ahead) < STRETCHES_AHEAD and self._next < self._hi:
+        """Begin to index what follows, unless that is under way or done."""
+        if self._ahead is None and self._next < self._hi:
             low, self._next = self._next, self._stretch_end()
-            self._ahead.append(self._pool.submit(self.stretch, low, self._next, request))
+            self._ahead = self._pool.submit(self.stretch, low, self._next, request)
 
     def _stretch_end(self) -> int:
         """Where the next stretch ends: with a segment."""

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
-from headwater.errors import PluginError
+from headwater.errors import DecodingError, PluginError
 from headwater.reorder.cache_lookups import Lookups, look_up, look_up_members
 from headwater.reorder.forgetting import Forgetting, Places
 from headwater.reorder.resolve import Resolver
@@ -320,8 +320,13 @@ class Asked:
 
     def _member(self, catalog: HistoricCatalog, number: int) -> PublicationMember:
         """What a publication says of a relation, by their number, where it is known to say something."""
-        found = catalog.publication_member(*self._pairs[number])
-        assert found is not None
+        oid, publication = self._pairs[number]
+        found = catalog.publication_member(oid, publication)
+        if found is None:
+            raise DecodingError(
+                f"publication {publication} no longer names relation {oid}, expected a row of pg_publication_rel",
+                lsn=catalog.lsn,
+            )
         return found
 
     def _view(self, asker: int) -> HistoricCatalog:
