@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.catalog.bootstrap import list_databases, open_catalog
+from headwater.catalog.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 from headwater.errors import CatalogError
 
@@ -66,9 +66,8 @@ def test_update_of_a_row_that_another_had_locked(stopped: tuple[EmbeddedPostgres
     assert sorted(len(version.deleters) for version in versions)[-1] == 1
 
 
-def test_databases_are_listed(stopped: tuple[EmbeddedPostgres, dict[str, int]]) -> None:
+def test_databases_to_choose_from_are_named(stopped: tuple[EmbeddedPostgres, dict[str, int]]) -> None:
     server, _ = stopped
-    assert list_databases(server.data_directory) == ["postgres", "template1", "wide"]
     with pytest.raises(CatalogError, match=r'database "nope" does not exist .* postgres, template1, wide'):
         open_catalog(server.data_directory, "nope")
     with pytest.raises(CatalogError, match="more than one database"):

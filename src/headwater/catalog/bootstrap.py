@@ -68,17 +68,6 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     return store
 
 
-def list_databases(path: str | Path) -> list[str]:
-    """Names of the databases that accept connections.
-
-    Raises:
-        CatalogError: not a data directory, an unsupported version, a file missing or broken.
-    """
-    directory = DataDirectory(path)
-    rows = _databases(directory, directory.relation_map())
-    return sorted(row.name for row in rows if row.allows_connections)
-
-
 def _check_not_running(path: str | Path) -> None:
     pid = running_server(Path(path))
     if pid is not None:
