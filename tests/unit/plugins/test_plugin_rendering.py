@@ -27,6 +27,7 @@ from headwater.plugins.api import PluginContext
 from headwater.plugins.kernel_plugin import SliceTables
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import announce
+from headwater.plugins.stamps import commit_stamps
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
@@ -163,6 +164,13 @@ def test_commits_show_their_time_in_the_zone_of_the_session(time: datetime, zone
     assert [b"BEGIN 700", b"COMMIT 700" + expected, b"BEGIN 701", b"COMMIT 701" + expected] == [
         row[2] for row in rows(messages)
     ]
+
+
+def test_commit_times_that_are_no_dates() -> None:
+    times = np.array([(1 << 63) - 1, -(1 << 63), -(1 << 62)])
+    stamps = commit_stamps(times, SessionSettings(timezone="Europe/Berlin"))
+    assert stamps.text.tobytes() == b" (at infinity) (at -infinity) (at (timestamp out of range))"
+    assert stamps.start.tolist() == [0, 14, 29, 59]
 
 
 def test_arrays_that_cannot_be_written_are_rendered_too() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from headwater.errors import UsageError
 from headwater.rows.session import SessionSettings
-from headwater.rows.timestamps import timestamptz_text
 
 
 def test_defaults_are_the_servers() -> None:
@@ -61,12 +60,3 @@ def test_goes_to_other_processes() -> None:
     again = pickle.loads(pickle.dumps(session))
     assert session == again
     assert hash(session) == hash(again)
-
-
-def test_commit_times() -> None:
-    berlin = SessionSettings(timezone="Europe/Berlin")
-    assert "2000-07-01 02:00:00.5+02" == timestamptz_text(182 * 86_400 * 10**6 + 500_000, berlin)
-    assert "2000-01-01 00:00:00+00" == timestamptz_text(0, SessionSettings())
-    assert "infinity" == timestamptz_text((1 << 63) - 1, berlin)
-    with pytest.raises(UsageError):
-        timestamptz_text(-(1 << 62), berlin)

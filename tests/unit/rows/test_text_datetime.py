@@ -18,7 +18,6 @@ from headwater.errors import UsageError
 from headwater.rows._text_codes import CORRUPT
 from headwater.rows._text_datetime import offset_at
 from headwater.rows.session import SessionSettings
-from headwater.rows.timestamps import timestamptz_text
 from headwater.rows.timezones import load_timezone
 
 LOWEST, HIGHEST = -211_813_488_000 * 10**6, 9_223_371_331_199 * 10**6
@@ -47,7 +46,6 @@ def test_timestamptz_at_an_offset(usec: int, west: int) -> None:
     sign, size = "-" if west < 0 else "+", abs(west)
     session = SessionSettings(timezone=f"<X>{sign}{size // 3600}:{size // 60 % 60:02d}:{size % 60:02d}")
     assert timestamp_text(usec, -west) == text_of("timestamptz", struct.pack("<q", usec), session)
-    assert timestamp_text(usec, -west) == timestamptz_text(usec, session)
 
 
 @pytest.mark.interpreted
