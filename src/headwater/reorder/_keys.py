@@ -78,19 +78,6 @@ def sort_by_number(number: Int64s, starts: Int64s, order: Int64s) -> None:
 
 
 @borrowing_kernel
-def is_ascending(major: Int64s, minor: Int64s) -> bool:
-    """Whether pairs never descend.
-
-    Args:
-        major: int64[n]; minor: int64[n].
-    """
-    for i in range(1, len(major)):
-        if major[i] < major[i - 1] or (major[i] == major[i - 1] and minor[i] < minor[i - 1]):
-            return False
-    return True
-
-
-@borrowing_kernel
 def or_by_number(values: Integers, number: Int64s, together: Int64s) -> None:
     """OR the values of each number together.
 

@@ -101,13 +101,6 @@ def stable_order(values: Int64s) -> Int64s:
     return order
 
 
-def place_order(major: Int64s, minor: Int64s) -> Int64s:
-    """The places of two columns by (major, minor, place); mostly they are in that order."""
-    if k.is_ascending(major, minor):
-        return np.arange(len(major))
-    return np.lexsort((minor, major))
-
-
 def or_together(values: Integers, number: Int64s, count: int) -> Int64s:
     """The values of each number in ``[0, count)`` ORed."""
     together = np.zeros(count, np.int64)

@@ -13,7 +13,6 @@ from headwater.reorder.keys import (
     lookup,
     lower,
     or_together,
-    place_order,
     places_passed,
     stable_order,
 )
@@ -48,14 +47,6 @@ def test_distinct_rows(rows) -> None:
 def test_stable_order(column) -> None:
     expected = sorted(range(len(column)), key=lambda i: column[i])
     assert stable_order(np.array(column, np.int64)).tolist() == expected
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.booleans())
-def test_place_order(places, in_order) -> None:
-    places = sorted(places) if in_order else places
-    major, minor = np.array(places, np.int64).reshape(-1, 2).T
-    expected = sorted(range(len(places)), key=lambda i: places[i])
-    assert place_order(np.ascontiguousarray(major), np.ascontiguousarray(minor)).tolist() == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7))))
