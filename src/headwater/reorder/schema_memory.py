@@ -131,9 +131,6 @@ class Given:
         )
 
 
-NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
-
-
 @dataclass(frozen=True)
 class SchemaMemory:
     """What is in mind between two windows of one session.

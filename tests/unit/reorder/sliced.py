@@ -20,7 +20,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
-from headwater.reorder.schema_memory import ENTRIES, NOTHING_GIVEN, NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
@@ -34,6 +34,8 @@ from headwater.rows.collect import collect
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
+
+NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
 
 
 def schema(oid: int, number: int, toast_oid: int, is_toast: bool) -> RelationSchema:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.flat_values import read_value, same, value_bytes
 from headwater.reorder.resend import Message, concerns
-from headwater.reorder.schema_memory import NOTHING_GIVEN, NOTHING_IN_MIND, Given, SchemaMemory, Subject
+from headwater.reorder.schema_memory import NOTHING_IN_MIND, Given, SchemaMemory, Subject
 from headwater.rmgr.index_rows import InvalidationTable
 
 DATABASE = 5
@@ -64,7 +64,7 @@ def make(rows) -> Given:
 def test_what_is_handed_on_is_sorted_and_told_once(some, others, lsn) -> None:
     assert same(make(some) | make(others), make(sorted({*some, *others})))
     assert same(make(some).since(lsn), make([one for one in some if one[0] > lsn]))
-    assert same(make(some) | NOTHING_GIVEN, make(some))
+    assert same(make(some) | make([]), make(some))
 
 
 def test_nothing_in_mind_is_a_value() -> None:

@@ -27,6 +27,7 @@ from plain_sync import (
     Said,
     say,
 )
+from sliced import NOTHING_GIVEN
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
@@ -42,7 +43,6 @@ from headwater.reorder.schema_memory import (
     MEMBERS,
     MEMORIES,
     NAMES,
-    NOTHING_GIVEN,
     NOTHING_IN_MIND,
     RELATIONS,
     ROWS,
