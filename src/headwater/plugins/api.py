@@ -89,12 +89,10 @@ class PluginContext:
     Attributes:
         major: PostgreSQL's major version, 15 to 18.
         session: settings of the decoding session (the time zone of commit times).
-        is_binary_output: the reader takes binary data (``pg_logical_slot_peek_binary_changes``, the walsender).
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
-    is_binary_output: bool = True
 
 
 class OutputPlugin(ABC):
