@@ -21,7 +21,7 @@ class State:
         lsn: records that start before it have been read: the end of the last one.
         last_lsn: where that one starts, 0 if it is not known.
         timeline: the timeline that the log was on there.
-        control: what control records have told.
+        control: what control records have told; its builder knows the consistent LSN, where decoding could begin.
         catalog: as of the LSN, with what older transactions that have not ended can still see.
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind of the session.
@@ -40,8 +40,3 @@ class State:
         """WAL from here on is still needed: the oldest transaction that has not ended first showed here."""
         first = self.left.first_lsn
         return self.lsn if first is None else min(first, self.lsn)
-
-    @property
-    def consistent_lsn(self) -> int | None:
-        """Where decoding could begin, None if it cannot yet."""
-        return self.control.builder.consistent_at
