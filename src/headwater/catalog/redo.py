@@ -22,10 +22,10 @@ from headwater.rmgr import heap as heap_rmgr
 from headwater.rmgr import heap2 as heap2_rmgr
 from headwater.rmgr import xlog
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
+from headwater.rmgr.registry import HEAP, HEAP2, XLOG
 from headwater.wal.record import Block, Image, Record
 
 MAIN_FORK = 0
-RM_XLOG, RM_HEAP2, RM_HEAP = 0, 9, 10
 _NO_BLOCKS: frozenset[int] = frozenset()
 
 
@@ -62,9 +62,9 @@ class HeapRedo:
         """
         try:
             loaded = self._load_images(record)
-            if record.rmid == RM_HEAP:
+            if record.rmid == HEAP:
                 self._apply_heap(record, loaded)
-            elif record.rmid == RM_HEAP2:
+            elif record.rmid == HEAP2:
                 self._apply_heap2(record, loaded)
         except CatalogError as error:
             error.lsn = error.lsn if error.lsn is not None else record.lsn
@@ -84,7 +84,7 @@ class HeapRedo:
 
     def _load_image(self, record: Record, block: Block, image: Image, heap: CatalogHeap) -> None:
         heap.is_changed = True
-        is_rewrite = record.rmid == RM_XLOG and record.kind == xlog.FPI
+        is_rewrite = record.rmid == XLOG and record.kind == xlog.FPI
         for version in heap.load(block.block, image.page(), record.end_lsn, is_rewrite):
             self._arrived(heap, version, record)
 

@@ -41,9 +41,9 @@ from headwater.pg.catalogs import (
 from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
 from headwater.rmgr import smgr as smgr_rmgr
+from headwater.rmgr.registry import RELMAP, SMGR
 from headwater.wal.record import Record
 
-RM_SMGR, RM_RELMAP = 2, 7
 OWN_MEMOS = 64
 INCOMPLETE = "is the copy complete? take a new base backup"
 
@@ -235,9 +235,9 @@ class CatalogStore:
         unknown = {locator: self.heaps[locator] for locator in self._extras if self.heaps[locator].catalog is None}
         redo = HeapRedo(unknown, self.major, self._arrived)
         for record in records:
-            if record.rmid == RM_SMGR:
+            if record.rmid == SMGR:
                 self._apply_storage(record, unknown)
-            elif record.rmid != RM_RELMAP:
+            elif record.rmid != RELMAP:
                 redo.apply(record)
         self._is_settled = False
 
@@ -342,9 +342,9 @@ class CatalogStore:
             RecordError: the record is malformed.
         """
         self._is_settled = False
-        if record.rmid == RM_SMGR:
+        if record.rmid == SMGR:
             self._apply_storage(record, self.heaps)
-        elif record.rmid == RM_RELMAP:
+        elif record.rmid == RELMAP:
             self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         else:
             self.redo.apply(record)
