@@ -33,10 +33,9 @@ from headwater.rmgr.xlog import (
     parse_checkpoint,
     parse_parameter_change,
 )
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL as WAL_LEVEL_LOGICAL
+from headwater.rmgr.xlog import WAL_LEVELS as WAL_LEVELS
 from headwater.wal.record import Record, parse_record
-
-WAL_LEVEL_LOGICAL = 2
-WAL_LEVELS = ("minimal", "replica", "logical")
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE, NOOP, NEXTOID, SWITCH, BACKUP_END = rang
 PARAMETER_CHANGE, RESTORE_POINT, FPW_CHANGE, END_OF_RECOVERY, FPI_FOR_HINT, FPI = range(0x60, 0xC0, 0x10)
 OVERWRITE_CONTRECORD, CHECKPOINT_REDO = 0xD0, 0xE0
 
-WAL_LEVEL_MINIMAL, WAL_LEVEL_REPLICA, WAL_LEVEL_LOGICAL = 0, 1, 2
-_WAL_LEVELS = ("minimal", "replica", "logical")
+WAL_LEVELS = ("minimal", "replica", "logical")
+"""Their names, by number."""
+
+WAL_LEVEL_LOGICAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ def _switch(value: bool) -> str:
 
 
 def _level(number: int) -> str:
-    return _WAL_LEVELS[number] if 0 <= number < len(_WAL_LEVELS) else "?"
+    return WAL_LEVELS[number] if 0 <= number < len(WAL_LEVELS) else "?"
 
 
 def _checkpoint_text(c: CheckPoint) -> str:
