@@ -75,7 +75,7 @@ class SinvalMessage(Protocol):
 
     @property
     def id(self) -> int:
-        """From 0 on a catcache id; -1 a whole catalog, -2 relcache, -6 relsync, others."""
+        """From 0 on a catcache id; else a kind of :mod:`headwater.pg.sinval`: CATALOG a whole catalog, and so on."""
 
     @property
     def value(self) -> int:

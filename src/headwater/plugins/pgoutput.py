@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError
+from headwater.pg import sinval
+from headwater.pg.catalogs import PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL
 from headwater.pg.catcache_hashes import hash_any, oid_of_hash
 from headwater.pg.encodings import encode_name
 from headwater.pg.version import VERSIONS
@@ -59,10 +61,6 @@ from headwater.reorder.schema_memory import (
 MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
-WHOLE_CATALOG, RELCACHE, RELSYNC = -1, -2, -6
-"""Ids of sinval messages (storage/sinval.h; relsync in 18)."""
-
-PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 2615, 6104, 6106, 6237
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
 
 # NAMESPACEOID, PUBLICATIONNAMESPACEMAP, PUBLICATIONOID, PUBLICATIONRELMAP of each major (utils/syscache.h).
@@ -119,8 +117,8 @@ def _heeded(major: int) -> frozenset[int]:
     return (
         CATCACHES[major]
         | of_caches
-        | {WHOLE_CATALOG, RELCACHE}
-        | ({RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
+        | {sinval.CATALOG, sinval.RELCACHE}
+        | ({sinval.RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
     )
 
 
@@ -341,9 +339,10 @@ class PgOutput(KernelPlugin):
     def forgets(self, message: SinvalMessage) -> list[Subject]:
         """Entries of RelationSyncCache that the server drops, and what it reads anew of publications and members."""
         major = self.major
-        if message.id == RELCACHE or (message.id == RELSYNC and VERSIONS[major].has_relsync_invalidations):
+        is_relsync = message.id == sinval.RELSYNC and VERSIONS[major].has_relsync_invalidations
+        if message.id == sinval.RELCACHE or is_relsync:
             return [(ENTRIES, message.value)]
-        if message.id == WHOLE_CATALOG:
+        if message.id == sinval.CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
             return entries + _CACHES_OF.get(message.value, [])
         found = [(ENTRIES, 0)] if message.id in CATCACHES[major] else []

@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
+from headwater.pg.sinval import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT
 from headwater.pg.version import Version
-from headwater.rmgr.invalidation import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT, Invalidation
+from headwater.rmgr.invalidation import Invalidation
 
 FORK_NAMES = ("main", "fsm", "vm", "init")
 """By fork number."""
 
 _EPOCH_SECONDS = 946_684_800
 """2000-01-01 00:00 UTC in seconds since 1970."""
-
-_DEFAULT_TABLESPACE, _GLOBAL_TABLESPACE = 1663, 1664
 
 _Locator = tuple[int, int, int]
 
@@ -72,9 +72,9 @@ def file_path(locator: _Locator, fork: int, version: Version) -> str:
     """A file's path in the data directory (GetRelationPath); a fork that does not exist is shown by its number."""
     tablespace, database, number = locator
     suffix = "" if fork == 0 else f"_{FORK_NAMES[fork] if 0 < fork < len(FORK_NAMES) else fork}"
-    if tablespace == _GLOBAL_TABLESPACE:
+    if tablespace == GLOBAL_TABLESPACE:
         return f"global/{number}{suffix}"
-    if tablespace == _DEFAULT_TABLESPACE:
+    if tablespace == DEFAULT_TABLESPACE:
         return f"base/{database}/{number}{suffix}"
     directory = f"PG_{version.major}_{version.catalog_version}"
     return f"pg_tblspc/{tablespace}/{directory}/{database}/{number}{suffix}"
