@@ -38,8 +38,14 @@ SHARED_CATALOGS = frozenset({PG_DATABASE, PG_REPLICATION_ORIGIN})
 """Those that all databases share: their files lie in ``global``."""
 
 DEFAULT_TABLESPACE, GLOBAL_TABLESPACE = 1663, 1664
-PG_CATALOG_NAMESPACE, PG_TOAST_NAMESPACE = 11, 99
-FIRST_UNPINNED_OBJECT_ID, FIRST_NORMAL_OBJECT_ID = 12000, 16384
+PG_CATALOG_NAMESPACE = 11
+
+FIRST_UNPINNED_OBJECT_ID = 12000
+"""Relations with lower OIDs are the system catalogs, whose changes are no logical changes (access/transam.h)."""
+
+FIRST_NORMAL_OBJECT_ID = 16384
+"""Lower OIDs and file numbers are initdb's: what a user makes has none of them (access/transam.h)."""
+
 F_ARRAY_SUBSCRIPT_HANDLER = 6179
 
 _CODES = {1: "s", 2: "h", 4: "I", 8: "q"}

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import PluginError
+from headwater.pg.catalogs import PG_CATALOG_NAMESPACE
 from headwater.pg.encodings import decode_name, encode_name
-
-PG_CATALOG_NAMESPACE = 11
-"""OID of pg_catalog, whose name is sent as an empty string."""
 
 FIRST_GENBKI_OBJECT_ID = 10000
 """Types from this OID on are announced by Y messages (access/transam.h)."""
@@ -24,6 +22,7 @@ FIRST_GENBKI_OBJECT_ID = 10000
 IS_REPLICA_IDENTITY = 1
 TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 1, 2
 MESSAGE_TRANSACTIONAL = 1
+"""Flags of the protocol (``proto.c``). A record of TRUNCATE has flags of its own, which have the same bits."""
 
 
 def _string(text: str, encoding: str) -> bytes:
@@ -38,7 +37,7 @@ def write_type(type_info: TypeInfo, encoding: str = "UTF8") -> bytes:
 
 
 def write_relation(schema: RelationSchema, columns: Sequence[Column], encoding: str = "UTF8") -> bytes:
-    """R: a relation with those of its columns that are sent."""
+    """R: a relation with those of its columns that are sent; the name of pg_catalog is sent as an empty string."""
     namespace = "" if schema.namespace_oid == PG_CATALOG_NAMESPACE else schema.namespace
     parts = [b"R", struct.pack(">I", schema.oid), _string(namespace, encoding), _string(schema.name, encoding)]
     parts.append(schema.replica_identity.encode() + struct.pack(">H", len(columns)))

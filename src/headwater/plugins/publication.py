@@ -20,11 +20,9 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema
 from headwater.errors import CatalogError, PluginError
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID as FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
-
-FIRST_NORMAL_OBJECT_ID = 16384
-"""OIDs below belong to initdb (FirstNormalObjectId, access/transam.h)."""
 
 _Members = Mapping[int, PublicationMember]
 """What publications say of a relation, by their OIDs."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
+from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
@@ -28,9 +29,6 @@ from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
-
-FIRST_UNPINNED_OBJECT_ID = 12000
-"""OIDs below are the system catalogs' (access/transam.h); their changes are no logical changes."""
 
 _RAW_TYPES = frozenset({20, 21, 23, 26, 700, 701, 1700})
 _BIT_TYPES = frozenset({1560, 1562})

@@ -22,6 +22,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lower, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.spans import joined
@@ -34,12 +35,6 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
-
-FIRST_NORMAL_CATALOG = 12000
-"""Relations below are catalogs, whose changes are never logged logically (FirstUnpinnedObjectId)."""
-
-FIRST_NORMAL_FILE = 16384
-"""Files numbered below were made by initdb; a user's table never has one (FirstNormalObjectId)."""
 
 Describe = Callable[[RelationSchema, Any], tuple[int, tuple[bytes, ...]]]
 """Which changes of a relation the plugin wants, and its schema messages, as of a view."""
@@ -195,13 +190,13 @@ class Resolver:
         followed, met = self.store.locators(), distinct(locator)
         for file, at in zip(met.values.tolist(), first[met.first].tolist(), strict=True):
             tablespace, database, number = locators[file].tolist()
-            if number < FIRST_NORMAL_FILE:
+            if number < FIRST_NORMAL_OBJECT_ID:
                 is_system[file] = (tablespace, database, number) in followed or self._is_catalog(tablespace, number, at)
         return is_system
 
     def _is_catalog(self, tablespace: int, filenode: int, lsn: int) -> bool:
         schema = self.store.view(lsn).relation_by_filenode(tablespace, filenode)
-        return schema is not None and schema.oid < FIRST_NORMAL_CATALOG
+        return schema is not None and schema.oid < FIRST_UNPINNED_OBJECT_ID
 
     def view(self, txn: int, lsn: int) -> HistoricCatalog:
         """The catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
@@ -211,7 +206,7 @@ class Resolver:
 
     def number(self, schema: RelationSchema, catalog: HistoricCatalog, lsn: int) -> int:
         """The number of a relation's resolution, -1 if its changes are never decoded."""
-        if schema.oid < FIRST_NORMAL_CATALOG or schema.persistence != "p" or schema.kind == "S":
+        if schema.oid < FIRST_UNPINNED_OBJECT_ID or schema.persistence != "p" or schema.kind == "S":
             return -1
         is_toast = schema.kind == "t"
         try:
