@@ -5,8 +5,16 @@ Offsets count from the start of the main data, sizes are bytes; alike in 15 to 1
 
 from __future__ import annotations
 
+from headwater.rmgr.heap import HEADER_SIZE
+
 HEAP_HEADER_SIZE = 5
 """SizeOfHeapHeader: what stands before a tuple's bytes from its null bitmap on."""
+
+INFOMASK_AT, HOFF_AT = 2, 4
+"""Offsets of ``t_infomask`` and ``t_hoff`` in that header, behind ``t_infomask2``."""
+
+UNLOGGED_SIZE = HEADER_SIZE - HEAP_HEADER_SIZE
+"""Bytes of a tuple on its page, from whose start ``t_hoff`` counts, that a logged one lacks."""
 
 INSERT_FLAGS_AT, INSERT_SIZE = 2, 3
 DELETE_FLAGS_AT, DELETE_SIZE = 7, 8

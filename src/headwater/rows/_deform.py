@@ -21,7 +21,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rmgr.heap import HEADER_SIZE
+from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, HOFF_AT, INFOMASK_AT, UNLOGGED_SIZE
 from headwater.rows._compression import decompress, raw_size
 from headwater.rows._copy import read_u32
 from headwater.rows._text_bytes import Bytes, Int
@@ -59,6 +62,8 @@ _COMPRESSED, _EXTERNAL = 5, 6
 
 _NOT_PENDING = -1000
 _VARTAG_ONDISK = 18
+_POINTER_AT, _EXTERNAL_SIZE = 2, 18
+"""A value out of line: a byte that says so, its VARTAG, and from there on the pointer (varatt_external)."""
 
 CellArrays: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 """Per cell its kind, its payload's offset and length, and its column."""
@@ -73,8 +78,8 @@ def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
         if at + size <= end:
             return TEXT, at + 1, size - 1, at + size
     elif head == 1:
-        if at + 18 <= end and data[at + 1] == _VARTAG_ONDISK:
-            return _EXTERNAL, at + 2, 16, at + 18
+        if at + _EXTERNAL_SIZE <= end and data[at + 1] == _VARTAG_ONDISK:
+            return _EXTERNAL, at + _POINTER_AT, _EXTERNAL_SIZE - _POINTER_AT, at + _EXTERNAL_SIZE
     elif at + 4 <= end:
         size = read_u32(data, at) >> 2
         if size >= 4 and at + size <= end:
@@ -85,12 +90,12 @@ def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
 @inline_kernel
 def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
     """Check a tuple's header; (bytes of its null bitmap, 0 without nulls, or BAD_TUPLE; attributes stored)."""
-    if at < 0 or length < 5 or at + length > len(data):
+    if at < 0 or length < HEAP_HEADER_SIZE or at + length > len(data):
         return BAD_TUPLE, 0
-    stored = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & 0x07FF
-    bitmap = (stored + 7) >> 3 if data[at + 2] & 1 else 0
-    hoff = np.int64(data[at + 4])
-    if hoff & 7 or hoff < 23 + bitmap or hoff - 18 > length:
+    stored = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & HEAP_NATTS_MASK
+    bitmap = (stored + 7) >> 3 if data[at + INFOMASK_AT] & HEAP_HASNULL else 0
+    hoff = np.int64(data[at + HOFF_AT])
+    if hoff & 7 or hoff < HEADER_SIZE + bitmap or hoff - UNLOGGED_SIZE > length:
         return BAD_TUPLE, stored
     return bitmap, stored
 
@@ -142,7 +147,7 @@ def _walk(
     bitmap, stored = _header(data, at, length)
     if bitmap < 0:
         return BAD_TUPLE, -1
-    end, origin = at + length, at - 18 + np.int64(data[at + 4])
+    end, origin = at + length, at - UNLOGGED_SIZE + np.int64(data[at + HOFF_AT])
     off, unusual = origin, 0
     for k in range(natts):
         kind, start, size = NULL, 0, 0
@@ -150,7 +155,7 @@ def _walk(
             start = columns[base + k, MISSING_AT]
             if start >= 0:
                 kind, size = IN_ARENA, columns[base + k, MISSING_END] - start
-        elif bitmap == 0 or data[at + 5 + (k >> 3)] >> (k & 7) & 1:
+        elif bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1:
             kind, start, size, off = _attribute(data, columns, base + k, origin, off, end)
             if off > end or kind < 0:
                 return BAD_VARLENA, base + k

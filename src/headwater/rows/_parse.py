@@ -33,7 +33,7 @@ _BAD = -(1 << 63)
 _LAST_TENTH = -922_337_203_685_477_580
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 
-_0, _9, _A, _LOWER_F = 48, 57, 97, 102
+_0, _9, _LOWER_A, _LOWER_F, _UPPER_B, _UPPER_C, _SPACE = 48, 57, 97, 102, 66, 67, 32
 _MINUS, _PLUS, _DOT, _COLON, _BACKSLASH, _LOWER_I, _LOWER_X = 45, 43, 46, 58, 92, 105, 120
 
 
@@ -69,7 +69,8 @@ def _days(year: Int, month: Int, day: Int) -> Int:
 @borrowing_kernel
 def _date(text: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """Read ``YYYY-MM-DD``, its era looked up at the end of the text; (days or _BAD, where the date ends)."""
-    is_before_christ = end - at > 3 and text[end - 3] == 32 and text[end - 2] == 66 and text[end - 1] == 67
+    has_era = end - at > 3 and text[end - 3] == _SPACE
+    is_before_christ = has_era and text[end - 2] == _UPPER_B and text[end - 1] == _UPPER_C
     year, dash = _digits(text, at, end)
     month, second = _digits(text, dash + 1, end)
     day, last = _digits(text, second + 1, end)
@@ -112,7 +113,7 @@ def _timestamp(text: Bytes, at: Int, end: Int) -> Int:
     Days far outside of what Spark shows count as near outside, so that their microseconds fit.
     """
     days, at = _date(text, at, end)
-    if days == _BAD or at >= end or text[at] != 32:
+    if days == _BAD or at >= end or text[at] != _SPACE:
         return _BAD
     days = min(max(days, _FIRST_DAY - 1000), _LAST_DAY + 1000)
     micros, at = _clock(text, at + 1, end)
@@ -124,7 +125,7 @@ def _timestamp(text: Bytes, at: Int, end: Int) -> Int:
         if offset == _BAD:
             return _BAD
         micros += -offset if is_east else offset
-    if at != end and not (end - at == 3 and text[at] == 32):
+    if at != end and not (end - at == 3 and text[at] == _SPACE):
         return _BAD
     return days * _DAY + micros
 
@@ -211,7 +212,7 @@ def _nibble(digit: Int) -> Int:
     """The value of a lower-case hexadecimal digit, -1 for anything else."""
     if _0 <= digit <= _9:
         return np.int64(digit) - _0
-    return np.int64(digit) - _A + 10 if _A <= digit <= _LOWER_F else np.int64(-1)
+    return np.int64(digit) - _LOWER_A + 10 if _LOWER_A <= digit <= _LOWER_F else np.int64(-1)
 
 
 @borrowing_kernel

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.kernels import borrowing_kernel
+from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, HOFF_AT, INFOMASK_AT, UNLOGGED_SIZE
 from headwater.rows._copy import copy, read_u32
 from headwater.rows._text_bytes import Bytes, Int
 
@@ -28,6 +30,9 @@ VALUES, CHUNKS, GENERATION = 0, 1, 2
 _INDEX, _STAMP = 0, 1
 _VALUE, _FIRST, _LAST, _SEQUENCE, _SIZE = 0, 1, 2, 3, 4
 _NEXT, _AT, _LENGTH = 0, 1, 2
+
+_ROW_COLUMNS, _ROW_HOFF, _ROW_SEQUENCE_AT, _ROW_DATA_AT = 3, 24, 4, 8
+"""A chunk row: how many columns it has, its ``t_hoff``, and from there to ``chunk_seq`` and ``chunk_data``."""
 
 _MULTIPLIER = 0x61C88647
 
@@ -106,26 +111,30 @@ def chunk_row(data: Bytes, at: Int, length: Int) -> tuple[Int, Int, Int, Int]:
     """
     bad = (0, 0, CHUNK_MALFORMED, 0)
     end = at + length
-    if at < 0 or length < 5 or end > len(data):
+    if at < 0 or length < HEAP_HEADER_SIZE or end > len(data):
         return bad
-    natts = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & 0x07FF
-    start = at - 18 + np.int64(data[at + 4])
-    if natts != 3 or data[at + 2] & 1 or data[at + 4] != 24 or start + 9 > end:
+    natts = (np.int64(data[at]) | np.int64(data[at + 1]) << 8) & HEAP_NATTS_MASK
+    hoff = np.int64(data[at + HOFF_AT])
+    start = at - UNLOGGED_SIZE + hoff
+    if natts != _ROW_COLUMNS or data[at + INFOMASK_AT] & HEAP_HASNULL or hoff != _ROW_HOFF:
+        return bad
+    value = start + _ROW_DATA_AT
+    if value >= end:
         return bad
     identity = read_u32(data, start)
-    sequence = (read_u32(data, start + 4) ^ 0x80000000) - 0x80000000
-    head = np.int64(data[start + 8])
+    sequence = (read_u32(data, start + _ROW_SEQUENCE_AT) ^ 0x80000000) - 0x80000000
+    head = np.int64(data[value])
     if head & 1:
         skip, size = 1, head >> 1
         if head == 1:
             return bad
-    elif start + 12 > end or head & 3:
+    elif value + 4 > end or head & 3:
         return bad
     else:
-        skip, size = 4, read_u32(data, start + 8) >> 2
-    if size < skip or start + 8 + size != end:
+        skip, size = 4, read_u32(data, value) >> 2
+    if size < skip or value + size != end:
         return bad
-    return identity, sequence, start + 8 + skip, size - skip
+    return identity, sequence, value + skip, size - skip
 
 
 @borrowing_kernel

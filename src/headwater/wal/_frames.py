@@ -15,15 +15,20 @@ from headwater.wal._crc import record_crc
 from headwater.wal._pages import PAGE_OK, PageTable
 from headwater.wal._position import payload_to_lsn
 from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, OVERWRITE_CONTRECORD, PAGE_SIZE, SHORT_HEADER
-from headwater.wal.record_layout import RECORD_HEADER_SIZE
+from headwater.wal.record_layout import RECORD_HEADER_SIZE, XLR_BLOCK_ID_DATA_SHORT, XLR_RMGR_INFO_MASK
 
 LAST_BUILTIN_RMGR = 21
 FIRST_CUSTOM_RMGR = 128
 XLOG_RMGR = 0
 XLOG_SWITCH = 0x40
 XLOG_OVERWRITE_CONTRECORD = 0xD0
-OVERWRITE_BODY = 0x10FF
-"""The body of an OVERWRITE_CONTRECORD begins with a short main data header: 255, 16 bytes."""
+KIND_MASK = 0xFF << 8 | XLR_RMGR_INFO_MASK
+"""Of word 2: ``xl_rmid``, and those bits of ``xl_info`` that are the resource manager's."""
+
+OVERWRITE_DATA_SIZE = 16
+OVERWRITE_BODY, OVERWRITE_BODY_MASK = OVERWRITE_DATA_SIZE << 8 | XLR_BLOCK_ID_DATA_SHORT, 0xFFFF
+OVERWRITE_SIZE = RECORD_HEADER_SIZE + 2 + OVERWRITE_DATA_SIZE
+"""The body of an OVERWRITE_CONTRECORD is main data behind the two bytes of a short header."""
 
 AT, PAGE, PAGE_START, PREV, PREV_KNOWN, COUNT, DROPPED, NEED, BAD_PAGE, BAD_LSN, FOUND, EXPECTED, LSN, PAGE_END = range(
     14
@@ -128,8 +133,8 @@ def overwrite_fault(words: NDArray[np.int64], at: int, size: int, lsn: int, curs
     """After a record cut off by a crash: the next one must be the OVERWRITE_CONTRECORD that names it."""
     if cursor[DROPPED] == 0:
         return 0
-    kind = words[at + 2] & 0xFFF0
-    body = words[at + 3] & 0xFFFF if size >= 42 else 0
+    kind = words[at + 2] & KIND_MASK
+    body = words[at + 3] & OVERWRITE_BODY_MASK if size >= OVERWRITE_SIZE else 0
     if kind != (XLOG_RMGR << 8 | XLOG_OVERWRITE_CONTRECORD) or body != OVERWRITE_BODY:
         return fail(cursor, BAD_OVERWRITE, cursor[PAGE], lsn, 0, cursor[DROPPED])
     named = ((words[at + 3] >> 16) & 0xFFFFFFFFFFFF) | ((words[at + 4] & 0xFFFF) << 48)
@@ -214,7 +219,7 @@ def pass_record(
     payload = page_payload(last, segment_size)
     used = cursor[AT] - cursor[PAGE_START]
     end: int = last + PAGE_SIZE if used == payload else last + PAGE_SIZE - payload + used
-    if head & 0xFFF0 == (XLOG_RMGR << 8 | XLOG_SWITCH):
+    if head & KIND_MASK == (XLOG_RMGR << 8 | XLOG_SWITCH):
         skip_segment(first_lsn, segment_size, cursor)
         end = (end + segment_size - 1) // segment_size * segment_size
     return end
