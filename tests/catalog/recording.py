@@ -16,9 +16,11 @@ import psycopg
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.rmgr import heap2, standby, xact
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
@@ -303,61 +305,82 @@ def seen(view: HistoricCatalog, asked: Content, others: Content) -> Content:
         asked: what the server answered there.
         others: things that existed at some other point, and may not show if ``asked`` lacks them.
     """
-    relations, columns, keys, ancestors = {}, {}, {}, {}
-    for oid, row in {**others["relations"], **asked["relations"]}.items():
+    known = {kind: {**others[kind], **asked[kind]} for kind in others}
+    members = {oid: _seen_members(view, oid) for oid in known["members"]}
+    schemas = {oid: view.schema_publications(oid) for oid in known["schemas"]}
+    names = {oid: view.origin_name(oid) for oid in known["origins"]}
+    return {
+        **_seen_relations(view, known["relations"], asked["columns"]),
+        "members": {oid: found for oid, found in members.items() if found},
+        "schemas": {oid: found for oid, found in schemas.items() if found},
+        "types": {oid: _seen_type(view.type_info(oid)) for oid in asked["types"]},
+        "publications": _seen_publications(view, known["publications"]),
+        "origins": {oid: name for oid, name in names.items() if name is not None},
+    }
+
+
+def _seen_relations(view: HistoricCatalog, rows: dict[Any, Any], columns: dict[Any, Any]) -> Content:
+    """Relations, and what a view tells with them.
+
+    Args:
+        view: the view.
+        rows: what the server answered of each relation, there or at some other point.
+        columns: what it answered there of their columns.
+    """
+    found: Content = {"relations": {}, "columns": {}, "keys": {}, "ancestors": {}}
+    for oid, row in rows.items():
         schema = view.relation(oid)
         if schema is None:
             continue
-        # The new file of a mapped catalog is not known before the rewriting transaction commits.
-        by_file = view.relation_by_filenode(row[11], row[10]) if row[10] and oid not in MAPPED else schema
-        relations[oid] = (
-            schema.oid, schema.namespace, schema.name, schema.kind, schema.persistence, schema.replica_identity,
-            schema.toast_oid, schema.rewrite_of, schema.is_partition, schema.namespace_oid,
-            row[10] if by_file == schema else by_file, row[11], schema.is_user_catalog,
-        )  # fmt: skip
-        if oid >= 12000 and schema.columns:
-            missing = {column[0]: column[10] for column in asked["columns"].get(oid, [])}
-            columns[oid] = [
-                (c.number, c.name, c.type.oid if c.type else 0, c.typmod, c.attlen, c.attalign, c.is_dropped,
-                 c.generated, c.not_null, c.type.display_name if c.type else None,
-                 _missing_text(c.missing, c.type.oid if c.type else 0, missing.get(c.number)))
-                for c in schema.columns
-            ]  # fmt: skip
-        found = {"primary": schema.primary_key_columns, "identity": schema.identity_columns}
-        if oid >= 16384 and any(found.values()):
-            keys[oid] = {name: numbers for name, numbers in found.items() if numbers}
+        found["relations"][oid] = _seen_relation(view, schema, row)
+        if oid >= FIRST_UNPINNED_OBJECT_ID and schema.columns:
+            missing = {column[0]: column[10] for column in columns.get(oid, [])}
+            found["columns"][oid] = [_seen_column(column, missing.get(column.number)) for column in schema.columns]
+        keys = {"primary": schema.primary_key_columns, "identity": schema.identity_columns}
+        if oid >= FIRST_NORMAL_OBJECT_ID and any(keys.values()):
+            found["keys"][oid] = {name: numbers for name, numbers in keys.items() if numbers}
         if schema.is_partition:
-            ancestors[oid] = schema.ancestors
-    types = {}
-    for oid in asked["types"]:
-        t = view.type_info(oid)
-        labels = [label for _, label in t.labels]
-        types[oid] = (
-            t.oid, t.name, t.namespace, t.display_name, t.typtype, t.typlen, t.typalign, t.typbyval, t.delimiter,
-            labels or None,
-        )  # fmt: skip
-    publications = {}
-    for name in {**others["publications"], **asked["publications"]}:
-        p = view.publication(name)
-        if p is not None:
-            publications[name] = (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
-    members = {
-        oid: [(one, *(view.publication_member(oid, one) or ())) for one in view.relation_publications(oid)]
-        for oid in {**others["members"], **asked["members"]}
-    }
-    schemas = {oid: view.schema_publications(oid) for oid in {**others["schemas"], **asked["schemas"]}}
-    names = {oid: view.origin_name(oid) for oid in {**others["origins"], **asked["origins"]}}
+            found["ancestors"][oid] = schema.ancestors
+    return found
+
+
+def _seen_relation(view: HistoricCatalog, schema: RelationSchema, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    # The new file of a mapped catalog is not known before the rewriting transaction commits.
+    by_file = view.relation_by_filenode(row[11], row[10]) if row[10] and schema.oid not in MAPPED else schema
+    return (
+        schema.oid, schema.namespace, schema.name, schema.kind, schema.persistence, schema.replica_identity,
+        schema.toast_oid, schema.rewrite_of, schema.is_partition, schema.namespace_oid,
+        row[10] if by_file == schema else by_file, row[11], schema.is_user_catalog,
+    )  # fmt: skip
+
+
+def _seen_column(c: Column, missing: str | None) -> tuple[Any, ...]:
+    oid = c.type.oid if c.type else 0
+    return (
+        c.number, c.name, oid, c.typmod, c.attlen, c.attalign, c.is_dropped, c.generated, c.not_null,
+        c.type.display_name if c.type else None, _missing_text(c.missing, oid, missing),
+    )  # fmt: skip
+
+
+def _seen_type(t: TypeInfo) -> tuple[Any, ...]:
+    labels = [label for _, label in t.labels]
+    return (
+        t.oid, t.name, t.namespace, t.display_name, t.typtype, t.typlen, t.typalign, t.typbyval, t.delimiter,
+        labels or None,
+    )  # fmt: skip
+
+
+def _seen_publications(view: HistoricCatalog, names: Iterable[str]) -> dict[Any, Any]:
+    found = ((name, view.publication(name)) for name in names)
     return {
-        "relations": relations,
-        "columns": columns,
-        "members": {oid: found for oid, found in members.items() if found},
-        "schemas": {oid: found for oid, found in schemas.items() if found},
-        "keys": keys,
-        "ancestors": ancestors,
-        "types": types,
-        "publications": publications,
-        "origins": {oid: name for oid, name in names.items() if name is not None},
+        name: (p.name, p.all_tables, p.insert, p.update, p.delete, p.truncate, p.via_root)
+        for name, p in found
+        if p is not None
     }
+
+
+def _seen_members(view: HistoricCatalog, oid: int) -> list[tuple[Any, ...]]:
+    return [(one, *(view.publication_member(oid, one) or ())) for one in view.relation_publications(oid)]
 
 
 def _missing_text(missing: bytes | None, type_oid: int, asked: str | None) -> str | None:
