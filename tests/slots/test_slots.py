@@ -64,6 +64,16 @@ def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerR
     assert not (tmp_path / "three").exists()
 
 
+def test_a_slot_keeps_what_it_is_made_with_for_later(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    done(command, "slot", "create", tmp_path / "deep" / "er" / "one", *source, "--two-phase", "--failover")
+    done(command, "slot", "copy", tmp_path / "deep" / "er" / "one", tmp_path / "two")
+    create_slot(command, tmp_path / "three", server_run)
+    for path, noted in ((tmp_path / "two", True), (tmp_path / "three", False)):
+        shown = show(command, path)
+        assert (shown["two_phase"], shown["failover"]) == (noted, noted)
+
+
 def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     create_slot(command, tmp_path / "one", server_run)
     again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)
