@@ -12,7 +12,7 @@ import pytest
 from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.slots.slot_directory import open_slot, read_slot
-from slots.conftest import Command, ServerRun, create_slot, done, lsns
+from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -70,4 +70,46 @@ def test_a_writer_that_dies_between_output_and_progress(
         assert write(slot, behind, out, 3) == 0
     assert out.read_bytes() == b"output"
     assert same(read_slot(slot).state, read_slot(behind).state)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("files", [1, 2], ids=["output noted", "output in place"])
+def test_a_killed_call_that_is_tried_again_does_not_replace_its_output(
+    command: Command, server_run: ServerRun, tmp_path: Path, files: int
+) -> None:
+    """Its output was complete: the next call with the same file finds it there, and the one after that is refused."""
+    slot, behind, out = tmp_path / "slot", tmp_path / "behind", tmp_path / "out"
+    create_slot(command, slot, server_run)
+    done(command, "slot", "copy", slot, behind)
+    places = lsns(server_run.lines)
+    done(command, "slot", "advance", behind, Lsn(places[len(places) // 2]))
+    assert write(slot, behind, out, files) == -signal.SIGKILL
+    status, _, said = command("decode", "--slot", slot, "-q", "--out", out)
+    assert (status, out.read_bytes()) == (0, b"output")
+    assert f"has taken its place: {out}; nothing more is decoded" in said
+    assert read_slot(slot).confirmed_lsn == read_slot(behind).confirmed_lsn
+    assert "may be what an earlier call of the slot has delivered" in refused(
+        command, "decode", "--slot", slot, "-q", "--out", out
+    )
+    assert out.read_bytes() == b"output"
+    done(command, "decode", "--slot", slot, "-q", "--with-lsn", "--out", tmp_path / "next")
+    rest = (tmp_path / "next").read_bytes()
+    assert rest
+    assert server_run.lines.endswith(rest)
+
+
+def test_slots_of_one_name_do_not_meet_where_their_output_waits(
+    command: Command, server_run: ServerRun, tmp_path: Path
+) -> None:
+    slots = [tmp_path / folder / "orders" for folder in ("one", "two")]
+    for slot in slots:
+        create_slot(command, slot, server_run)
+    done(command, "slot", "copy", slots[0], tmp_path / "behind")
+    done(command, "slot", "advance", tmp_path / "behind", Lsn(lsns(server_run.lines)[-1]))
+    outs = [tmp_path / f"out of {slot.parent.name}" for slot in slots]
+    assert write(slots[0], tmp_path / "behind", outs[0], 1) == -signal.SIGKILL
+    assert write(slots[1], tmp_path / "behind", outs[1], 3) == 0
+    with open_slot(slots[0]) as opened:
+        assert opened.settled == str(outs[0])
+    assert [out.read_bytes() for out in outs] == [b"output", b"output"]
     assert not list(tmp_path.glob(".*"))

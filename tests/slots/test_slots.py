@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from bad_input.running_command import running
 from headwater.pg.lsn import Lsn
+from headwater.slots.kept_state import lsn_of_name
+from headwater.slots.slot_directory import active_pid, open_slot, read_slot
 from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -59,6 +64,16 @@ def test_a_slot_needs_its_backup_only_once(command: Command, server_run: ServerR
     assert not (tmp_path / "three").exists()
 
 
+def test_a_slot_keeps_what_it_is_made_with_for_later(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    done(command, "slot", "create", tmp_path / "deep" / "er" / "one", *source, "--two-phase", "--failover")
+    done(command, "slot", "copy", tmp_path / "deep" / "er" / "one", tmp_path / "two")
+    create_slot(command, tmp_path / "three", server_run)
+    for path, noted in ((tmp_path / "two", True), (tmp_path / "three", False)):
+        shown = show(command, path)
+        assert (shown["two_phase"], shown["failover"]) == (noted, noted)
+
+
 def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     create_slot(command, tmp_path / "one", server_run)
     again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)
@@ -68,6 +83,13 @@ def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path
         command, "decode", "--slot", tmp_path / "one", "--plugin", "pgoutput"
     )
     done(command, "slot", "copy", tmp_path / "one", tmp_path / "rows", "--plugin", "rows")
+    assert "nonsense" in refused(
+        command, "slot", "copy", tmp_path / "one", tmp_path / "bad", "--plugin", "nonsense", "-o", "a=b"
+    )
+    assert "unknown_option" in refused(
+        command, "slot", "copy", tmp_path / "one", tmp_path / "bad", "-o", "unknown_option=1"
+    )
+    assert not (tmp_path / "bad").exists()
     assert "the slot rows is for rows" in refused(command, "decode", "--slot", tmp_path / "rows")
     assert "minimum is" in refused(command, "slot", "advance", tmp_path / "one", "0/1000")
     raw = bytearray((tmp_path / "one" / "slot").read_bytes())
@@ -101,6 +123,74 @@ def test_kept_states_make_any_window_readable(command: Command, server_run: Serv
     found = done(command, "decode", *wal, "--from-state", states, "--start", Lsn(start))
     assert b"".join(whole).endswith(found)
     assert 0 < len(found) < len(server_run.lines)
+
+
+def test_looking_at_a_slot_does_not_keep_anybody_from_using_it(
+    command: Command, server_run: ServerRun, tmp_path: Path
+) -> None:
+    create_slot(command, tmp_path / "one", server_run)
+    looked, is_done = 0, threading.Event()
+
+    def look() -> None:
+        nonlocal looked
+        while not is_done.is_set():
+            active_pid(tmp_path / "one")
+            looked += 1
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(50):
+            with open_slot(tmp_path / "one"):
+                assert active_pid(tmp_path / "one") == os.getpid()
+    finally:
+        is_done.set()
+        looking.join()
+    assert looked > 50
+    assert active_pid(tmp_path / "one") is None
+
+
+def test_a_kept_state_begins_a_session(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    """What the plugin had announced to others before is announced again, as to a slot that stands there."""
+    states, slot = tmp_path / "states", tmp_path / "slot"
+    states.mkdir()
+    plugin = ("--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=every")
+    source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    done(
+        command, "decode", *source, *plugin, "--keep-states", states, "--window-bytes", "1", "-q", "--out", "/dev/null"
+    )
+    done(command, "slot", "create", slot, *source, *plugin)
+    names = sorted(states.iterdir())
+    kept = names[len(names) // 2]
+    done(command, "slot", "advance", slot, Lsn(kept_lsn(kept)))
+    begun = read_slot(slot).confirmed_lsn
+    assert kept_lsn(kept) == begun
+    outs = [tmp_path / f"{name}.parquet" for name in ("state", "slot")]
+    from_state = ("--wal", server_run.wal, "--from-state", kept, "--database", "postgres", *plugin)
+    done(command, "decode", *from_state, "-q", "--out", outs[0])
+    done(command, "decode", "--slot", slot, "-q", "--out", outs[1])
+    found, expected = (pq.read_table(out) for out in outs)
+    assert found == expected
+    assert [data[:1] for data in found.column("data").to_pylist()[:3]] == [b"B", b"R", b"I"]
+
+
+def test_what_a_kept_state_cannot_serve(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
+    states = tmp_path / "states"
+    states.mkdir()
+    source = ("--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    done(command, "decode", *source, "--keep-states", states, "--window-bytes", "1", "-q", "--out", "/dev/null")
+    kept = sorted(states.iterdir())[1]
+    call = ("decode", "--wal", server_run.wal, "--from-state", kept, "-q")
+    assert 'the state is of database "postgres", not of "other"' in refused(command, *call, "--database", "other")
+    before = Lsn(kept_lsn(kept) - 8)
+    assert f"the start {before} lies before the state" in refused(command, *call, "--start", before)
+    assert f"the end {before} lies before the state" in refused(command, *call, "--end", before)
+
+
+def kept_lsn(path: Path) -> int:
+    found = lsn_of_name(path.name)
+    assert found is not None
+    return found
 
 
 @pytest.mark.slow

@@ -239,7 +239,8 @@ def test_a_killed_driver_loses_and_doubles_nothing(spark: Any, live: Live, tmp_p
         session.connection.execute("ALTER TABLE orders ALTER note TYPE text")
         expected = session.expected()
     found = [(row.lsn, row.xid, bytes(row.data)) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
-    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 3
+    commits = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
+    assert commits > 3 if KNOWS_BOUNDS else commits > 1
     assert Counter(found) == Counter(expected)
     assert sum(data.startswith(b"R") for _, _, data in found) == 3
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.decode_source import DecodeSource, decode_source
+from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
 from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
@@ -38,6 +38,10 @@ def run_decode(flags: DecodeFlags) -> None:
     began = time.perf_counter()
     form = _checked_form(flags)
     with decode_source(flags) as source:
+        if source.is_delivered(flags.out):
+            return
+        if source.slot is not None:
+            check_kept_apart(flags.out)
         figures = _decode(flags, source, form, began)
     if flags.stats:
         _print_stats(figures)

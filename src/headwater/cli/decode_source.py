@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.errors import UsageError
+from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.request import DecodeRequest, check_begins
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
@@ -48,6 +48,19 @@ class DecodeSource:
         self._made = result.state(), made
         if self.placing(out) is None:
             self.slot.write(self.slot.slot.advanced(*self._made))
+
+    def is_delivered(self, out: str) -> bool:
+        """Whether output of an earlier call, which was killed, has taken its place just now, and that is this one's.
+
+        Then this call is that one tried again: what it asked for is there.
+        """
+        place = None if self.slot is None else self.slot.settled
+        if place is None:
+            return False
+        is_own = out != "-" and place == os.path.realpath(out)
+        goes_on = "nothing more is decoded" if is_own else "decoding goes on behind it"
+        warn(f"output of an earlier call, which did not come to its end, has taken its place: {place}; {goes_on}")
+        return is_own
 
     def placing(self, out: str) -> Callable[[Path, Path], None] | None:
         """What moves a file to its place; None where the slot has no part in it."""
@@ -87,6 +100,19 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
         yield source
 
 
+def check_kept_apart(out: str) -> None:
+    """Refuse to replace a file that may be what a slot has delivered before: it is delivered once.
+
+    Raises:
+        UsageError: there is such a file.
+    """
+    if os.path.isfile(out) and os.path.getsize(out):
+        raise UsageError(
+            f'cannot write "{out}": it exists, and may be what an earlier call of the slot has delivered',
+            hint="move it away, or choose another --out",
+        )
+
+
 def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
     """A slot's request, from where it stands."""
     request = replace(request_of_slot(slot), end=None if end is None else max(end, slot.confirmed_lsn))
@@ -110,7 +136,6 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
         raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
     start = None if flags.start is None else Lsn.parse(flags.start)
-    kept = None if flags.from_state is None else find_state(Path(flags.from_state), start)
     request = DecodeRequest(
         wal=flags.wal,
         catalog=flags.catalog or "",
@@ -123,7 +148,11 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
     )
-    return DecodeSource(request, kept)
+    if flags.from_state is None:
+        return DecodeSource(request)
+    kept = find_state(Path(flags.from_state), start)
+    check_begins(kept.state, request, flags.from_state)
+    return DecodeSource(request, replace(kept, state=kept.state.in_new_session))
 
 
 def pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,8 @@ from headwater.cli.decode_source import pairs, source_of_slot
 from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.slot_moves import begin, state_at
+from headwater.pipeline.slot_moves import begin, check_request, state_at
+from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
 from headwater.slots.slot_directory import active_pid, create_slot, is_slot, open_slot, read_slot
@@ -157,7 +158,9 @@ def run_copy(source: Path, target: Path, plugin: str | None, options: Sequence[s
     request = slot.request
     if plugin is not None or options:
         request = replace(request, plugin=plugin or request.plugin, options=pairs(options, "-o"))
-    create_slot(target, Slot(request, slot.confirmed_lsn, slot.state, slot.two_phase, slot.failover))
+    copied = Slot(request, slot.confirmed_lsn, slot.state, slot.two_phase, slot.failover)
+    check_request(request_of_slot(copied), kept_in_slot(copied))
+    create_slot(target, copied)
 
 
 def run_drop(path: Path) -> None:

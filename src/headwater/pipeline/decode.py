@@ -1,8 +1,8 @@
-"""The whole flow in one file: index, assemble, plan, decode, deliver.
+"""The command's run: windows are planned (:mod:`headwater.pipeline.windows`), decoded in Spark tasks, and delivered.
 
-This is the command's way; the data source goes through the same steps in :mod:`headwater.pipeline.source`. Steps 1 and
-4 are Spark tasks, 2 and 3 run here on the driver. What they hand each other goes through an exchange
-(:mod:`headwater.pipeline.exchange`): files, or Spark where driver and executors share no directory.
+The data source hands the same plans to Spark as partitions (:mod:`headwater.pipeline.source_plan`, ``stream_planner``);
+here the index is made in tasks, too, and one window is decoded while the next is planned. What driver and tasks hand
+each other goes through an exchange (:mod:`headwater.pipeline.exchange`): files, or Spark where they share no directory.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import record_batches
 from headwater.pipeline.source_options import PARTITION_BYTES, VIEW_RECORDS, parse_partition_bytes, view_of
@@ -110,6 +111,7 @@ class RecordReader(PickledByValue, DataSourceReader):
         """The records of one run; called once per partition, in a worker."""
         with plain_errors():
             if isinstance(partition, RecordPartition):  # else Spark's stand-in where there are none
+                receive_kernels()
                 yield from self._batches(partition)
 
     def _batches(self, partition: RecordPartition) -> Iterator[pa.RecordBatch]:

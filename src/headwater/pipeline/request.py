@@ -191,6 +191,29 @@ def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
             )
 
 
+def check_begins(state: State, request: DecodeRequest, file: str) -> None:
+    """Whether a request can begin with a state.
+
+    Args:
+        state: it.
+        request: the request.
+        file: the state's, for the error.
+
+    Raises:
+        UsageError: the state is of another database, or the request's start or end lies before it.
+    """
+    name = state.catalog.origin.database_name
+    if request.database not in (None, name):
+        raise UsageError(f'the state is of database "{name}", not of "{request.database}"', file=file)
+    for word, lsn in (("start", request.start), ("end", request.end)):
+        if lsn is not None and lsn < state.lsn:
+            raise UsageError(
+                f"the {word} {Lsn(lsn)} lies before the state, expected {Lsn(state.lsn)} or later",
+                file=file,
+                hint="give an older state, or a later LSN",
+            )
+
+
 def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRequest) -> None:
     """Whether WAL and catalog are of one server.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.row_batches import RowForm
 from headwater.reorder.plan import Slice
@@ -37,6 +38,7 @@ def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """
     if not isinstance(partition, SlicePartition):
         return
+    receive_kernels()
     if partition.form is None:
         messages = partition.decoder.messages(partition.plan)
         yield from map(check_text, message_batches(messages, partition.decoder.is_text))

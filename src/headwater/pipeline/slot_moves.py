@@ -6,16 +6,14 @@ Mirrors DecodingContextFindStartpoint and LogicalSlotAdvanceAndCheckSnapState (l
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
-from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState
 
@@ -74,6 +72,19 @@ def state_at(request: DecodeRequest, kept: KeptState | None, lsn: int) -> State:
     return _state_at(replace(request, end=lsn), kept)
 
 
+def check_request(request: DecodeRequest, kept: KeptState | None) -> None:
+    """Whether a slot can decode so, before it is made.
+
+    Args:
+        request: what it is to decode.
+        kept: the state where it stands, None for its catalog.
+
+    Raises:
+        HeadwaterError: it cannot: the plugin, an option or a setting is refused, or WAL is missing.
+    """
+    _open(request, kept)
+
+
 def _consistent_point(opened: OpenRequest) -> int:
     behind = None
     for window in _windows(opened)[1]:
@@ -101,9 +112,6 @@ def _open(request: DecodeRequest, kept: KeptState | None) -> OpenRequest:
 
 
 def _windows(opened: OpenRequest) -> tuple[PlanWindows, Iterator[PlannedWindow]]:
-    threads = os.cpu_count() or 1
     scope = Scope(opened.directory.segment_size, commits=NO_COMMIT)
-    plans = PlanWindows(
-        opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds=WINDOW, goes_on=True
-    )
+    plans = windows_in_threads(opened, scope, WINDOW, goes_on=True)
     return plans, iter(plans)

@@ -28,7 +28,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from headwater.errors import UsageError
-from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import SPARK_COLUMNS
 from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
@@ -129,7 +128,6 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
-        receive_kernels()
         with plain_errors():
             yield from read_slice(partition)
 

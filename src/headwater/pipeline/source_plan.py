@@ -7,7 +7,6 @@ where the name of a single table meant another one earlier, and the user has not
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
@@ -29,7 +27,7 @@ from headwater.pipeline.single_table import SingleTable
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SKIP, SourceOptions
 from headwater.pipeline.window import NO_COMMIT, Scope
-from headwater.pipeline.windows import PlanWindows, Rolled
+from headwater.pipeline.windows import PlanWindows, Rolled, windows_in_threads
 from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Plan, Slice
@@ -208,10 +206,7 @@ class _SourcePlanner:
             pass
 
     def _windows(self, opened: OpenRequest, scope: Scope, rolled: Rolled) -> PlanWindows:
-        threads, bounds = os.cpu_count() or 1, WindowBounds(self.options.window_bytes)
-        return PlanWindows(
-            opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds, rolled=rolled
-        )
+        return windows_in_threads(opened, scope, WindowBounds(self.options.window_bytes), rolled=rolled)
 
     def _scope(self, opened: OpenRequest) -> Scope:
         request = self.options.request

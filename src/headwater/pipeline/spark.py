@@ -8,8 +8,10 @@ logs errors only (:mod:`headwater.pipeline.java_process`). What the user has set
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib
+import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -29,8 +31,12 @@ from headwater.pipeline.kernel_travel import send_kernels
 from headwater.pipeline.spark_needs import prepare_spark
 from headwater.pipeline.spark_settings import intended_master, is_local, missing_settings, without_submits_own
 from headwater.pipeline.task_run import reason, run_tasks
+from headwater.temporary_directories import OwnDirectory
 
 WARM_UP_JOBS = 4
+
+_SOCKETS, _SOCKET_DIRECTORY = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+_SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 
 def spark_session(master: str | None = None) -> SparkSession:
@@ -79,7 +85,28 @@ def _configuration(flag: str | None) -> SparkConf:
     conf.setMaster(master)
     for name, value in missing_settings(found, master).items():
         conf.set(name, value)
+    if is_local(master) and _SOCKET_DIRECTORY not in found:
+        _keep_sockets_together(conf)
     return conf
+
+
+def _keep_sockets_together(conf: SparkConf) -> None:
+    """Sockets go with this process: Spark leaves those of a session that was not stopped where temporary files go.
+
+    A socket's path is short (sockaddr_un): where temporary files lie too deep for it, there are none.
+    """
+    directory = _socket_directory()
+    if len(os.fsencode(directory)) + _SOCKET_NAME_BYTES > _SOCKET_PATH_BYTES:
+        conf.set(_SOCKETS, "false")
+    else:
+        conf.set(_SOCKET_DIRECTORY, directory)
+
+
+@cache
+def _socket_directory() -> str:
+    directory = OwnDirectory()
+    atexit.register(directory.close)
+    return str(directory.path)
 
 
 @contextmanager

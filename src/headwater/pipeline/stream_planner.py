@@ -14,13 +14,11 @@ yet flushed is read; a server that loses power writes other records in its place
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 from headwater.errors import CatalogError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.slot_request import kept_in_slot
@@ -28,7 +26,7 @@ from headwater.pipeline.source_options import ERROR, SourceOptions
 from headwater.pipeline.source_plan import first_changes, first_of_others, open_source
 from headwater.pipeline.stream_offsets import StreamOffset
 from headwater.pipeline.window import Scope
-from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
 from headwater.plugins.table_patterns import EVERY_TABLE, qualified_name
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Plan, Slice
@@ -274,7 +272,7 @@ class StreamPlanner:
         directory = self._growing.look(None)
         if offset.lsn == open_source(self._options, directory=directory).store.start_lsn:
             return None
-        made = self._fold(None, offset.since, offset.lsn, directory)
+        made = self._fold(None, offset.since, offset.lsn, directory, is_output=False)
         self._require(made.kept, offset)
         self._states.keep(offset.since, made.kept)
         return made.kept
@@ -286,6 +284,7 @@ class StreamPlanner:
         end: int | None,
         directory: WalDirectory,
         first_bytes: int | None = None,
+        is_output: bool = True,
     ) -> _Folded:
         """Go through WAL.
 
@@ -295,6 +294,7 @@ class StreamPlanner:
             end: ``upto_lsn``, None for the end of the log.
             directory: the WAL.
             first_bytes: from a catalog, stop behind as many bytes, or when it is complete.
+            is_output: slices are wanted; else only the state.
         """
         opened, bounds = self._open(kept, since, end, directory, first_bytes)
         plans = self._plans(opened, since, bounds)
@@ -302,7 +302,8 @@ class StreamPlanner:
         last: PlannedWindow | None = None
         for window in plans:
             self._check(window.assembly.plan)
-            slices += cut_slices(window.assembly.plan, self._options.partition_bytes)
+            if is_output:
+                slices += cut_slices(window.assembly.plan, self._options.partition_bytes)
             last = window
             if bounds != DEFAULT_BOUNDS:
                 break
@@ -328,10 +329,7 @@ class StreamPlanner:
     def _plans(self, opened: OpenRequest, since: int, bounds: WindowBounds) -> PlanWindows:
         tables = EVERY_TABLE if self._table is not None else opened.request.tables
         scope = Scope(opened.directory.segment_size, since, tables)
-        threads = os.cpu_count() or 1
-        return PlanWindows(
-            opened, scope, lambda tasks: index_in_threads(tasks, threads), threads, bounds=bounds, goes_on=True
-        )
+        return windows_in_threads(opened, scope, bounds, goes_on=True)
 
     def _check(self, plan: Plan) -> None:
         """Whether another relation has a single table's name.

@@ -7,8 +7,10 @@ remembers what it announced.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.collector import collector_put_off
-from headwater.pipeline.index_job import index_start
+from headwater.pipeline.index_job import index_in_threads, index_start
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
 from headwater.pipeline.request import OpenRequest
@@ -176,6 +178,25 @@ class PlanWindows:
     def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
         cuts = tuple(sorted(refinement.cuts))
         return Request(store.database_oid, tuple(sorted(store.locators())), store.major, self.grid, cuts)
+
+
+def windows_in_threads(
+    opened: OpenRequest,
+    scope: Scope,
+    bounds: WindowBounds,
+    *,
+    goes_on: bool = False,
+    rolled: Rolled = _nobody_asks,
+) -> PlanWindows:
+    """The windows of a request, indexed in threads of this process: for who has no Spark context, or no need of one.
+
+    Args:
+        opened: the request; scope, bounds, goes_on, rolled: as those of :class:`PlanWindows`.
+    """
+    threads = os.cpu_count() or 1
+    return PlanWindows(
+        *(opened, scope, partial(index_in_threads, threads=threads), threads), bounds, goes_on=goes_on, rolled=rolled
+    )
 
 
 def _pieces(runs: Sequence[Run]) -> Iterator[WalIndex]:

@@ -5,12 +5,12 @@ A value: it is compared, saved and loaded (:mod:`headwater.flat_values`), and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.catalog.image import CatalogImage
 from headwater.reorder.control import Control
 from headwater.reorder.open_transactions import OpenTransactions
-from headwater.reorder.schema_memory import SchemaMemory
+from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,8 @@ class State:
         """WAL from here on is still needed: the oldest transaction that has not ended first showed here."""
         first = self.left.first_lsn
         return self.lsn if first is None else min(first, self.lsn)
+
+    @property
+    def in_new_session(self) -> State:
+        """The state as a new session begins with it: the plugin has nothing in mind."""
+        return replace(self, memory=NOTHING_IN_MIND)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from headwater.reorder.schema_memory import NOTHING_IN_MIND
 from headwater.reorder.state import State
 
 Pairs = tuple[tuple[str, str], ...]
@@ -105,5 +104,5 @@ class Slot:
 
     def advanced(self, state: State, made: SlotStatistics) -> Slot:
         """Behind a session that has delivered everything up to the state's LSN."""
-        state = replace(state, memory=NOTHING_IN_MIND)
+        state = state.in_new_session
         return replace(self, confirmed_lsn=state.lsn, state=state, statistics=self.statistics + made, pending=None)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
+import platform
 import shutil
 import time
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from headwater.temporary_directories import remove_directory
 
 _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
 _PAUSE_SECONDS = 0.05
+_PATIENCE_SECONDS = 1.0
 
 
 def create_slot(path: Path, slot: Slot) -> None:
@@ -35,6 +38,7 @@ def create_slot(path: Path, slot: Slot) -> None:
         SlotError: there is something already, or it cannot be made.
     """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
     except FileExistsError:
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path)) from None
@@ -66,22 +70,19 @@ def read_slot(path: Path) -> Slot:
 
 
 def active_pid(path: Path) -> int | None:
-    """The process that uses a slot, None if none does; 0 if it is on another machine and does not tell."""
+    """The process that uses a slot, None if none does; 0 if it is on another machine and does not tell.
+
+    Nothing is written, and who wants to use the slot at the same moment waits until it has been looked at.
+    """
     try:
-        with _locked(path):
-            return None
-    except SlotInUse as error:
-        return error.pid
-
-
-class SlotInUse(SlotError):
-    """Another process uses the slot."""
-
-    pid: int = 0
+        with open(path / _LOCK, "rb") as lock:
+            return None if _lock(lock.fileno(), path, fcntl.LOCK_SH) else _noted_pid(lock.fileno()) or 0
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager
-def open_slot(path: Path, patience: float = 0.0) -> Iterator[OpenSlot]:
+def open_slot(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[OpenSlot]:
     """Use a slot, alone, for as long as the ``with`` block lasts; output that was pending is settled first.
 
     Args:
@@ -94,16 +95,20 @@ def open_slot(path: Path, patience: float = 0.0) -> Iterator[OpenSlot]:
     read_slot(path)
     with _locked(path, patience):
         opened = OpenSlot(path, read_slot(path))
+        pending = opened.slot.pending
         opened.settle()
+        opened.settled = None if pending is None else pending.out
         yield opened
 
 
 @contextmanager
-def _locked(path: Path, patience: float = 0.0) -> Iterator[None]:
+def _locked(path: Path, patience: float) -> Iterator[None]:
     deadline = time.monotonic() + patience
     descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        while not _lock(descriptor, path, time.monotonic() >= deadline):
+        while not _lock(descriptor, path, fcntl.LOCK_EX):
+            if time.monotonic() >= deadline:
+                raise SlotError(f'replication slot "{path.name}" is active for PID {_noted_pid(descriptor) or "?"}')
             time.sleep(_PAUSE_SECONDS)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -112,21 +117,20 @@ def _locked(path: Path, patience: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: Path, is_last_try: bool) -> bool:
+def _lock(descriptor: int, path: Path, kind: int) -> bool:
+    """Whether the lock could be had; it ends with the descriptor."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         return True
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise SlotError(f"could not lock the slot: {error.strerror}", file=str(path)) from None
-        if not is_last_try:
-            return False
-        said = os.pread(descriptor, 20, 0)
-        refusal = SlotInUse(
-            f'replication slot "{path.name}" is active for PID {said.decode("ascii", "replace") or "?"}'
-        )
-        refusal.pid = int(said) if said.isdigit() else 0
-        raise refusal from None
+        return False
+
+
+def _noted_pid(descriptor: int) -> int | None:
+    said = os.pread(descriptor, 20, 0)
+    return int(said) if said.isdigit() else None
 
 
 @dataclass
@@ -136,10 +140,12 @@ class OpenSlot:
     Attributes:
         path: its directory.
         slot: as it is in its file.
+        settled: where output of an earlier call, which did not come to it, took its place when the slot was opened.
     """
 
     path: Path
     slot: Slot
+    settled: str | None = None
 
     @property
     def stream_directory(self) -> Path:
@@ -156,14 +162,15 @@ class OpenSlot:
         self.slot = slot
 
     def part_of(self, out: Path) -> Path:
-        """Where output waits that is complete, beside its place; nobody else removes it from there.
+        """Where output waits that is complete, beside its place; no other slot's output ever does there.
 
         What is there already was left by a process that did not come to note it, and goes.
 
         Raises:
             OSError: it does not go.
         """
-        part = out.absolute().with_name(f".{self.path.name}.headwater-part")
+        whose = hashlib.sha256(f"{platform.node()}:{self.path.resolve()}".encode()).hexdigest()[:16]
+        part = out.absolute().with_name(f".{self.path.name}-{whose}.headwater-part")
         if part.is_dir():
             shutil.rmtree(part)
         else:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -14,9 +15,20 @@ from headwater.cli.main import cli
 
 HEAVY = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.pipeline", "headwater.rows")
 LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for m in {HEAVY} if m in sys.modules]))"
+
+
+def _commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    """All commands by their words, those of groups inside included."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{above}{name} ")
+        else:
+            yield above + name, command
+
+
 FLAGS = [
-    pytest.param(command, flag, id=f"{command.name}{flag.opts[-1]}")
-    for command in cli.commands.values()
+    pytest.param(words, command, flag, id=f"{words}{flag.opts[-1]}")
+    for words, command in _commands(cli)
     for flag in command.params
     if isinstance(flag, click.Option)
 ]
@@ -28,23 +40,24 @@ def _parsed(command: click.Command, environment: dict[str, str], monkeypatch: py
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     group = click.Context(cli, info_name="headwater")
-    return command.make_context(command.name, [], parent=group, resilient_parsing=False)
+    words = ["x" for one in command.params if isinstance(one, click.Argument) and one.required]
+    return command.make_context(command.name, words, parent=group, resilient_parsing=False)
 
 
 def _needed(command: click.Command) -> dict[str, str]:
     """A value for each flag that must be there."""
-    return {str(flag.envvar): "x" for flag in command.params if flag.required}
+    return {str(flag.envvar): "x" for flag in command.params if isinstance(flag, click.Option) and flag.required}
 
 
-@pytest.mark.parametrize(("command", "flag"), FLAGS)
+@pytest.mark.parametrize(("words", "command", "flag"), FLAGS)
 def test_every_flag_has_the_variable_that_its_help_prints(
-    command: click.Command, flag: click.Option, monkeypatch: pytest.MonkeyPatch
+    words: str, command: click.Command, flag: click.Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = click.Context(command, info_name=command.name)
     _, help_text = flag.get_help_record(context) or ("", "")
     printed = re.search(r"env var: (\w+)", help_text)
     assert printed is not None
-    assert printed[1] == f"headwater_{command.name}_{flag.opts[-1].lstrip('-')}".replace("-", "_").upper()
+    assert printed[1] == f"headwater_{words}_{flag.opts[-1].lstrip('-')}".replace("-", "_").replace(" ", "_").upper()
     text, value = _example(flag)
     found = _parsed(command, {**_needed(command), printed[1]: text}, monkeypatch)
     assert value == found.params[str(flag.name)]
