@@ -13,7 +13,7 @@ from headwater.catalog.relation_names import RelationName, relation_names
 from headwater.catalog.rows import ClassRow
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError
-from headwater.plugins.publication import FIRST_NORMAL_OBJECT_ID
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.plugins.table_patterns import no_table, qualified_name
 from headwater.reorder.plan import RelationUse
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, warn
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pipeline.row_batches import truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, OutputPlugin, WholeCatalog
 from headwater.plugins.publication import (
-    FIRST_NORMAL_OBJECT_ID,
     is_publishable,
     load_publications,
     published,

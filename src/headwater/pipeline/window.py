@@ -12,9 +12,10 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
-from headwater.reorder.control import WAL_LEVEL_LOGICAL, WAL_LEVELS, Control, Followed
+from headwater.reorder.control import Control, Followed
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVELS
 from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema
 from headwater.errors import CatalogError, PluginError
-from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID as FIRST_NORMAL_OBJECT_ID
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
 

@@ -29,12 +29,11 @@ from headwater.rmgr.xlog import (
     FPI,
     FPI_FOR_HINT,
     PARAMETER_CHANGE,
+    WAL_LEVEL_LOGICAL,
     parse_backup_end,
     parse_checkpoint,
     parse_parameter_change,
 )
-from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL as WAL_LEVEL_LOGICAL
-from headwater.rmgr.xlog import WAL_LEVELS as WAL_LEVELS
 from headwater.wal.record import Record, parse_record
 
 
