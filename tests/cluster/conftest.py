@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from cluster.hosts import Host, Mount, User, network
+from cluster.hosts import Host, Mount, User, network, processes_in
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.kernels import cache_directory
 from headwater.pipeline.kernel_loading import import_rooms, task_kernels
@@ -25,9 +26,10 @@ from headwater.pipeline.kernel_loading import import_rooms, task_kernels
 COMMAND = Path(sys.executable).with_name("headwater")
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_PORT = 7077
-START_SECONDS, DECODE_SECONDS, POLL_SECONDS = 180, 500, 0.005
+START_SECONDS, DECODE_SECONDS, END_SECONDS, POLL_SECONDS = 180, 500, 60, 0.005
 DRIVER, WORKER = User("driver", 61001), User("worker", 61002)
-EXECUTOR = "CoarseGrainedExecutorBackend"
+WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
+EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 SETUP = "CREATE TABLE parts (id int PRIMARY KEY, note text, total numeric(12,2))"
 INSERT = """INSERT INTO parts SELECT g, repeat(md5(g::text), 12), g / 7.0 FROM generate_series({first}, {last}) g"""
@@ -115,7 +117,7 @@ class Cluster:
 
     @property
     def scratch(self) -> Path:
-        """What driver and workers share."""
+        """What driver and workers share, in one of the runs; in the other it is nowhere."""
         return self.directory / "scratch"
 
     @contextmanager
@@ -132,9 +134,23 @@ class Cluster:
             finally:
                 process.kill()
 
-    def executors(self, name: str) -> list[int]:
-        """Processes of executors on a host."""
-        return self.hosts[name].processes(EXECUTOR)
+    def kill_worker(self, name: str) -> None:
+        """Kill a host's worker by its number, and nothing else: its executor, and what that has started, end by it."""
+        host = self.hosts[name]
+        (worker,) = host.processes(WORKER_CLASS)
+        assert len(host.processes(EXECUTOR_CLASS)) == 1
+        os.kill(worker, signal.SIGKILL)
+        self._wait_for_rest(host, [])
+
+    def check_left(self, killed: str, alive: str) -> None:
+        """Wait until nothing runs on the one host, and the worker only on the other; no host has files of ours."""
+        self._wait_for_rest(self.hosts[killed], [])
+        self._wait_for_rest(self.hosts[alive], self.hosts[alive].processes(WORKER_CLASS))
+        for host in self.hosts.values():
+            assert list(host.outside(Path("/tmp")).glob("headwater-*")) == []
+
+    def _wait_for_rest(self, host: Host, rest: list[int]) -> None:
+        wait_until(lambda: host.processes() == rest, END_SECONDS, lambda: True, lambda: f"left: {host.processes()}")
 
     def said_by_executors(self) -> str:
         """All that executors have logged."""
@@ -190,31 +206,49 @@ def java_variables() -> dict[str, str]:
 
 
 @pytest.fixture
-def spark_cluster(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster that has decoded nothing yet; only WAL and scratch are on every host."""
-    _make_places(tmp_path)
-    everywhere = [Mount(window.wal), Mount(tmp_path / "scratch", is_writable=True)]
-    drivers = [Mount(window.backup), Mount(tmp_path / "conf"), Mount(tmp_path / "out", is_writable=True)]
+def cluster_with_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster whose driver and workers share the WAL and a directory for files."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    scratch.chmod(0o1777)
+    with _cluster(window, tmp_path, [Mount(window.wal), Mount(scratch, is_writable=True)]) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster_without_scratch(window: Window, compiled: None, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster whose driver and workers share the WAL only."""
+    with _cluster(window, tmp_path, [Mount(window.wal)]) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _cluster(window: Window, directory: Path, shared: Sequence[Mount]) -> Iterator[Cluster]:
+    """A cluster that has decoded nothing yet; nothing of it runs at the end."""
+    _make_places(directory)
+    drivers = [Mount(window.backup), Mount(directory / "conf"), Mount(directory / "out", is_writable=True)]
     hosts = {
         "master": (WORKER, []),
-        "driver": (DRIVER, [*everywhere, *drivers]),
-        "one": (WORKER, everywhere),
-        "two": (WORKER, everywhere),
+        "driver": (DRIVER, [*shared, *drivers]),
+        "one": (WORKER, shared),
+        "two": (WORKER, shared),
     }
     with ExitStack() as running:
-        cluster = Cluster(running.enter_context(network(tmp_path, hosts)), tmp_path, window)
+        cluster = Cluster(running.enter_context(network(directory, hosts)), directory, window)
+        namespaces = {host.namespace for host in cluster.hosts.values()}
         _give_kernels(cluster.hosts["driver"])
         for process in _start_spark(cluster):
             running.callback(process.wait)
             running.callback(process.kill)
         yield cluster
+        ran = set(processes_in(namespaces))
+    wait_until(lambda: ran.isdisjoint(processes_in(namespaces)), END_SECONDS, lambda: True, lambda: f"ran: {ran}")
 
 
 def _make_places(directory: Path) -> None:
     directory.chmod(0o755)
-    for name in ("scratch", "conf", "out", "out/events"):
+    for name in ("conf", "out", "out/events"):
         (directory / name).mkdir()
-    (directory / "scratch").chmod(0o1777)
     for name in ("out", "out/events"):
         os.chown(directory / name, DRIVER.number, DRIVER.number)
     settings = {

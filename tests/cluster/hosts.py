@@ -13,9 +13,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
@@ -126,10 +127,19 @@ class Host:
         """Run a program there that sets the host up."""
         _check([*self._enter(), *map(str, command)])
 
-    def processes(self, word: str) -> list[int]:
-        """Numbers, on this machine, of processes there whose command line has a word."""
-        namespace = os.stat(f"/proc/{self._first}/ns/pid").st_ino
-        return sorted(n for n in _numbers() if _namespace(n) == namespace and word.encode() in _command_line(n))
+    def processes(self, word: str = "") -> list[int]:
+        """Numbers, on this machine, of what runs there beside the first process and has a word in its command line."""
+        lines = {number: _command_line(number) for number in processes_in({self.namespace}) if number != self._first}
+        return sorted(number for number, line in lines.items() if line and word.encode() in line)
+
+    def has_open(self, pattern: str) -> bool:
+        """Whether a process there has a file open whose path matches a pattern."""
+        return any(fnmatch(path, pattern) for number in self.processes() for path in _open_files(number))
+
+    @property
+    def namespace(self) -> int:
+        """Number of the namespace that its processes are in."""
+        return os.stat(f"/proc/{self._first}/ns/pid").st_ino
 
     @property
     def _first(self) -> int:
@@ -147,6 +157,11 @@ class Host:
             *("setpriv", "--reuid", number, "--regid", number, "--clear-groups", "env", "-i", "-C", str(self.home)),
             *(f"{name}={value}" for name, value in variables.items()),
         ]
+
+
+def processes_in(namespaces: Container[int]) -> list[int]:
+    """Numbers, on this machine, of the processes in namespaces, those too that nobody has waited for."""
+    return [number for number in _numbers() if _namespace(number) in namespaces]
 
 
 @contextmanager
@@ -269,3 +284,12 @@ def _command_line(number: int) -> bytes:
         return Path(f"/proc/{number}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def _open_files(number: int) -> list[str]:
+    found = []
+    with suppress(OSError):
+        for file in Path(f"/proc/{number}/fd").iterdir():
+            with suppress(OSError):
+                found.append(os.readlink(file))
+    return found
