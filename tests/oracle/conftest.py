@@ -8,21 +8,29 @@ from typing import Any
 
 import pytest
 
+from oracle import xid_wrap
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.killing import SEGMENT_BYTES
-from oracle.oracle import run_alone, run_random, run_scenarios, run_threads
+from oracle.oracle import run_alone, run_random, run_scenarios, run_threads, run_wrap
+from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
 from slots.conftest import command as command
 
 MAJORS = (15, 16, 17, 18)
 
-# (major, seed, statements of each session), each session in a thread of its own
+# (major, seed, statements of each writer), each session in a thread of its own
 FEW_THREADS = ((15, 1, 200), (18, 3, 200))
 MANY_THREADS = ((16, 2, 200), *((major, seed, 500) for major in MAJORS for seed in range(200, 210)))
+# Amid these, on the majors of xid_wrap.MAJORS, xids begin anew.
+WRAP_THREADS = ((15, 231, 300), (16, 232, 300), (18, 230, 300))
 
 # (major, seed) of runs whose decoding is killed
 FEW_KILLS = ((16, 1),)
 MANY_KILLS = tuple((major, seed) for major in MAJORS for seed in range(300, 320))
+
+# (major, scenario) in which xids begin anew
+FEW_WRAPS = ((18, WITHIN),)
+MANY_WRAPS = tuple((major, name) for major in xid_wrap.MAJORS for name in WRAPS)
 
 # (major, seed, statements of all sessions), driven by one thread
 FEW_RUNS = ((16, 1, 1500),)
@@ -34,12 +42,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     majors = MAJORS if everything else (16, 18)
     if "threaded_run" in metafunc.fixturenames:
         cases = _threads(metafunc.config)
-        names = [f"pg{major}-threads{seed}" for major, seed, _ in cases]
+        names = [f"pg{case[0]}-{'wrap' if case in WRAP_THREADS else 'threads'}{case[1]}" for case in cases]
         metafunc.parametrize("threaded_run", cases, indirect=True, ids=names, scope="module")
     if "killed_run" in metafunc.fixturenames:
         killed = [*FEW_KILLS, *MANY_KILLS] if everything else [*FEW_KILLS]
         names = [f"pg{major}-kills{seed}" for major, seed in killed]
         metafunc.parametrize("killed_run", killed, indirect=True, ids=names, scope="module")
+    if "wrap_run" in metafunc.fixturenames:
+        wraps = MANY_WRAPS if everything else FEW_WRAPS
+        names = [f"pg{major}-{name}" for major, name in wraps]
+        metafunc.parametrize("wrap_run", wraps, indirect=True, ids=names, scope="module")
     if "random_run" in metafunc.fixturenames:
         cases = [*FEW_RUNS, *MANY_RUNS] if everything else [*FEW_RUNS]
         names = [f"pg{major}-seed{seed}" for major, seed, _ in cases]
@@ -75,14 +87,15 @@ def _threads(config: pytest.Config) -> list[tuple[int, int, int]]:
         first, _, last = seeds.partition("-")
         majors = MAJORS if config.getoption("--all-majors") else (16, 18)
         return [(major, seed, 300) for seed in range(int(first), int(last or first) + 1) for major in majors]
-    return [*FEW_THREADS, *MANY_THREADS] if config.getoption("--all-majors") else [*FEW_THREADS]
+    return [*FEW_THREADS, *MANY_THREADS, *WRAP_THREADS] if config.getoption("--all-majors") else [*FEW_THREADS]
 
 
 @pytest.fixture(scope="module")
 def threaded_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     major, seed, steps = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_threads(major, seed, steps, directory))
+        xids_left = xid_wrap.AMID_THREADS if request.param in WRAP_THREADS else None
+        yield DecodedRun(spark, run_threads(major, seed, steps, directory, xids_left=xids_left))
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +135,16 @@ def alone_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pyte
     major, name = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
         yield DecodedRun(spark, run_alone(major, name, directory))
+
+
+@pytest.fixture(scope="module")
+def wrap_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    major, name = request.param
+    with kept_on_failure(request, tmp_path_factory) as directory:
+        yield DecodedRun(spark, run_wrap(major, name, directory))
+
+
+@pytest.fixture
+def wrap(request: pytest.FixtureRequest) -> str:
+    """The scenario of the run that a test asks for."""
+    return str(request.node.callspec.params["wrap_run"][1])

@@ -85,6 +85,19 @@ class DecodedRun:
             text = f"{stream.name} on {self.run.major}: {len(expected)} messages expected, {len(actual)} found"
             pytest.fail(f"{text}\n{difference}\n{self.by_hand(stream)}", pytrace=False)
 
+    def request(self, stream: Stream) -> DecodeRequest:
+        """What a stream asks for."""
+        return DecodeRequest(
+            wal=str(self.run.wal),
+            catalog=str(self.run.backup),
+            database=self.run.database,
+            plugin=stream.plugin,
+            options=stream.options,
+            start=stream.start,
+            end=stream.end,
+            settings=stream.settings,
+        )
+
     def by_hand(self, stream: Stream) -> str:
         """The command that decodes the stream from what is kept."""
         kept = kept_place(self.run.wal.parent)
@@ -105,20 +118,8 @@ class DecodedRun:
     def _made(self, stream: Stream) -> pa.Table | HeadwaterError:
         if stream.name not in self._decoded:
             try:
-                with decode(self.spark, self._request(stream)) as result:
+                with decode(self.spark, self.request(stream)) as result:
                     self._decoded[stream.name] = joined(result.tables())
             except HeadwaterError as error:
                 self._decoded[stream.name] = error
         return self._decoded[stream.name]
-
-    def _request(self, stream: Stream) -> DecodeRequest:
-        return DecodeRequest(
-            wal=str(self.run.wal),
-            catalog=str(self.run.backup),
-            database=self.run.database,
-            plugin=stream.plugin,
-            options=stream.options,
-            start=stream.start,
-            end=stream.end,
-            settings=stream.settings,
-        )

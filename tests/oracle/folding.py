@@ -13,6 +13,7 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.cutting import cut_slices
@@ -30,25 +31,39 @@ class Piece:
     messages: pa.Table
     state: bytes
 
+    @property
+    def value(self) -> State:
+        """The state, as what reads a file has it."""
+        return read_value(State, memoryview(bytearray(self.state)))
+
 
 def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
     """Decode the windows that end at ``upto_lsn`` values, in one session; each begins with what a file would hold."""
-    kept: bytes | None = None
+    state: State | None = None
     for number, end in enumerate(ends):
-        state = None if kept is None else read_value(State, memoryview(bytearray(kept)))
         piece = one_window(replace(request, end=end), state, goes_on=number < len(ends) - 1)
-        kept = piece.state
+        state = piece.value
         yield piece
 
 
 def one_window(request: DecodeRequest, state: State | None, goes_on: bool = False) -> Piece:
     """Decode up to the request's end, from a state or from the catalog on."""
+    (piece,) = _pieces(request, state, goes_on, DEFAULT_BOUNDS)
+    return piece
+
+
+def windows_in_a_row(request: DecodeRequest, state: State | None) -> Iterator[Piece]:
+    """Decode the windows of one planner, as small as it makes them; the session ends with the last one."""
+    return _pieces(request, state, False, WindowBounds(1))
+
+
+def _pieces(request: DecodeRequest, state: State | None, goes_on: bool, bounds: WindowBounds) -> Iterator[Piece]:
     opened = open_request(request, kept=None if state is None else KeptState(state))
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, goes_on=goes_on)
-    (window,) = windows
-    slices = cut_slices(window.assembly.plan, SLICE_BYTES)
-    return Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
+    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, bounds=bounds, goes_on=goes_on)
+    for window in windows:
+        slices = cut_slices(window.assembly.plan, SLICE_BYTES)
+        yield Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
 
 
 def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:
@@ -61,11 +76,8 @@ def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:
 
 def differing(one: bytes, other: bytes) -> list[str]:
     """Names of what differs between two states, for people."""
-    return list(
-        _differing(
-            "state", read_value(State, memoryview(bytearray(one))), read_value(State, memoryview(bytearray(other)))
-        )
-    )
+    states = (read_value(State, memoryview(bytearray(data))) for data in (one, other))
+    return list(_differing("state", *states))
 
 
 def _differing(name: str, one: object, other: object) -> Iterator[str]:

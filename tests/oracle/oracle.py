@@ -22,6 +22,7 @@ from oracle import threads
 from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
+from oracle.scenario_wrap import SETUP, WRAPS
 from oracle.scenarios import SCENARIOS
 from oracle.script import ScriptRun
 from oracle.session import Session
@@ -39,10 +40,14 @@ from oracle.streams import (
 )
 from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload
+from oracle.xid_wrap import check_wrapped, lead_to_wrap
 
 SCENARIO_PREFIX = "oracle scenario"
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
+
+WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
+WRAP_PIECES = 12
 
 PUBLICATIONS = (
     "CREATE PUBLICATION pub_all FOR ALL TABLES",
@@ -185,7 +190,13 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
 
 
 def run_threads(
-    major: int, seed: int, steps: int, directory: Path, pieces: int = 3, segment_megabytes: int | None = None
+    major: int,
+    seed: int,
+    steps: int,
+    directory: Path,
+    pieces: int = 3,
+    segment_megabytes: int | None = None,
+    xids_left: int | None = None,
 ) -> OracleRun:
     """A random workload, each session in a thread of its own.
 
@@ -196,6 +207,7 @@ def run_threads(
         directory: where files are left, ``statements.log`` too.
         pieces: how many calls take from the slots that are asked piece by piece.
         segment_megabytes: size of the WAL's segments; None for one that the seed gives.
+        xids_left: so many, before they begin anew amid the run; None for a server that has spent few.
     """
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -206,6 +218,8 @@ def run_threads(
             between = workload.run(lambda: taken.append(snapshot_contents(server)))
         finally:
             workload.write_log(log)
+        if xids_left is not None:
+            check_wrapped(server)
         errors = dict(workload.errors())
         return _Work(workload.sessions, None, errors, log, taken[0], Pieces(pieces, seed, between))
 
@@ -214,11 +228,24 @@ def run_threads(
     if segment_megabytes is not None:
         shape = replace(shape, wal_segment_megabytes=segment_megabytes)
     setup = setup_statements(random.Random(f"setup {seed}"), major)
+
+    def attempt() -> OracleRun:
+        return _run(
+            major,
+            shape,
+            setup,
+            work,
+            directory,
+            pgoutput=RANDOM_PGOUTPUT,
+            taken_from=TAKEN_FROM,
+            before_copy=None if xids_left is None else lambda server: lead_to_wrap(server, xids_left),
+        )
+
     for _ in range(_TRIES - 1):
         with suppress(CatalogRowLostError):
-            return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, taken_from=TAKEN_FROM)
+            return attempt()
         shutil.rmtree(directory / "backup")
-    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, taken_from=TAKEN_FROM)
+    return attempt()
 
 
 def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
@@ -248,15 +275,48 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
     def work(server: EmbeddedPostgres, slots: _Slots) -> None:
         with server.connect() as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
-        script = ScriptRun(server, name, slots.make)
-        try:
-            script.run(scenario.script)
-        finally:
-            script.close()
-        _wait_for_backends(server)
+        _play(server, name, scenario.script, slots.make)
 
     shape = ClusterShape(settings=scenario.settings)
     return _run(major, shape, [*PUBLICATIONS, *_setup(name)], work, directory, slots_come_later=slots_come_later)
+
+
+def run_wrap(major: int, name: str, directory: Path) -> OracleRun:
+    """A scenario in which xids begin anew."""
+    wrap = WRAPS[name]
+
+    def before_copy(server: EmbeddedPostgres) -> None:
+        lead_to_wrap(server, wrap.left)
+        _play(server, name, wrap.copied)
+
+    def work(server: EmbeddedPostgres, slots: _Slots) -> _Work:
+        _play(server, name, wrap.running)
+        slots.make()
+        lo, hi = _play(server, name, wrap.script)
+        return _Work(pieces=Pieces(WRAP_PIECES, major, (lo, hi)))
+
+    setup = [*PUBLICATIONS, f"CREATE SCHEMA {name}", f"SET search_path = {name}", *SETUP.strip().split(";\n")]
+    return _run(
+        major,
+        ClusterShape(),
+        setup,
+        work,
+        directory,
+        slots_come_later=True,
+        taken_from=WRAP_TAKEN_FROM,
+        before_copy=before_copy,
+    )
+
+
+def _play(server: EmbeddedPostgres, schema: str, text: str, make_slots: Callable[[], None] | None = None) -> list[int]:
+    """Run a script until all its sessions have ended; its marks."""
+    script = ScriptRun(server, schema, make_slots)
+    try:
+        script.run(text)
+    finally:
+        script.close()
+    _wait_for_backends(server)
+    return script.marks
 
 
 def _wait_for_backends(server: EmbeddedPostgres) -> None:
@@ -310,6 +370,7 @@ def _run(
     slots_come_later: bool = False,
     pgoutput: Mapping[str, Options] = PGOUTPUT,
     taken_from: Sequence[str] = (),
+    before_copy: Callable[[EmbeddedPostgres], None] | None = None,
 ) -> OracleRun:
     with EmbeddedPostgres(
         find_programs(major, plugin="test_decoding"),
@@ -321,6 +382,8 @@ def _run(
         with server.connect() as connection:
             for statement in setup:
                 connection.execute(statement.encode())
+        if before_copy is not None:
+            before_copy(server)
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
@@ -398,8 +461,10 @@ def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:
     """
     connection.execute("ALTER SYSTEM SET autovacuum = off")
     connection.execute("SELECT pg_reload_conf()")
-    while connection.execute("SELECT 1 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum %'").fetchone():
-        pass
+    running = "FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum %'"
+    while connection.execute(f"SELECT 1 {running}".encode()).fetchone():
+        # One may wait for a transaction that is left open, and that has changed the table's row of pg_class.
+        connection.execute(f"SELECT pg_terminate_backend(pid) {running} AND wait_event_type = 'Lock'".encode())
 
 
 def _one(connection: psycopg.Connection[Any], query: str, arguments: Sequence[Any] = ()) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 import psycopg
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from oracle.streams import parse_lsn
+from oracle.xid_wrap import spend
 
 LINE = re.compile(r"^([a-z])(?:@(\w+))?([&.]?)\| ?(.*)$")
 WAITING_SLOTS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%_slot%%'"
@@ -24,6 +26,7 @@ class ScriptRun:
         server: where it runs.
         schema: name of the schema its sessions work in.
         make_slots: makes the slots, for scripts that say when; called in a thread, as it waits for transactions.
+        marks: where the log was at the script's marks.
     """
 
     server: EmbeddedPostgres
@@ -32,6 +35,7 @@ class ScriptRun:
     connections: dict[str, psycopg.Connection[Any]] = field(default_factory=dict)
     waiting: dict[str, threading.Thread] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
 
     def run(self, script: str) -> None:
         """Run all lines.
@@ -97,6 +101,12 @@ class ScriptRun:
                     connection.execute("SELECT pg_sleep(0.01)")
         elif command == "!slot-ready":
             self._join("slot")
+        elif command == "!mark":
+            with self.server.connect() as connection:
+                (lsn,) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
+            self.marks.append(parse_lsn(lsn))
+        elif command.startswith("!spend "):
+            spend(self.server, int(command.removeprefix("!spend ")))
         else:
             raise ValueError(f"unknown command {command}")
 
