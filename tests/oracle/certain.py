@@ -14,9 +14,10 @@ ALTER PUBLICATION pub_columns ADD TABLE certain.long (id, note);
 INSERT INTO certain.long VALUES ({id}, 'certain', repeat('long', 2000));
 UPDATE certain.long SET note = 'certainly' WHERE id = {id};
 DELETE FROM certain.long WHERE id = {id};
+TRUNCATE certain.long;
 ALTER PUBLICATION pub_columns DROP TABLE certain.long
 """
-"""Whatever the publication publishes, a row of it is inserted, updated or deleted."""
+"""Whatever the publication publishes, a row of it is inserted, updated or deleted, or all are truncated."""
 TRIES = 30
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import CatalogError, DecodingError, HeadwaterError
-from headwater.pipeline import source_plan
+from headwater.pipeline import windows
 from headwater.pipeline.index_job import IndexTask, index_in_threads
 from headwater.pipeline.source import HeadwaterDataSource
 from headwater.pipeline.source_options import SourceOptions
@@ -392,7 +392,7 @@ def test_the_log_is_gone_through_again_only_if_the_name_changed_hands(
         indexed.extend(task.lo for task in tasks)
         return index_in_threads(tasks, threads)
 
-    monkeypatch.setattr(source_plan, "index_in_threads", counting)
+    monkeypatch.setattr(windows, "index_in_threads", counting)
     many = replace(log, window_bytes="1")
     plan_source(SourceOptions.parse(many.options(scenario, "public.t", onTableReplaced="skip")))
     assert indexed.count(min(indexed)) == times
