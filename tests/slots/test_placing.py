@@ -48,15 +48,21 @@ def write(slot: Path, behind: Path, out: Path, files: int) -> int:
     return subprocess.run(arguments, check=False, timeout=120).returncode
 
 
+def slots_and_output(command: Command, made: ServerRun, directory: Path) -> tuple[Path, Path, Path]:
+    """A slot, one that stands half-way through the log, and where output goes."""
+    slot, behind = directory / "slot", directory / "behind"
+    create_slot(command, slot, made)
+    done(command, "slot", "copy", slot, behind)
+    places = lsns(made.lines)
+    done(command, "slot", "advance", behind, Lsn(places[len(places) // 2]))
+    return slot, behind, directory / "out"
+
+
 @pytest.mark.parametrize("files", range(4), ids=["nothing noted", "output noted", "output in place", "all done"])
 def test_a_writer_that_dies_between_output_and_progress(
     command: Command, server_run: ServerRun, tmp_path: Path, files: int
 ) -> None:
-    slot, behind, out = tmp_path / "slot", tmp_path / "behind", tmp_path / "out"
-    create_slot(command, slot, server_run)
-    done(command, "slot", "copy", slot, behind)
-    places = lsns(server_run.lines)
-    done(command, "slot", "advance", behind, Lsn(places[len(places) // 2]))
+    slot, behind, out = slots_and_output(command, server_run, tmp_path)
     begun, reached = read_slot(slot).confirmed_lsn, read_slot(behind).confirmed_lsn
     assert begun < reached
     assert write(slot, behind, out, files) == (-signal.SIGKILL if files < 3 else 0)
@@ -78,11 +84,7 @@ def test_a_killed_call_that_is_tried_again_does_not_replace_its_output(
     command: Command, server_run: ServerRun, tmp_path: Path, files: int
 ) -> None:
     """Its output was complete: the next call with the same file finds it there, and the one after that is refused."""
-    slot, behind, out = tmp_path / "slot", tmp_path / "behind", tmp_path / "out"
-    create_slot(command, slot, server_run)
-    done(command, "slot", "copy", slot, behind)
-    places = lsns(server_run.lines)
-    done(command, "slot", "advance", behind, Lsn(places[len(places) // 2]))
+    slot, behind, out = slots_and_output(command, server_run, tmp_path)
     assert write(slot, behind, out, files) == -signal.SIGKILL
     status, _, said = command("decode", "--slot", slot, "-q", "--out", out)
     assert (status, out.read_bytes()) == (0, b"output")
@@ -91,6 +93,7 @@ def test_a_killed_call_that_is_tried_again_does_not_replace_its_output(
     assert "may be what an earlier call of the slot has delivered" in refused(
         command, "decode", "--slot", slot, "-q", "--out", out
     )
+    assert "may be what" in refused(command, "decode", "--slot", slot, "--peek", "-q", "--out", out)
     assert out.read_bytes() == b"output"
     done(command, "decode", "--slot", slot, "-q", "--with-lsn", "--out", tmp_path / "next")
     rest = (tmp_path / "next").read_bytes()

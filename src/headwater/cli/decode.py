@@ -40,7 +40,7 @@ def run_decode(flags: DecodeFlags) -> None:
     with decode_source(flags) as source:
         if source.is_delivered(flags.out):
             return
-        if source.slot is not None:
+        if flags.slot is not None:
             check_kept_apart(flags.out)
         figures = _decode(flags, source, form, began)
     if flags.stats:
