@@ -18,9 +18,11 @@ CATALOGS = (
     "pg_index",
     "pg_inherits",
     "pg_namespace",
+    "pg_proc",
     "pg_publication",
     "pg_publication_namespace",
     "pg_publication_rel",
+    "pg_range",
     "pg_replication_origin",
     "pg_type",
 )

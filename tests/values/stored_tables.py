@@ -13,34 +13,52 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from headwater.catalog.relation import TypeInfo
+from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
 
 PAGE = 8192
 _TYPE_QUERY = """
-    select t.oid, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
-           t.typbyval, t.typbasetype,
-           case when t.typsubscript::text = 'array_subscript_handler' then t.typelem else 0 end,
-           t.typdelim::text, array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
+    select t.oid::int8, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
+           t.typbyval, t.typdelim::text, t.typrelid::int8, t.typbasetype::int8,
+           case when t.typsubscript::text = 'array_subscript_handler' then t.typelem::int8 else 0 end,
+           coalesce((select rngsubtype::int8 from pg_range where t.oid in (rngtypid, rngmultitypid)), 0),
+           case when t.oid >= 16384 and t.typtype = 'b' then case prolang when 12 then '' when 13 then
+               regexp_replace(probin, '.*/|[.]so$', '', 'g') || ':' end || prosrc else '' end,
+           array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
            array(select enumlabel::text from pg_enum where enumtypid = t.oid order by oid)
-    from pg_type t join pg_namespace n on n.oid = t.typnamespace where t.oid = %s
+    from pg_type t join pg_namespace n on n.oid = t.typnamespace join pg_proc p on p.oid = t.typoutput where t.oid = %s
+"""
+_ATTRIBUTES = """
+    select attname, atttypid::int8, atttypmod, attlen, attalign::text, attisdropped
+    from pg_attribute where attrelid = %s and attnum > 0 order by attnum
 """
 
 
 def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
-    """A type as the server's catalog has it."""
+    """A type as the server's catalog has it; fast defaults of a composite's attributes are left out."""
     row = connection.execute(_TYPE_QUERY, (oid,)).fetchone()
     assert row is not None
-    oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, label_oids, labels = row
-    base_info = type_info(connection, base) if base else None
-    while base_info is not None and base_info.base is not None:
-        base_info = base_info.base
+    oid, name, namespace, display, kind, length, align, by_value, delimiter, *inner, output, label_oids, labels = row
+    relation, *inner_oids = inner
+    base, element, subtype = (type_info(connection, other) if other else None for other in inner_oids)
+    if base is not None and base.base is not None:
+        base = base.base
     pairs = tuple((int(label_oid), label) for label_oid, label in zip(label_oids, labels, strict=True))
-    element_info = type_info(connection, element) if element else None
+    attributes = attributes_of(connection, relation) if kind == "c" else ()
     return TypeInfo(
-        oid, name, namespace, display, kind, length, align, by_value, base_info, element_info, delimiter, pairs
+        *(oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, pairs),
+        *(subtype, attributes, output),
+    )
+
+
+def attributes_of(connection: psycopg.Connection[Any], relation: int) -> tuple[Column, ...]:
+    """The columns of a composite's relation."""
+    rows = connection.execute(_ATTRIBUTES, (relation,)).fetchall()
+    return tuple(
+        Column(number, name, None if dropped else type_info(connection, oid), typmod, length, align, dropped)
+        for number, (name, oid, typmod, length, align, dropped) in enumerate(rows, start=1)
     )
 
 
@@ -49,10 +67,11 @@ def store(
 ) -> TypeInfo:
     """Make a table of the values, in order, and return the column's type."""
     connection.execute(f"create table {table} (id int not null, value {type_name}) with (toast_tuple_target = 8160)")
-    oid, length = connection.execute(
-        "select atttypid, attlen from pg_attribute where attrelid = %s::regclass and attname = 'value'", (table,)
-    ).fetchone() or (0, 0)
-    if length == -1:
+    oid, storage = connection.execute(
+        "select atttypid, attstorage::text from pg_attribute where attrelid = %s::regclass and attname = 'value'",
+        (table,),
+    ).fetchone() or (0, "")
+    if storage != "p":
         connection.execute(f"alter table {table} alter value set storage {'plain' if plain else 'external'}")
     with connection.cursor().copy(f"copy {table} from stdin") as copy:
         for number, value in enumerate(values):

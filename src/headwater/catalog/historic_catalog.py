@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
@@ -23,8 +24,11 @@ from headwater.catalog.type_names import SPELLINGS
 from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
+    C_LANGUAGE,
     F_ARRAY_SUBSCRIPT_HANDLER,
+    FIRST_NORMAL_OBJECT_ID,
     GLOBAL_TABLESPACE,
+    INTERNAL_LANGUAGE,
     PG_CATALOG_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -55,7 +59,7 @@ class HistoricCatalog:
         own_memo: values that rest on such rows.
     """
 
-    __slots__ = ("_lsn", "_memo", "_own", "_own_keys", "_own_memo", "_spans", "_store")
+    __slots__ = ("_building", "_lsn", "_memo", "_own", "_own_keys", "_own_memo", "_spans", "_store")
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class HistoricCatalog:
         self._own_keys = own_keys
         self._own_memo = own_memo
         self._spans: list[Span] = []
+        self._building: set[tuple[str, Any]] = set()
 
     @property
     def lsn(self) -> int:
@@ -173,12 +178,16 @@ class HistoricCatalog:
         return answer
 
     def _build(self, question: tuple[str, Any], build: Callable[[Any], T]) -> tuple[Span, T]:
+        if question in self._building:
+            raise CatalogError(f"{question[0]} {question[1]} contains itself", lsn=self._lsn)
         span = Span()
         self._spans.append(span)
+        self._building.add(question)
         try:
             answer = build(question[1])
         finally:
             self._spans.pop()
+            self._building.remove(question)
         memo = self._own_memo if span.is_own and self._own_memo is not None else self._memo
         memo.put(question, span, answer)
         return span, answer
@@ -318,7 +327,34 @@ class HistoricCatalog:
             element=element,
             delimiter=row.delimiter,
             labels=self._labels(oid) if row.typtype == "e" else (),
+            subtype=self._subtype(oid, row.typtype) if row.typtype in "rm" else None,
+            attributes=self._attributes(row.relation) if row.typtype == "c" else (),
+            output=self._output(row.output) if row.typtype == "b" and oid >= FIRST_NORMAL_OBJECT_ID else "",
         )
+
+    def _subtype(self, oid: int, typtype: str) -> TypeInfo:
+        """What the bounds of a range or a multirange are (pg_range)."""
+        key = "rngtypid" if typtype == "r" else "rngmultitypid"
+        for row in self._rows.ranges(self._keyed("pg_range", key, oid)):
+            return self.type_info(row.subtype)
+        raise CatalogError(f"cache lookup failed for range type {oid}", lsn=self._lsn)
+
+    def _attributes(self, relation: int) -> tuple[Column, ...]:
+        """The columns of a composite type, whose relation this is (typrelid)."""
+        for row in self.class_rows(relation):
+            return self._columns(relation, row.natts)
+        raise CatalogError(f"cache lookup failed for relation {relation}", lsn=self._lsn)
+
+    def _output(self, oid: int) -> str:
+        """Which C function an output function is; empty for one in another language, which none is."""
+        for row in self._rows.functions(self._keyed("pg_proc", "oid", oid)):
+            if row.language == INTERNAL_LANGUAGE:
+                return row.symbol
+            if row.language == C_LANGUAGE:
+                library = PurePosixPath(row.library).name.removesuffix(".so")
+                return f"{library}:{row.symbol}"
+            return ""
+        raise CatalogError(f"cache lookup failed for function {oid}", lsn=self._lsn)
 
     def _type_name(self, name: str, namespace: int) -> str:
         """A type's name, qualified unless the default search path finds it (TypeIsVisible)."""

@@ -29,6 +29,10 @@ class TypeInfo:
             its element type, else None.
         delimiter: ``typdelim``, between elements in array text.
         labels: for an enum its ``(label oid, label)`` pairs as of the position, else empty.
+        subtype: for a range, and for a multirange, the type of its bounds (``rngsubtype``), else None.
+        attributes: for a composite its columns as of the position, dropped ones included, else empty.
+        output: for a base type that is not the server's own, whose output function prints it: the C function's name
+            (``textout``), behind its library if it is not the server's (``hstore:hstore_out``); else empty.
     """
 
     oid: int
@@ -43,6 +47,9 @@ class TypeInfo:
     element: TypeInfo | None = None
     delimiter: str = ","
     labels: tuple[tuple[int, str], ...] = ()
+    subtype: TypeInfo | None = None
+    attributes: tuple[Column, ...] = ()
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ from headwater.pg.catalogs import (
     PG_INDEX,
     PG_INHERITS,
     PG_NAMESPACE,
+    PG_PROC,
     PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
     PG_PUBLICATION_REL,
+    PG_RANGE,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
     catalog_layout,
@@ -92,6 +94,8 @@ class TypeRow:
     align: str
     storage: str
     base: int
+    relation: int
+    output: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,23 @@ class LabelRow:
     oid: int
     order: float
     label: str
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRow:
+    """A row of ``pg_range``."""
+
+    type: int
+    subtype: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRow:
+    """A row of ``pg_proc``: where the code of a function is; ``library`` is empty but for one of a library."""
+
+    language: int
+    symbol: str
+    library: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +219,11 @@ class CatalogRows:
         names = ["attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing"]
         self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
         self._type = layouts[PG_TYPE].reader(
-            *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typsubscript", "typelem"),
-            *("typalign", "typstorage", "typbasetype"),
+            *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typrelid", "typsubscript"),
+            *("typelem", "typoutput", "typalign", "typstorage", "typbasetype"),
         )
+        self._range = layouts[PG_RANGE].reader("rngtypid", "rngsubtype")
+        self._function = layouts[PG_PROC].reader("prolang")
         self._index = layouts[PG_INDEX].reader(
             *("indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisvalid", "indislive"),
             "indisreplident",
@@ -299,9 +322,10 @@ class CatalogRows:
         """Rows of ``pg_type``."""
         found = []
         for row in rows:
-            name, space, length, by_value, kind, delimiter, subscript, element, align, storage, base = (
+            name, space, length, by_value, kind, delimiter, relation, subscript, element, output, *rest = (
                 self._type.unpack_from(row.body)
             )
+            align, storage, base = rest
             found.append(
                 TypeRow(
                     self._name(name),
@@ -315,9 +339,29 @@ class CatalogRows:
                     _char(align),
                     _char(storage),
                     base,
+                    relation,
+                    output,
                 )
             )
         return found
+
+    def ranges(self, rows: Iterable[TupleBytes]) -> list[RangeRow]:
+        """Rows of ``pg_range``."""
+        return [RangeRow(*self._range.unpack_from(row.body)) for row in rows]
+
+    def functions(self, rows: Iterable[TupleBytes]) -> list[FunctionRow]:
+        """Rows of ``pg_proc``."""
+        found = []
+        for row in rows:
+            (language,) = self._function.unpack_from(row.body)
+            symbol, library = (self._text(PG_PROC, row, name) for name in ("prosrc", "probin"))
+            found.append(FunctionRow(language, symbol, library))
+        return found
+
+    def _text(self, catalog: int, row: TupleBytes, name: str) -> str:
+        """A column of type text as a name; empty for NULL, and for what is compressed or out of line."""
+        value = fields.column(self._layouts[catalog], row, name)
+        return self._name(fields.payload(value) or b"") if value else ""
 
     def indexes(self, rows: Iterable[TupleBytes]) -> list[IndexRow]:
         """Rows of ``pg_index``."""

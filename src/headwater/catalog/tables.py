@@ -27,9 +27,11 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_index": {"indrelid": ("indrelid",)},
     "pg_inherits": {"inhrelid": ("inhrelid",)},
     "pg_namespace": {"oid": ("oid",), "nspname": ("nspname",)},
+    "pg_proc": {"oid": ("oid",)},
     "pg_publication": {"pubname": ("pubname",), "oid": ("oid",)},
     "pg_publication_namespace": {"pnnspid": ("pnnspid",)},
     "pg_publication_rel": {"prrelid": ("prrelid",)},
+    "pg_range": {"rngtypid": ("rngtypid",), "rngmultitypid": ("rngmultitypid",)},
     "pg_replication_origin": {"roident": ("roident",)},
     "pg_type": {"oid": ("oid",), "typname": ("typname",)},
 }

@@ -13,20 +13,22 @@ from functools import cache
 
 from headwater.pg.catalog_columns import COLUMNS
 
-PG_TYPE, PG_ATTRIBUTE, PG_CLASS = 1247, 1249, 1259
+PG_TYPE, PG_ATTRIBUTE, PG_PROC, PG_CLASS = 1247, 1249, 1255, 1259
 PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
-PG_ENUM, PG_REPLICATION_ORIGIN = 3501, 6000
+PG_ENUM, PG_RANGE, PG_REPLICATION_ORIGIN = 3501, 3541, 6000
 PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
 
 CATALOG_NAMES = {
     PG_TYPE: "pg_type",
     PG_ATTRIBUTE: "pg_attribute",
+    PG_PROC: "pg_proc",
     PG_CLASS: "pg_class",
     PG_DATABASE: "pg_database",
     PG_INDEX: "pg_index",
     PG_INHERITS: "pg_inherits",
     PG_NAMESPACE: "pg_namespace",
     PG_ENUM: "pg_enum",
+    PG_RANGE: "pg_range",
     PG_REPLICATION_ORIGIN: "pg_replication_origin",
     PG_PUBLICATION: "pg_publication",
     PG_PUBLICATION_REL: "pg_publication_rel",
@@ -47,6 +49,9 @@ FIRST_NORMAL_OBJECT_ID = 16384
 """Lower OIDs and file numbers are initdb's: what a user makes has none of them (access/transam.h)."""
 
 F_ARRAY_SUBSCRIPT_HANDLER = 6179
+
+INTERNAL_LANGUAGE, C_LANGUAGE = 12, 13
+"""``prolang`` of functions of the server itself, and of a library (catalog/pg_language.dat)."""
 
 _CODES = {1: "s", 2: "h", 4: "I", 8: "q"}
 _ALIGN = {"c": 1, "s": 2, "i": 4, "d": 8}

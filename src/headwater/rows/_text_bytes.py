@@ -67,6 +67,15 @@ def load_i64(src: Bytes, at: Int) -> Int:
     return load_u32(src, at) | load_u32(src, at + 4) << 32
 
 
+@inline_kernel
+def store_u32(value: Int, out: Bytes, at: Int) -> None:
+    """The counterpart of load_u32."""
+    out[at] = value & 255
+    out[at + 1] = value >> 8 & 255
+    out[at + 2] = value >> 16 & 255
+    out[at + 3] = value >> 24 & 255
+
+
 @borrowing_kernel
 def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Copy `length` bytes (textout, json_out)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import HEX, Bytes, Int, load_u32, no_room
+from headwater.rows._text_bytes import HEX, Bytes, Int, load_u32, no_room, store_u32
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_numeric
 
@@ -23,15 +23,6 @@ STRING, NUMERIC, FALSE, TRUE, NULL, CONTAINER = 0, 0x10000000, 0x20000000, 0x300
 # of the next key or element, the offset of the next value of an object.
 BEGIN, END, HEADER, NEXT, OFFSET, VALUE_OFFSET = 0, 4, 8, 12, 16, 20
 FRAME = 24
-
-
-@inline_kernel
-def _store_u32(value: Int, out: Bytes, at: Int) -> None:
-    """The counterpart of load_u32."""
-    out[at] = value & 255
-    out[at + 1] = value >> 8 & 255
-    out[at + 2] = value >> 16 & 255
-    out[at + 3] = value >> 24 & 255
 
 
 @borrowing_kernel
@@ -80,7 +71,7 @@ def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -
 
 
 @borrowing_kernel
-def _write_number(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
+def write_stored_numeric(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
     """A numeric with its own varlena header, 4 bytes or (never written today) 1 byte."""
     if start >= end:
         return CORRUPT
@@ -130,12 +121,12 @@ def _open(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, frame: Int) 
                 break
     if offset > end - begin:
         return CORRUPT
-    _store_u32(begin - start, out, frame + BEGIN)
-    _store_u32(end - start, out, frame + END)
-    _store_u32(header, out, frame + HEADER)
-    _store_u32(0, out, frame + NEXT)
-    _store_u32(0, out, frame + OFFSET)
-    _store_u32(offset, out, frame + VALUE_OFFSET)
+    store_u32(begin - start, out, frame + BEGIN)
+    store_u32(end - start, out, frame + END)
+    store_u32(header, out, frame + HEADER)
+    store_u32(0, out, frame + NEXT)
+    store_u32(0, out, frame + OFFSET)
+    store_u32(offset, out, frame + VALUE_OFFSET)
     return header
 
 
@@ -152,7 +143,7 @@ def _next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame
     after = entry & LENGTH_MASK if entry & HAS_OFFSET else offset + (entry & LENGTH_MASK)
     if after < offset or base + after > start + load_u32(out, frame + END):
         return entry, base, np.int64(CORRUPT)
-    _store_u32(after, out, frame + slot)
+    store_u32(after, out, frame + slot)
     kind = entry & TYPE_MASK
     if kind in (NUMERIC, CONTAINER):
         offset = offset + 3 & -4
@@ -212,7 +203,7 @@ def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
             o = _write_key(src, start, child, out, room, frame, o)
             if o < 0:
                 return o
-        _store_u32(child + 1, out, frame + NEXT)
+        store_u32(child + 1, out, frame + NEXT)
         index, slot = (count + child, VALUE_OFFSET) if is_object else (child, OFFSET)
         entry, begin, end = _next_child(src, start, index, slot, out, frame)
         kind = entry & TYPE_MASK
@@ -221,7 +212,7 @@ def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
         if kind == STRING:
             o = write_json_string(src, begin, end - begin, room, o)
         elif kind == NUMERIC:
-            o = _write_number(src, begin, end, room, o)
+            o = write_stored_numeric(src, begin, end, room, o)
         elif kind == CONTAINER:
             frame -= FRAME
             if frame < o + 8:

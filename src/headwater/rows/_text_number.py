@@ -62,6 +62,12 @@ def put_magnitude(value: Int, out: Bytes, o: Int) -> Int:
     return o + digits
 
 
+@inline_kernel
+def _load_u64(src: Bytes, at: Int) -> Int:
+    """Little-endian uint64; the caller has checked the bounds."""
+    return np.uint64(load_u32(src, at)) | np.uint64(load_u32(src, at + 4)) << np.uint64(32)
+
+
 @borrowing_kernel
 def write_int(value: Int, out: Bytes, o: Int) -> Int:
     """Decimal text of an int64 (pg_lltoa)."""
@@ -80,8 +86,28 @@ def write_uint64(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
         return CORRUPT
     if no_room(out, o, MAX_INT_TEXT):
         return NEED_SPACE
-    value = np.uint64(load_u32(src, start)) | np.uint64(load_u32(src, start + 4)) << np.uint64(32)
-    return put_magnitude(value, out, o)
+    return put_magnitude(_load_u64(src, start), out, o)
+
+
+@borrowing_kernel
+def write_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """``xmin:xmax:xip,xip`` (pg_snapshot_out)."""
+    if start < 0 or length < 20:
+        return CORRUPT
+    count = load_u32(src, start)
+    if 20 + 8 * count > length:
+        return CORRUPT
+    for i in range(count + 2):
+        if no_room(out, o, MAX_INT_TEXT + 2):
+            return NEED_SPACE
+        if i > 0:
+            out[o] = 58 if i < 3 else 44
+            o += 1
+        o = put_magnitude(_load_u64(src, start + 4 + 8 * i), out, o)
+    if count == 0:
+        out[o] = 58
+        o += 1
+    return o
 
 
 @borrowing_kernel

@@ -1,4 +1,4 @@
-"""The dispatcher from a type code to the kernel that prints one value that is no array.
+"""The dispatcher from a type code to the kernel that prints one value that is made of no others.
 
 One chain of tests, the types met most often first. The contract of every kernel is told in ``_text.py``.
 """
@@ -30,11 +30,14 @@ from headwater.rows._text_codes import (
     CODE_BYTEA,
     CODE_CHAR,
     CODE_CIDR,
+    CODE_CUBE,
     CODE_DATE,
     CODE_ENUM,
     CODE_FLOAT4,
     CODE_FLOAT8,
+    CODE_HALFVEC,
     CODE_HEX,
+    CODE_HSTORE,
     CODE_INET,
     CODE_INT2,
     CODE_INT2VECTOR,
@@ -42,6 +45,8 @@ from headwater.rows._text_codes import (
     CODE_INT8,
     CODE_INTERVAL,
     CODE_JSONB,
+    CODE_JSONPATH,
+    CODE_LTREE,
     CODE_MACADDR,
     CODE_MACADDR8,
     CODE_NAME,
@@ -51,14 +56,20 @@ from headwater.rows._text_codes import (
     CODE_PG_LSN,
     CODE_POINT,
     CODE_POLYGON,
+    CODE_SNAPSHOT,
+    CODE_SPARSEVEC,
     CODE_TID,
     CODE_TIME,
     CODE_TIMESTAMP,
     CODE_TIMESTAMPTZ,
     CODE_TIMETZ,
+    CODE_TSQUERY,
+    CODE_TSVECTOR,
     CODE_UINT8,
     CODE_UUID,
+    CODE_VECTOR,
     CODE_VERBATIM,
+    CODE_XML,
     CORRUPT,
     SET_BYTEA_ESCAPE,
     SET_INFINITE_INTERVALS,
@@ -73,12 +84,16 @@ from headwater.rows._text_datetime import (
     write_timestamptz,
     write_timetz,
 )
+from headwater.rows._text_extension import write_cube, write_hstore, write_ltree, write_sparsevec, write_vector
 from headwater.rows._text_float import write_float4, write_float8
 from headwater.rows._text_geometry import write_geometry
 from headwater.rows._text_json import write_jsonb
+from headwater.rows._text_jsonpath import write_jsonpath
 from headwater.rows._text_network import write_inet, write_macaddr, write_pg_lsn, write_tid
-from headwater.rows._text_number import write_bool, write_int, write_numeric, write_uint64
-from headwater.rows._text_vector import write_vector
+from headwater.rows._text_number import write_bool, write_int, write_numeric, write_snapshot, write_uint64
+from headwater.rows._text_search import write_tsquery, write_tsvector
+from headwater.rows._text_vector import write_integer_vector
+from headwater.rows._text_xml import write_xml
 from headwater.rows.text_tables import TextTables
 
 
@@ -137,9 +152,35 @@ def rare_text(
     if code == CODE_TID:
         return write_tid(src, start, length, out, o)
     if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):
-        return write_vector(2 if code == CODE_INT2VECTOR else 4, src, start, length, out, o)
+        return write_integer_vector(2 if code == CODE_INT2VECTOR else 4, src, start, length, out, o)
     if CODE_POINT <= code <= CODE_POLYGON:
         return write_geometry(code, src, start, length, out, o)
+    return _extension_text(tables, code, src, start, length, out, o)
+
+
+@borrowing_kernel
+def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """Languages in a column, and types of extensions."""
+    if code == CODE_TSVECTOR:
+        return write_tsvector(src, start, length, out, o)
+    if code == CODE_TSQUERY:
+        return write_tsquery(src, start, length, out, o)
+    if code == CODE_JSONPATH:
+        return write_jsonpath(src, start, length, out, o)
+    if code == CODE_XML:
+        return write_xml(src, start, length, out, o)
+    if code == CODE_SNAPSHOT:
+        return write_snapshot(src, start, length, out, o)
+    if code == CODE_HSTORE:
+        return write_hstore(src, start, length, out, o)
+    if code == CODE_LTREE:
+        return write_ltree(src, start, length, out, o)
+    if code == CODE_CUBE:
+        return write_cube(src, start, length, out, o)
+    if code in (CODE_VECTOR, CODE_HALFVEC):
+        return write_vector(np.int64(4 if code == CODE_VECTOR else 2), src, start, length, out, o)
+    if code == CODE_SPARSEVEC:
+        return write_sparsevec(src, start, length, out, o)
     if code == CODE_HEX:
         return write_bytea(src, start, length, out, o)
     return CORRUPT
@@ -149,7 +190,7 @@ def rare_text(
 def scalar_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """Text of one value that is not an array; `column` only serves enum labels."""
+    """Text of one value that is made of no others; `column` only serves enum labels."""
     if code == CODE_INT4:
         return write_int(load_i32(src, start), out, o) if length == 4 else CORRUPT
     if code == CODE_VERBATIM:

@@ -34,7 +34,7 @@ def item_count(src: Bytes, start: Int, length: Int) -> Int:
 
 
 @borrowing_kernel
-def write_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+def write_integer_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """int2vector (`width` 2) or oidvector (4): numbers with blanks between (int2vectorout, oidvectorout)."""
     items = item_count(src, start, length)
     first = ARRAY_HEADER + 8

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import CatalogError
-from headwater.rows._compression import decompress, raw_size
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
 from headwater.rows._text_codes import CODE_UNKNOWN
+from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import TextTables, build_text_tables, unprintable
 
@@ -71,15 +71,15 @@ def compile_layouts(
     wanted = zip(schemas, shown or [None] * len(schemas), strict=True)
     columns = [_as_shown(column, numbers) for schema, numbers in wanted for column in schema.columns]
     labels = [_label(schema, column) for schema in schemas for column in schema.columns]
-    payloads = [_missing_payload(column, label) for column, label in zip(columns, labels, strict=True)]
+    payloads = [missing_payload(column, label.decode()) for column, label in zip(columns, labels, strict=True)]
     texts = build_text_tables([None if column.is_dropped else column.type for column in columns], session)
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),
-        missing=_bytes([payload or b"" for payload in payloads]),
+        missing=joined([payload or b"" for payload in payloads]),
         texts=texts,
         name_at=_running(labels),
-        names=_bytes(labels),
+        names=joined(labels),
         unknown=_unknown(columns, texts),
         refuses_unknown=session.unknown_types == "error",
     )
@@ -131,40 +131,6 @@ def _unknown(columns: Sequence[Column], texts: TextTables) -> dict[int, str]:
     return {number: unprintable(type) or "" for number in found if (type := columns[number].type) is not None}
 
 
-def _missing_payload(column: Column, label: bytes) -> bytes | None:
-    """The payload of a column's fast default, None if it has none."""
-    datum = column.missing
-    if datum is None or column.is_dropped:
-        return None
-    payload = _varlena_payload(datum) if column.attlen == -1 else datum
-    if payload is None or (column.attlen > 0 and len(datum) != column.attlen):
-        raise CatalogError(f"{label.decode()} has a malformed missing value of {len(datum)} bytes")
-    return payload
-
-
-def _varlena_payload(datum: bytes) -> bytes | None:
-    """A varlena's payload, decompressed; None if it is malformed or out of line (access/varatt.h)."""
-    if not datum or datum[0] == 1:
-        return None
-    if datum[0] & 1:
-        return datum[1:] if datum[0] >> 1 == len(datum) else None
-    if len(datum) < 4 or int.from_bytes(datum[:4], "little") >> 2 != len(datum):
-        return None
-    return _decompressed(datum[4:]) if datum[0] & 2 else datum[4:]
-
-
-def _decompressed(payload: bytes) -> bytes | None:
-    src = _bytes([payload])
-    size = raw_size(src, 0, len(src))
-    out = np.empty(max(size, 0), dtype=np.uint8)
-    return out.tobytes() if decompress(src, 0, len(src), out, 0) == size else None
-
-
 def _running(pieces: Sequence[bytes]) -> NDArray[np.int64]:
     """Offsets of pieces put one after the other, int64[n+1]."""
     return np.cumsum([0, *(len(piece) for piece in pieces)], dtype=np.int64)
-
-
-def _bytes(pieces: Sequence[bytes]) -> NDArray[np.uint8]:
-    """The pieces one after the other, in an array that may be written to (read-only ones are another kernel type)."""
-    return np.frombuffer(bytearray(b"".join(pieces)), dtype=np.uint8)

@@ -1,16 +1,17 @@
 """Which text form each type has, and the flat tables from which the kernels print columns.
 
 PostgreSQL: ``pg_type.dat`` (typoutput of the built-in types), ``lsyscache.c`` (getTypeOutputInfo, get_type_io_data).
-Types are known by their OID, as built-in OIDs never change; enums, domains and arrays by their shape. A type that is
-not known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
+The server's own types are known by their OID, which never changes; enums, domains, arrays, composites, ranges and
+multiranges by their shape; types of extensions, and of users, by the C function that prints them. A type that is not
+known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
 
-An array whose elements are of a domain over an array needs an entry for its elements too: such entries come after those
-of all columns, so that columns keep their numbers.
+The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,13 @@ from headwater.catalog.relation import TypeInfo
 from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
+from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
 
-MAX_NESTING = 8
-"""How many arrays may lie inside one another, by way of domains. Each level doubles the backslashes in the text."""
+MAX_NESTING = 32
+"""How deep arrays, composites, ranges and multiranges may lie inside one another."""
 
 _CODES = {
     16: codes.CODE_BOOL,
@@ -43,6 +45,8 @@ _CODES = {
     29: codes.CODE_OID,
     30: codes.CODE_OIDVECTOR,
     114: codes.CODE_VERBATIM,
+    142: codes.CODE_XML,
+    194: codes.CODE_VERBATIM,
     600: codes.CODE_POINT,
     601: codes.CODE_LSEG,
     602: codes.CODE_PATH,
@@ -69,27 +73,63 @@ _CODES = {
     1700: codes.CODE_NUMERIC,
     1790: codes.CODE_VERBATIM,
     2950: codes.CODE_UUID,
+    2970: codes.CODE_SNAPSHOT,
     3220: codes.CODE_PG_LSN,
+    3614: codes.CODE_TSVECTOR,
+    3615: codes.CODE_TSQUERY,
     3802: codes.CODE_JSONB,
+    4072: codes.CODE_JSONPATH,
+    5017: codes.CODE_BYTEA,
+    5038: codes.CODE_SNAPSHOT,
     5069: codes.CODE_UINT8,
+}
+
+_SHAPES = {"e": codes.CODE_ENUM, "c": codes.CODE_RECORD, "r": codes.CODE_RANGE, "m": codes.CODE_MULTIRANGE}
+
+# By output function: types that are not the server's own. A library's name is that of its file.
+_OUTPUTS = {
+    "textout": codes.CODE_VERBATIM,
+    "varcharout": codes.CODE_VERBATIM,
+    "bpcharout": codes.CODE_VERBATIM,
+    "byteaout": codes.CODE_BYTEA,
+    "nameout": codes.CODE_NAME,
+    "int2out": codes.CODE_INT2,
+    "int4out": codes.CODE_INT4,
+    "int8out": codes.CODE_INT8,
+    "oidout": codes.CODE_OID,
+    "float4out": codes.CODE_FLOAT4,
+    "float8out": codes.CODE_FLOAT8,
+    "numeric_out": codes.CODE_NUMERIC,
+    "boolout": codes.CODE_BOOL,
+    "uuid_out": codes.CODE_UUID,
+    "jsonb_out": codes.CODE_JSONB,
+    "hstore:hstore_out": codes.CODE_HSTORE,
+    "ltree:ltree_out": codes.CODE_LTREE,
+    "cube:cube_out": codes.CODE_CUBE,
+    "vector:vector_out": codes.CODE_VECTOR,
+    "vector:halfvec_out": codes.CODE_HALFVEC,
+    "vector:sparsevec_out": codes.CODE_SPARSEVEC,
 }
 
 
 class TextTables(NamedTuple):
-    """What :func:`headwater.rows._text.type_text` needs to know of c columns; all arrays are flat.
-
-    Entries for elements that are arrays themselves count as columns here; they lie behind those of the real columns.
+    """What :func:`headwater.rows._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
 
     Attributes:
-        code: int32[c] type code (``_text_codes``); 0 for a dropped column, CODE_HEX or CODE_UNKNOWN for a type with no
-            text form, as the session wants it.
-        element_code: int32[c] for an array the code of its elements, else 0.
-        element_column: int32[c] for an array of arrays the entry that prints its elements, else -1.
-        element_len: int32[c] the elements' typlen.
-        element_align: int32[c] the elements' alignment in bytes.
-        delimiter: uint8[c] between elements.
-        enum_lo: int64[c] an enum's labels (or an enum array's elements' labels) are ``[enum_lo, enum_hi)``.
-        enum_hi: int64[c].
+        code: int32[e] type code (``_text_codes``); 0 for a dropped column or attribute, CODE_HEX or CODE_UNKNOWN for a
+            type with no text form, as the session wants it.
+        oid: uint32[e] the type's OID, as values of composites and ranges hold it.
+        length: int32[e] its typlen (a dropped attribute's attlen).
+        align: int32[e] its alignment in bytes.
+        delimiter: uint8[e] between an array's elements.
+        first_child: int64[e+1] what entry i is made of is ``[first_child[i], first_child[i+1])``: an array's elements,
+            a range's or a multirange's bounds, a composite's attributes.
+        child: int32[k] entries.
+        missing_at: int64[k] where the payload of an attribute's fast default begins, -1 for none (then NULL).
+        missing_end: int64[k] where it ends.
+        missing: uint8[] payloads, without varlena headers.
+        enum_lo: int64[e] an enum's labels are ``[enum_lo, enum_hi)``.
+        enum_hi: int64[e].
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
@@ -99,11 +139,15 @@ class TextTables(NamedTuple):
     """
 
     code: NDArray[np.int32]
-    element_code: NDArray[np.int32]
-    element_column: NDArray[np.int32]
-    element_len: NDArray[np.int32]
-    element_align: NDArray[np.int32]
+    oid: NDArray[np.uint32]
+    length: NDArray[np.int32]
+    align: NDArray[np.int32]
     delimiter: NDArray[np.uint8]
+    first_child: NDArray[np.int64]
+    child: NDArray[np.int32]
+    missing_at: NDArray[np.int64]
+    missing_end: NDArray[np.int64]
+    missing: NDArray[np.uint8]
     enum_lo: NDArray[np.int64]
     enum_hi: NDArray[np.int64]
     enum_oid: NDArray[np.uint32]
@@ -120,36 +164,74 @@ def base_type(type: TypeInfo) -> TypeInfo:
 
 
 def _code(base: TypeInfo) -> int:
-    """The type code by a type's own shape, whatever an array's elements are; CODE_NONE if there is none."""
+    """The type code by a type's own shape, whatever it is made of; CODE_NONE if there is none."""
     if base.oid in _CODES:
         return _CODES[base.oid]
-    if base.typtype == "e":
-        return codes.CODE_ENUM
-    return codes.CODE_ARRAY if base.element is not None else codes.CODE_NONE
+    if base.element is not None:
+        return codes.CODE_ARRAY
+    return _SHAPES.get(base.typtype) or _OUTPUTS.get(base.output, codes.CODE_NONE)
 
 
-def _element(base: TypeInfo | None) -> TypeInfo | None:
-    """What an array's elements are, domains looked through; None for any other type."""
-    if base is None or base.element is None or _code(base) != codes.CODE_ARRAY:
-        return None
-    return base_type(base.element)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A type as a part of a column: itself with domains looked through, None for a dropped one.
+
+    Attributes:
+        type: the type.
+        length: typlen or attlen.
+        align: typalign or attalign.
+        missing: payload of an attribute's fast default.
+    """
+
+    type: TypeInfo | None
+    length: int
+    align: str
+    missing: bytes | None = None
+
+
+def _whole(type: TypeInfo | None) -> _Part:
+    """A column's own type, or that of elements or bounds."""
+    if type is None:
+        return _Part(None, 0, "c")
+    base = base_type(type)
+    return _Part(base, base.typlen, base.typalign)
+
+
+def _parts(base: TypeInfo | None) -> list[_Part]:
+    """What a type is made of."""
+    if base is None or base.oid in _CODES:
+        return []
+    if base.attributes:
+        return [
+            _Part(
+                None if column.is_dropped or column.type is None else base_type(column.type),
+                column.attlen,
+                column.attalign,
+                missing_payload(column, f'attribute "{column.name}" of type {base.display_name}'),
+            )
+            for column in base.attributes
+        ]
+    inner = base.element or base.subtype
+    return [_whole(inner)] if inner is not None else []
 
 
 def unprintable(type: TypeInfo) -> str | None:
     """Why values of a type cannot be printed; None if they can.
 
-    Either the type, or an array's innermost element type, has no text form here, or arrays are nested deeper than
-    MAX_NESTING.
+    Either the type, or one that it is made of, has no text form here, or they are nested deeper than MAX_NESTING.
     """
-    innermost, levels = base_type(type), 0
-    while (element := _element(innermost)) is not None:
-        innermost, levels = element, levels + 1
-        if levels > MAX_NESTING:
-            limit = f"more than {MAX_NESTING} arrays lie inside one another"
-            return f"values of type {type.display_name} cannot be printed: {limit}"
-    if _code(innermost) == codes.CODE_NONE:
-        return f"values of type {type.display_name} cannot be printed"
-    return None
+    reason = _lacking(base_type(type), 0)
+    return None if reason is None else f"values of type {type.display_name} cannot be printed{reason}"
+
+
+def _lacking(base: TypeInfo, depth: int) -> str | None:
+    """What stands in the way of printing a type that lies so deep in another; None for nothing."""
+    if depth > MAX_NESTING:
+        return f": more than {MAX_NESTING} types lie inside one another"
+    if _code(base) == codes.CODE_NONE:
+        return f": they hold {base.display_name}" if depth else ""
+    parts = (part.type for part in _parts(base))
+    return next((why for part in parts if part is not None and (why := _lacking(part, depth + 1)) is not None), None)
 
 
 def text_code(type: TypeInfo) -> int:
@@ -171,44 +253,62 @@ def _code_or_unknown(type: TypeInfo, session: SessionSettings) -> int:
 
 
 def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings) -> TextTables:
-    """Tables for columns of the types given, one entry each; None is a dropped column."""
+    """Tables for columns of the types given, one entry each; None is a dropped column.
+
+    Raises:
+        CatalogError: a composite's fast default is malformed.
+    """
     own_codes = [_code_or_unknown(type, session) if type is not None else codes.CODE_NONE for type in types]
-    known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
-    shaped = [
-        base_type(type) if type is not None and is_known else None for type, is_known in zip(types, known, strict=True)
-    ]
-    bases, element_column = _with_nested(shaped)
-    own_codes += [codes.CODE_ARRAY] * (len(bases) - len(types))
-    elements = [_element(base) for base in bases]
+    is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
+    columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
+    entries, children = _with_parts(columns)
+    own_codes += [_code(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
+    bases = [part.type for part in entries]
+    missing = [part.missing for parts in children for part, _ in parts]
+    ends = np.cumsum([0] + [len(payload or b"") for payload in missing], dtype=np.int64)
     zone = session.zone
-    enum_lo, enum_hi, labels = _labels([e or base for e, base in zip(elements, bases, strict=True)], session)
+    enum_lo, enum_hi, labels = _labels(bases, session)
     return TextTables(
         code=_int32(own_codes),
-        element_code=_int32(_code(e) if e is not None else codes.CODE_NONE for e in elements),
-        element_column=_int32(element_column),
-        element_len=_int32(e.typlen if e is not None else 0 for e in elements),
-        element_align=_int32(ALIGNMENT[e.typalign] if e is not None else 1 for e in elements),
-        delimiter=np.array([ord(e.delimiter) if e is not None else 44 for e in elements], dtype=np.uint8),
+        oid=np.array([base.oid if base is not None else 0 for base in bases], dtype=np.uint32),
+        length=_int32(part.length for part in entries),
+        align=_int32(ALIGNMENT[part.align] for part in entries),
+        delimiter=np.array([_delimiter(base) for base in bases], dtype=np.uint8),
+        first_child=np.cumsum([0] + [len(parts) for parts in children], dtype=np.int64),
+        child=_int32(entry for parts in children for _, entry in parts),
+        missing_at=np.where([payload is None for payload in missing], -1, ends[:-1]),
+        missing_end=ends[1:],
+        missing=joined([payload or b"" for payload in missing]),
         enum_lo=enum_lo,
         enum_hi=enum_hi,
         enum_oid=np.array([oid for oid, _ in labels], dtype=np.uint32),
         enum_start=np.cumsum([0] + [len(label) for _, label in labels], dtype=np.int64),
-        enum_text=np.frombuffer(b"".join(label for _, label in labels), dtype=np.uint8).copy(),
+        enum_text=joined([label for _, label in labels]),
         tz_at=zone.at,
         tz_offset=zone.offset,
         settings=_settings(session, zone.cycle),
     )
 
 
-def _with_nested(columns: Sequence[TypeInfo | None]) -> tuple[list[TypeInfo | None], list[int]]:
-    """The columns' types and behind them those of elements that are arrays; for each where its elements' entry is."""
-    bases, element_column = list(columns), []
-    for base in bases:  # grows on the way: a nested array's elements may be arrays again
-        element = _element(base)
-        element_column.append(len(bases) if _element(element) is not None else -1)
-        if element_column[-1] >= 0:
-            bases.append(element)
-    return bases, element_column
+def _with_parts(columns: Sequence[_Part]) -> tuple[list[_Part], list[list[tuple[_Part, int]]]]:
+    """The columns and behind them what they are made of, equal parts once; for each its parts and their entries."""
+    entries, children = list(columns), []
+    known: dict[tuple[TypeInfo | None, int, str], int] = {}
+    for entry in entries:  # grows on the way: parts have parts again
+        found = []
+        for part in _parts(entry.type):
+            key = part.type, part.length, part.align
+            if key not in known:
+                known[key] = len(entries)
+                entries.append(part)
+            found.append((part, known[key]))
+        children.append(found)
+    return entries, children
+
+
+def _delimiter(base: TypeInfo | None) -> int:
+    """Between an array's elements; a comma for what is no array."""
+    return ord(base.element.delimiter) if base is not None and base.element is not None else ord(",")
 
 
 def _int32(values: Iterable[int]) -> NDArray[np.int32]:

@@ -33,9 +33,11 @@ from plain_text import (
 
 from headwater.catalog.relation import TypeInfo
 from headwater.rows._text_codes import CORRUPT, UNKNOWN_LABEL
-from headwater.rows.text_tables import MAX_NESTING
 
 pytestmark = pytest.mark.interpreted
+
+DEEP = 10
+"""Arrays inside one another; each level doubles the backslashes in the text."""
 
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
 EDGES = ["", "NULL", "null", "nUll", "nulls", "a b", "{}", '"', "\\", "a,b", "a;b", "\v"]
@@ -109,11 +111,11 @@ def test_arrays_inside_arrays_by_hand() -> None:
 
 def test_the_deepest_array() -> None:
     payload, printed = array(ArrayValue((1,), (1,), (b"\1",), ("t",)), built_in("bool")), "{t}"
-    for _ in range(MAX_NESTING - 1):
+    for _ in range(DEEP - 1):
         value = ArrayValue((1,), (1,), (varlena(payload),), (printed,))
         payload, printed = array(value, domain(built_in("text"))), array_text(value)
-    assert printed == text_of(nested_type(built_in("bool"), MAX_NESTING), payload)
-    assert 2 ** (MAX_NESTING - 2) < len(printed)
+    assert printed == text_of(nested_type(built_in("bool"), DEEP), payload)
+    assert 2 ** (DEEP - 2) < len(printed)
 
 
 @pytest.mark.parametrize("inner", [b"", bytes(8), struct.pack("<iiI2i", 1, 0, 25, 1, 1), struct.pack("<i8x", 7)])

@@ -1,0 +1,184 @@
+"""Values as a real server has stored and printed them: PostgreSQL 17, and pgvector in 16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.catalog.relation import Column, TypeInfo
+
+
+@dataclass(frozen=True)
+class StoredValue:
+    """A value: its type, its payload without varlena header, what the server printed."""
+
+    type: TypeInfo
+    payload: bytes
+    text: str
+
+
+_TSVECTOR = TypeInfo(3614, "tsvector", "pg_catalog", "tsvector", "b", -1, "i", False)
+_TSQUERY = TypeInfo(3615, "tsquery", "pg_catalog", "tsquery", "b", -1, "i", False)
+_JSONPATH = TypeInfo(4072, "jsonpath", "pg_catalog", "jsonpath", "b", -1, "i", False)
+_XML = TypeInfo(142, "xml", "pg_catalog", "xml", "b", -1, "i", False)
+_PG_SNAPSHOT = TypeInfo(5038, "pg_snapshot", "pg_catalog", "pg_snapshot", "b", -1, "d", False)
+_HSTORE = TypeInfo(16447, "hstore", "public", "hstore", "b", -1, "i", False, output="hstore:hstore_out")
+_LTREE = TypeInfo(16575, "ltree", "public", "ltree", "b", -1, "i", False, output="ltree:ltree_out")
+_CUBE = TypeInfo(16767, "cube", "public", "cube", "b", -1, "d", False, output="cube:cube_out")
+_BOOL = TypeInfo(16, "bool", "pg_catalog", "boolean", "b", 1, "c", True)
+_INT8 = TypeInfo(20, "int8", "pg_catalog", "bigint", "b", 8, "d", True)
+_TEXT = TypeInfo(25, "text", "pg_catalog", "text", "b", -1, "i", False)
+_TEXT_ARRAY = TypeInfo(1009, "_text", "pg_catalog", "text[]", "b", -1, "i", False, element=_TEXT)
+_INT4 = TypeInfo(23, "int4", "pg_catalog", "integer", "b", 4, "i", True)
+_PAIR = TypeInfo(
+    16386,
+    "pair",
+    "public",
+    "pair",
+    "c",
+    -1,
+    "d",
+    False,
+    attributes=(
+        Column(1, "a", _INT4, -1, 4, "i", False),
+        Column(2, "b", _TEXT, -1, -1, "i", False),
+    ),
+)
+_TIMESTAMPTZ = TypeInfo(1184, "timestamptz", "pg_catalog", "timestamp with time zone", "b", 8, "d", True)
+_INT2 = TypeInfo(21, "int2", "pg_catalog", "smallint", "b", 2, "s", True)
+_VARCHAR = TypeInfo(1043, "varchar", "pg_catalog", "character varying", "b", -1, "i", False)
+_WIDE = TypeInfo(
+    16389,
+    "wide",
+    "public",
+    "wide",
+    "c",
+    -1,
+    "d",
+    False,
+    attributes=(
+        Column(1, "flag", _BOOL, -1, 1, "c", False),
+        Column(2, "big", _INT8, -1, 8, "d", False),
+        Column(3, "words", _TEXT_ARRAY, -1, -1, "i", False),
+        Column(4, "inner_pair", _PAIR, -1, -1, "d", False),
+        Column(5, "at", _TIMESTAMPTZ, -1, 8, "d", False),
+        Column(6, "small", _INT2, -1, 2, "s", False),
+        Column(7, "note", _VARCHAR, 13, -1, "i", False),
+    ),
+)
+_FLOAT8 = TypeInfo(701, "float8", "pg_catalog", "double precision", "b", 8, "d", True)
+_CHANGED = TypeInfo(
+    16395,
+    "changed",
+    "public",
+    "changed",
+    "c",
+    -1,
+    "d",
+    False,
+    attributes=(
+        Column(1, "a", _INT4, -1, 4, "i", False),
+        Column(2, "........pg.dropped.2........", None, -1, -1, "i", True),
+        Column(3, "c", _FLOAT8, -1, 8, "d", False),
+        Column(4, "........pg.dropped.4........", None, -1, -1, "i", True),
+        Column(5, "e", _TEXT, -1, -1, "i", False),
+        Column(6, "f", _INT2, -1, 2, "s", False),
+    ),
+)
+_INT4RANGE = TypeInfo(3904, "int4range", "pg_catalog", "int4range", "r", -1, "i", False, subtype=_INT4)
+_TEXTRANGE = TypeInfo(16416, "textrange", "public", "textrange", "r", -1, "i", False, subtype=_TEXT)
+_NUMERIC = TypeInfo(1700, "numeric", "pg_catalog", "numeric", "b", -1, "i", False)
+_NUMMULTIRANGE = TypeInfo(4532, "nummultirange", "pg_catalog", "nummultirange", "m", -1, "i", False, subtype=_NUMERIC)
+_PAIR_ARRAY = TypeInfo(16385, "_pair", "public", "pair[]", "b", -1, "d", False, element=_PAIR, output="array_out")
+_PAIRS = TypeInfo(16400, "pairs", "public", "pairs", "d", -1, "d", False, base=_PAIR_ARRAY)
+_PAIRMULTIRANGE = TypeInfo(16424, "pairmultirange", "public", "pairmultirange", "m", -1, "d", False, subtype=_PAIR)
+_VECTOR = TypeInfo(16385, "vector", "public", "vector", "b", -1, "i", False, output="vector:vector_out")
+_HALFVEC = TypeInfo(16498, "halfvec", "public", "halfvec", "b", -1, "i", False, output="vector:halfvec_out")
+_SPARSEVEC = TypeInfo(16633, "sparsevec", "public", "sparsevec", "b", -1, "i", False, output="vector:sparsevec_out")
+
+STORED = [
+    StoredValue(
+        _TSVECTOR,
+        bytes.fromhex("030000000e0000000370000007e000004f27427269656e61020001c00280635c640001000300"),
+        "'O''Brien' 'a':1A,2B 'c\\\\d':3",
+    ),
+    StoredValue(
+        _TSQUERY,
+        bytes.fromhex(
+            "0a000000020300000600000000000000020401000400000000000000020403000200000000000000010000001f2bd38901a0000001000000a57ada100180000001000000334add670160000002010000010000000000000002020000020000000000000001000000179d243103200000010c0100bcbeb71701000000610062276300640065006600"
+        ),
+        "!( 'a':*AB & 'b''c' ) | 'd' <-> ( 'e' <3> 'f' )",
+    ),
+    StoredValue(
+        _JSONPATH,
+        bytes.fromhex(
+            "010000001b00000008000000190000000e000000010000006100170056000000020000001a00000000000000280000004e00000002000000000000001800000000800f00000000000e000000160000002800000000000000020000000000000020000000008001002800000000000000180000001000000002000000ffffffff1d000000ac0000000c000000050000000000000010000000840000000400000000000000100000004a0000000b0000000000000010000000280000001a000000080000001900000000000000030000006b20650002000000000000002800000080a0010088130600000000000a0000002a00000000000000110000001800000003000000785c64001a000000000000001e000000000000000c0000001a0000000800000020000000000000001f00000000000000"
+        ),
+        'strict $."a"[0,last - 1 to last].**{2 to last}?(@."k e" > -1.5 && !(@ like_regex "x\\\\d" flag "iq") || exists (@.size())).type()',  # noqa: E501
+    ),
+    StoredValue(
+        _JSONPATH,
+        bytes.fromhex(
+            "010000801b00000008000000190000000e0000000100000061002e002e0000000e0000001e0000000200000000000000200000000080050002000000000000002000000000800200320000001c0000000c0000000200000000000000200000000080030031000000080000001d000000000000000c00000007000000000000000c000000290000000000000010000000180000001a000000000000000100000000000000010000006200"
+        ),
+        '$."a".decimal(5,2).time(3).string()?((@ starts with "b") is unknown)',
+    ),
+    StoredValue(
+        _XML,
+        bytes.fromhex(
+            "3c3f786d6c2076657273696f6e3d27312e312720656e636f64696e673d275554462d3827207374616e64616c6f6e653d27796573273f3e3c613e783c2f613e"
+        ),
+        '<?xml version="1.1" standalone="yes"?><a>x</a>',
+    ),
+    StoredValue(
+        _PG_SNAPSHOT,
+        bytes.fromhex("020000000300000000000000090000000000000004000000000000000500000000000000"),
+        "3:9:4,5",
+    ),
+    StoredValue(
+        _HSTORE, bytes.fromhex("020000800100008001000040040000000600000064612262635c"), '"d"=>NULL, "a\\"b"=>"c\\\\"'
+    ),
+    StoredValue(_LTREE, bytes.fromhex("020000000300546f700000000300785f31000000"), "Top.x_1"),
+    StoredValue(
+        _CUBE,
+        bytes.fromhex("02000000000000000000f03f0000000000000440000000000000084048afbc9af2d79abe"),
+        "(1, 2.5),(3, -4e-07)",
+    ),
+    StoredValue(
+        _WIDE,
+        bytes.fromhex(
+            "ffffffff05400000ffffffff000007000300185f01000000000000000c000000000000004b0100000020000000190000000200000001000000010000000000000014000000610000003bffffffff02400000ffffffff00000200020018000100000009782c790000000000000886724183b502000b6e6f7465"
+        ),
+        '(t,12,"{a,NULL}","(1,""x,y"")","2024-02-29 12:34:56.789+00",,note)',
+    ),
+    StoredValue(
+        _CHANGED,
+        bytes.fromhex("ffffffff0b400000ffffffff00000600030018150100000000000000000000000000f83f0d6120227122"),
+        '(1,1.5,"a ""q""",)',
+    ),
+    StoredValue(_INT4RANGE, bytes.fromhex("400f0000010000000500000002"), "[1,5)"),
+    StoredValue(_TEXTRANGE, bytes.fromhex("2040000009612c620963226404"), '("a,b","c""d"]'),
+    StoredValue(
+        _NUMMULTIRANGE,
+        bytes.fromhex("b41100000200000010000000021000000f8080010088130f80800200881300000b00800300000000"),
+        "{[1.5,2.5),(3,)}",
+    ),
+    StoredValue(
+        _PAIRS,
+        bytes.fromhex(
+            "0100000020000000024000000200000001000000010000000000000080000000ffffffff02400000ffffffff00000200020018000100000009612062"
+        ),
+        '{"(1,\\"a b\\")",NULL}',
+    ),
+    StoredValue(
+        _PAIRMULTIRANGE,
+        bytes.fromhex(
+            "28400000010000000200000037ffffffff02400000ffffffff000002000200180001000000056137ffffffff02400000ffffffff00000200020018000200000005620000"
+        ),
+        '{["(1,a)","(2,b)")}',
+    ),
+    StoredValue(_VECTOR, bytes.fromhex("030000000000803f000020409063738e"), "[1,2.5,-3e-30]"),
+    StoredValue(_HALFVEC, bytes.fromhex("04000000003cff7b010054b5"), "[1,65504,5.9604645e-08,-0.3330078]"),
+    StoredValue(
+        _SPARSEVEC, bytes.fromhex("05000000020000000000000000000000020000000000c03f000000c0"), "{1:1.5,3:-2}/5"
+    ),
+]

@@ -1,0 +1,74 @@
+"""Values of types that extensions bring."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from generated_values import TEXTS
+
+Random = random.Random
+EXTENSIONS = ("citext", "hstore", "ltree", "cube", "lo")
+
+
+def _hstore_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def hstores(r: Random) -> list[str]:
+    texts = [text for text in TEXTS if text != "\x01"] + ["k" * 300]
+    values = [""]
+    for _ in range(600):
+        pairs = (
+            f"{_hstore_string(r.choice(texts))}=>{r.choice(['NULL', _hstore_string(r.choice(texts))])}"
+            for _ in range(r.randrange(8))
+        )
+        values.append(", ".join(pairs))
+    return values
+
+
+def ltrees(r: Random) -> list[str]:
+    labels = ["a", "Top", "x_1", "b" * 255, "42"]
+    return ["", "a", *(".".join(r.choice(labels) for _ in range(r.randrange(1, 9))) for _ in range(400))]
+
+
+def cubes(r: Random) -> list[str]:
+    values = ["(0)", "(1,2),(1,2)", "(1,2),(3,4)", "(NaN)", "(0),(-0)", "(NaN),(NaN)", "(Infinity),(-Infinity)"]
+    for _ in range(500):
+        size = r.randrange(1, 6)
+        corners = [",".join(repr(round(r.uniform(-1e6, 1e6), r.randrange(9))) for _ in range(size)) for _ in range(2)]
+        values.append(f"({corners[0]})" if r.random() < 0.4 else f"({corners[0]}),({corners[r.randrange(2)]})")
+    return values
+
+
+def _floats(r: Random, count: int, scale: float) -> list[str]:
+    return [repr(round(r.uniform(-scale, scale), r.randrange(8))) for _ in range(count)]
+
+
+def vectors(r: Random) -> list[str]:
+    values = ["[0]", "[1,2.5,-3e-30]", "[" + ",".join(["0.5"] * 2000) + "]"]
+    return values + ["[" + ",".join(_floats(r, r.randrange(1, 20), 1e5)) + "]" for _ in range(500)]
+
+
+def halfvecs(r: Random) -> list[str]:
+    values = ["[0]", "[65504,-65504,6e-08,6.1e-05,-0]"]
+    return values + ["[" + ",".join(_floats(r, r.randrange(1, 20), 10 ** r.uniform(-7, 4))) + "]" for _ in range(800)]
+
+
+def sparsevecs(r: Random) -> list[str]:
+    values = ["{}/3", "{1:1}/1", "{1000000:0.5}/1000000"]
+    for _ in range(300):
+        size = r.randrange(1, 100)
+        places = sorted(r.sample(range(1, size + 1), r.randrange(size)))
+        values.append("{" + ",".join(f"{i}:{r.uniform(-9, 9)!r}" for i in places) + f"}}/{size}")
+    return values
+
+
+VALUES: dict[str, Callable[[Random], list[str]]] = {
+    "citext": lambda r: [text for text in TEXTS for _ in range(4)],
+    "hstore": hstores,
+    "ltree": ltrees,
+    "cube": cubes,
+    "lo": lambda r: [str(r.randrange(1 << 32)) for _ in range(100)],
+}
+VECTORS = {"vector": vectors, "halfvec": halfvecs, "sparsevec": sparsevecs}
