@@ -16,7 +16,16 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 
 MAJOR, OTHER_MAJOR = 16, 15
 SEGMENT = 1 << 20
-UNSUPPORTED = {"words": "tsvector", "span": "int4range", "pair": "pair_type"}
+UNSUPPORTED = {"plain": "odd", "list": "odd[]", "pair": "pair_type"}
+"""Tables, and the type of the column ``body`` of each."""
+ODD_TYPE = (
+    "CREATE TYPE odd",
+    "CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'",
+    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'",
+    "CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)",
+    "CREATE TYPE pair_type AS (a int, b odd)",
+)
+"""A type that is printed by a function that has no kernel here."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +109,13 @@ def _make_types_database(server: EmbeddedPostgres) -> None:
 def _use_types(server: EmbeddedPostgres) -> None:
     """Tables of types that have no text form yet, each in a publication of its own."""
     with server.connect("types") as connection:
-        connection.execute("CREATE TYPE pair_type AS (a int, b text)")
+        for statement in ODD_TYPE:
+            connection.execute(statement)
         for table, type_name in UNSUPPORTED.items():
             connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, body {type_name})")
             connection.execute(f"CREATE PUBLICATION pub_{table} FOR TABLE {table}")
-        connection.execute("INSERT INTO words VALUES (1, 'a fat cat')")
-        connection.execute("INSERT INTO span VALUES (1, '[1,5)')")
+        connection.execute("INSERT INTO plain VALUES (1, 'a fat cat')")
+        connection.execute("INSERT INTO list VALUES (1, '{a,NULL}')")
         connection.execute("INSERT INTO pair VALUES (1, ROW(1, 'x'))")
 
 

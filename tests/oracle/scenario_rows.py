@@ -47,14 +47,66 @@ a| ALTER TABLE t REPLICA IDENTITY FULL
 a| DELETE FROM t WHERE id = 3
 """,
     "types_without_text_form_that_are_null": """
-a| CREATE TYPE pair AS (a int, b text)
-a| CREATE TABLE t (id int PRIMARY KEY, v tsvector, r int4range, p pair, m money, x xml, note text)
+a| CREATE TYPE odd
+a| CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'
+a| CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'
+a| CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)
+a| CREATE TYPE pair AS (a int, b odd)
+a| CREATE TABLE t (id int PRIMARY KEY, v odd, r odd[], p pair, n pg_ndistinct, note text)
 a| ALTER PUBLICATION pub_list ADD TABLE t
 a| INSERT INTO t (id, note) VALUES (1, 'one'), (2, NULL)
 a| UPDATE t SET note = 'two' WHERE id = 2
 a| ALTER TABLE t REPLICA IDENTITY FULL
 a| UPDATE t SET note = NULL WHERE id = 2
 a| ALTER TABLE t DROP COLUMN r
+a| DELETE FROM t
+""",
+    "composites_and_ranges": f"""
+a| CREATE TYPE inner_pair AS (a int, b text)
+a| CREATE TYPE pair AS (n numeric, i inner_pair, r tstzrange)
+a| CREATE DOMAIN named_pair AS pair
+a| CREATE TYPE textrange AS RANGE (subtype = text)
+a| CREATE TABLE other (a int, b text)
+a| INSERT INTO other VALUES (1, 'short'), (2, repeat('compressed ', 900)), (3, {BIG})
+a| ALTER TABLE other ADD COLUMN c text DEFAULT 'a fast default'
+a| CREATE TABLE t (id int PRIMARY KEY, p pair, d named_pair, ps pair[], r int4range, m nummultirange, w other,
+   x textrange)
+a| INSERT INTO t VALUES (1, ROW(1.50, ROW(1, 'a b'), '[2024-01-01,)'), NULL, '{{}}', '[1,5)',
+   '{{[1,2),[3,4.50)}}', NULL, '[a,b)')
+a| INSERT INTO t SELECT a + 1, NULL, ROW(NULL, ROW(a, b), 'empty')::pair, ARRAY[ROW(2, NULL, NULL)::pair], NULL,
+   '{{}}', other, NULL FROM other
+a| BEGIN
+a| UPDATE t SET p = ROW(2, ROW(2, 'x'), NULL) WHERE id = 1
+a| ALTER TYPE inner_pair ADD ATTRIBUTE c date CASCADE
+a| UPDATE t SET p = ROW(3, ROW(3, 'x', '2024-02-29'), NULL) WHERE id = 1
+a| SAVEPOINT s
+a| ALTER TYPE inner_pair DROP ATTRIBUTE b CASCADE
+a| UPDATE t SET p = ROW(4, ROW(4, '2024-03-01'), NULL) WHERE id = 1
+a| ROLLBACK TO s
+a| UPDATE t SET r = '(,)' WHERE id = 1
+a| COMMIT
+a| ALTER TABLE t REPLICA IDENTITY FULL
+a| ALTER TABLE other ADD COLUMN d int
+a| UPDATE t SET r = '[7,9]' WHERE id >= 2
+a| ALTER TABLE other DROP COLUMN a
+a| DELETE FROM t
+""",
+    "types_of_extensions": """
+a| CREATE EXTENSION hstore
+a| CREATE EXTENSION citext
+a| CREATE EXTENSION ltree
+a| CREATE EXTENSION cube
+a| CREATE TABLE t (id int PRIMARY KEY, h hstore, c citext, l ltree, q cube, hs hstore[])
+a| INSERT INTO t VALUES (1, 'a=>1, "b c"=>NULL', 'MiXed', 'Top.a.b', '(1,2),(3,4)', ARRAY['x=>y'::hstore, NULL])
+a| ALTER EXTENSION citext SET SCHEMA public
+a| UPDATE t SET h = h || '"new"=>"with \\"quotes\\""', c = 'other'
+a| DELETE FROM t
+""",
+    "languages_in_columns": """
+a| CREATE TABLE t (id int PRIMARY KEY, v tsvector, q tsquery, p jsonpath, x xml, s pg_snapshot, vs tsvector[])
+a| INSERT INTO t VALUES (1, 'a:1A fat:2 cat:3,4B', 'fat & !(rat | cat:*A)', '$.a[*] ? (@ > 1)',
+   '<?xml version="1.0"?><a/>', '10:20:11,15', ARRAY['x'::tsvector])
+a| UPDATE t SET v = v || 'more:9'::tsvector, q = 'a <-> b', p = 'strict $', x = NULL
 a| DELETE FROM t
 """,
     "identity_index_goes_away": """
