@@ -126,11 +126,11 @@ def test_unsupported_types_as_null(headwater: CommandHere, cluster: Cluster) -> 
     window = ["--wal", cluster.wal, "--catalog", cluster.backup, "--database", "types"]
     run = headwater(*window, "--unknown-types", "null")
     assert (run.status, run.stdout.count(b"body["), run.stdout.count(b"]:null")) == (0, 3, 3)
-    assert sorted(run.stderr.splitlines()) == [
-        f"headwater: warning: values of type {name} cannot be printed, "
+    assert sorted(run.stderr.splitlines()) == sorted(
+        f"headwater: warning: values of type {name} cannot be printed{'' if name == 'odd' else ': they hold odd'}, "
         f'column "body" of table "public.{table}" has NULL instead of them'
-        for table, name in sorted(UNSUPPORTED.items(), key=lambda entry: entry[1])
-    ]
+        for table, name in UNSUPPORTED.items()
+    )
 
 
 def test_setting_of_the_server_that_cannot_be_printed(headwater: CommandHere, cluster: Cluster, catalog: Path) -> None:
