@@ -153,7 +153,7 @@ def test_values_made_of_others(server: EmbeddedPostgres, connection: psycopg.Con
 def test_types_of_extensions(server: EmbeddedPostgres, connection: psycopg.Connection[Any], type_name: str) -> None:
     make = extension_values.VALUES[type_name]
     compare_values(server, connection, type_name, make(random.Random(type_name)))
-    compare_values(server, connection, f"{type_name}[]", array_of(make, ",", 100)(random.Random(type_name)))
+    compare_values(server, connection, f"{type_name}[]", array_of(make, ",", 40)(random.Random(type_name)))
 
 
 @pytest.mark.parametrize("type_name", language_values.VALUES)

@@ -64,6 +64,10 @@ CODE_CUBE = 51
 CODE_VECTOR = 52
 CODE_HALFVEC = 53
 CODE_SPARSEVEC = 54
+CODE_POSTGIS = 55  # geometry, geography
+CODE_LQUERY = 56
+CODE_LTXTQUERY = 57
+CODE_QUERY_INT = 58
 CODE_HEX = 60  # no text form, but the bytes as they are stored are wanted
 CODE_UNKNOWN = 61  # no text form: no kernel is ever asked to print such a value
 
