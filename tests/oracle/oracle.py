@@ -445,6 +445,8 @@ def _require_publications(connection: psycopg.Connection[Any]) -> None:
         ("pg_publication_rel", ""),
         ("pg_publication_namespace", ""),
     ):
+        if connection.execute("SELECT to_regclass(%s) IS NULL", [catalog]).fetchone() == (True,):
+            continue
         query = (
             f"SELECT {place}objid FROM pg_depend WHERE {place}classid = '{catalog}'::regclass "
             f"AND {place}objid NOT IN (SELECT oid FROM {catalog})"

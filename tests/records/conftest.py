@@ -19,7 +19,7 @@ from headwater.demo.embedded_postgres import (
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
 FEW_OR_ALL = [pytest.param(15, marks=pytest.mark.slow), 16, pytest.param(17, marks=pytest.mark.slow), 18]
 
 

@@ -138,7 +138,7 @@ class _Scan:
         lo = max(self.choice.start - self.choice.start % PAGE_SIZE, self.directory.start_lsn)
         hi = self.directory.stop_lsn if self.choice.end is None else self.choice.end
         for _, _, frames in read_stretches(self.directory, lo, hi):
-            found = outline(frames, self.directory.segment_size, self.choice)
+            found = outline(frames, self.directory.segment_size, self.directory.major, self.choice)
             self._note_first(frames, found)
             chosen = np.flatnonzero(found.is_chosen)
             found.is_chosen[chosen[left:]] = False

@@ -1,4 +1,4 @@
-"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 15 to 18).
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
 
 Protocol versions 1 up to the major's highest, text mode. Versions above 1 differ only by features that are refused
 here: streaming, two-phase commit, binary mode.
@@ -58,32 +58,35 @@ from headwater.reorder.schema_memory import (
     member_subject,
 )
 
-MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
+MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
+_NONE = -1
+"""In place of a catcache that a major does not have."""
 
 # NAMESPACEOID, PUBLICATIONNAMESPACEMAP, PUBLICATIONOID, PUBLICATIONRELMAP of each major (utils/syscache.h).
 CATCACHES = {
+    14: frozenset({45, 47}),
     15: frozenset({48, 49, 51}),
     16: frozenset({36, 48, 49, 51}),
     17: frozenset({36, 48, 49, 51}),
     18: frozenset({38}),
 }
-"""Catcaches whose invalidation makes pgoutput forget every relation; 15 does not watch pg_namespace, 18 watches nothing
+"""Catcaches whose invalidation makes pgoutput forget every relation; 14 and 15 do not watch pg_namespace, 18 watches nothing
 else (publications there send relsync messages)."""
 
-PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
+PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
-PUBLICATIONNAME = {15: 46, 16: 46, 17: 46, 18: 48}
+PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48}
 """The catcache of the same rows by name, of which only the OID is asked.
 
 Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
 and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
 message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
 
-PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
+PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53}
 PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
 """The catcaches that hold the members of publications.
 
@@ -91,6 +94,7 @@ Any message about one of their rows drops all cached lists, such as that of a re
 stays until a message has the hash of its key."""
 
 CATALOGS = {
+    14: frozenset({PG_PUBLICATION, PG_PUBLICATION_REL}),
     15: _UP_TO_15,
     16: _UP_TO_15 | {PG_NAMESPACE},
     17: _UP_TO_15 | {PG_NAMESPACE},
@@ -127,7 +131,7 @@ class PgOutputOptions:
     """Options as parsed (PGOutputData).
 
     Attributes:
-        protocol_version: 1 or more, 0 if not given (15, 16).
+        protocol_version: 1 or more, 0 if not given (14 to 16).
         publication_names: in the order given.
         binary: column values in binary form.
         messages: logical messages are sent.

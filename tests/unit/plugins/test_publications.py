@@ -22,7 +22,7 @@ from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import schema_memory
 from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
 
 COLUMNS = (make_column(1, "a", INT4), make_column(2, "gone", None), make_column(3, "b", TEXT))

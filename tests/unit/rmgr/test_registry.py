@@ -8,7 +8,7 @@ from headwater.errors import RecordError
 from headwater.rmgr import registry
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
 
 
 @pytest.mark.parametrize("major", MAJORS)
