@@ -98,12 +98,17 @@ a| INSERT INTO t VALUES (1, 'after cluster')
 a| ALTER TABLE t ADD COLUMN c float8 DEFAULT floor(random() * 0)
 a| UPDATE t SET c = 1 WHERE id = 1
 a| ALTER TABLE t SET (fillfactor = 60)
-a| ALTER TABLE t SET ACCESS METHOD heap
 a| TRUNCATE t
 a| INSERT INTO t VALUES (2, 'after truncate', 0)
 a| CREATE MATERIALIZED VIEW m AS SELECT * FROM t
 a| REFRESH MATERIALIZED VIEW m
 a| DROP MATERIALIZED VIEW m
+""",
+    "access_method": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| INSERT INTO t VALUES (1, 'before')
+a| ALTER TABLE t SET ACCESS METHOD heap
+a| UPDATE t SET id = 2
 """,
     "rewritten_catalogs": """
 a| CREATE TABLE t (id int PRIMARY KEY, a text)
