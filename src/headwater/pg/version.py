@@ -60,6 +60,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def reads_numbers_as_unsigned(self) -> bool:
+        """Pgoutput reads its number of a protocol version with strtoul; before, with scanint8."""
+        return self.major >= 15
+
+    @property
     def announces_anew_with_publications(self) -> bool:
         """What makes pgoutput look up how a relation is published makes it send the schema again, and the other way.
 

@@ -58,6 +58,17 @@ def is_publishable(schema: RelationSchema) -> bool:
     return schema.kind in "rp" and schema.persistence == "p" and schema.oid >= FIRST_NORMAL_OBJECT_ID
 
 
+def has_same_rows(schema: RelationSchema, other: RelationSchema) -> bool:
+    """Whether rows of a relation, taken for such of another one, are the same."""
+    return len(schema.columns) == len(other.columns) and all(
+        mine.attlen == theirs.attlen
+        and mine.attalign == theirs.attalign
+        and mine.missing in (None, theirs.missing)
+        and (theirs.is_dropped or (mine.name, mine.type) == (theirs.name, theirs.type))
+        for mine, theirs in zip(schema.columns, other.columns, strict=True)
+    )
+
+
 def load_publications(names: Sequence[str], catalog: CatalogView, major: int) -> list[Publication]:
     """The named publications (LoadPublications); 18 leaves out those that do not exist.
 
@@ -110,7 +121,7 @@ def published(
             found.append(publication)
     if schema.is_partition and publish_as != schema.oid:
         emits &= ~WANT_TRUNCATE
-    relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
+    relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
     if emits & ~WANT_TRUNCATE == 0:
         return Published(emits, relation)
     members = _members(relation, found, catalog)
@@ -171,7 +182,12 @@ def _members(relation: RelationSchema, publications: Sequence[Publication], cata
     return {oid: member for oid, member in said if member is not None}
 
 
-def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
+def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
+    """The relation that a partition is published as.
+
+    Raises:
+        CatalogError: it does not exist.
+    """
     relation = catalog.relation(oid)
     if relation is None:
         raise CatalogError(f"relation with OID {oid} does not exist, expected a partition ancestor")

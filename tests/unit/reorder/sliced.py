@@ -118,6 +118,10 @@ class _Sender:
 
     resolutions: list[RelationUse]
     publication_names: tuple[str, ...] = ("p",)
+    announcements: int = ENTRIES
+
+    def published_as(self, schema: RelationSchema, messages: tuple[bytes, ...]) -> int:
+        return schema.oid
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
