@@ -37,7 +37,8 @@ class Scenario:
 
 
 _SINCE_15 = re.compile(
-    r"TABLES IN SCHEMA|PUBLICATION \w+ (?:ADD|SET|FOR) TABLE [^\n]*\(|NULLS NOT DISTINCT|SET ACCESS METHOD|\bMERGE INTO\b"
+    r"TABLES IN SCHEMA|PUBLICATION \w+ (?:ADD|SET|FOR) TABLE [^\n]*\(|NULLS NOT DISTINCT|SET ACCESS METHOD|"
+    r"\bMERGE INTO\b"
 )
 """What 14 has not: schemas, lists of columns and filters in publications, and some statements."""
 

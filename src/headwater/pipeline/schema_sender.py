@@ -48,11 +48,11 @@ class PluginSender:
         return self.plugin.published_as(schema, messages)
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, messages: Sequence[bytes], txn: int, lsn: int
-    ) -> tuple[bytes, ...]:
-        """What announces a relation now that is published as it was."""
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describes` would say now of a relation that is published as it was when it said that."""
         with self._placed(txn, lsn):
-            return tuple(self.plugin.renewed_messages(schema, catalog, messages))
+            return self.plugin.renewed(schema, catalog, *said)
 
     def require_sendable(
         self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int

@@ -189,14 +189,14 @@ class OutputPlugin(ABC):
         """OID of the relation that its schema messages, if there are any, announce a relation as."""
         return schema.oid
 
-    def renewed_messages(
-        self, schema: RelationSchema, catalog: CatalogView, schema_messages: Sequence[bytes]
-    ) -> list[bytes]:
-        """The schema messages now, of a relation that is published as it was when these were made.
+    def renewed(
+        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describe` would say now of a relation that is published as it was when it said this.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """
-        return list(schema_messages)
+        return wants, tuple(schema_messages)
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Told of a change that is sent as of another relation than its own was announced as, both by OID.

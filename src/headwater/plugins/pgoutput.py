@@ -44,6 +44,7 @@ from headwater.plugins.publication import (
     Published,
     ancestor_relation,
     has_same_rows,
+    held_back,
     is_publishable,
     load_publications,
     published,
@@ -347,13 +348,14 @@ class PgOutput(KernelPlugin):
         """The first relation that they announce."""
         return _first_relation(schema_messages, self.encoding).oid
 
-    def renewed_messages(
-        self, schema: RelationSchema, catalog: CatalogView, schema_messages: Sequence[bytes]
-    ) -> list[bytes]:
-        """Those of the relation, and of the ancestor that it is published as, as they are now."""
+    def renewed(
+        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """The relation, and the ancestor that it is published as, as they are now."""
         publish_as = self.published_as(schema, schema_messages)
         relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
-        return self._announcement(schema, Published(0, relation))
+        messages = self._announcement(schema, Published(0, relation))
+        return held_back(wants, schema, publish_as, self.major), tuple(messages)
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Rows are converted as was found out when they were announced; else they must be those of the ancestor."""

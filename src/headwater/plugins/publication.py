@@ -23,6 +23,7 @@ from headwater.errors import CatalogError, PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
+from headwater.reorder.wants import TRUNCATE_IF_DETACHED
 
 _Members = Mapping[int, PublicationMember]
 """What publications say of a relation, by their OIDs."""
@@ -119,16 +120,32 @@ def published(
             publish_as, level, found = oid, depth, [publication]
         elif depth == level:
             found.append(publication)
-    if schema.is_partition and publish_as != schema.oid:
-        emits &= ~WANT_TRUNCATE
+    emits = held_back(emits, schema, publish_as, major)
     relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
-    if emits & ~WANT_TRUNCATE == 0:
+    if emits & ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED) == 0:
         return Published(emits, relation)
     members = _members(relation, found, catalog)
     _refuse_filters(relation, found, members, catalog)
     lists = [_listed(publication, members) for publication in found]
     with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
     return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated)
+
+
+def held_back(emits: int, schema: RelationSchema, publish_as: int, major: int) -> int:
+    """WANT bits without TRUNCATE of a partition that is published as an ancestor.
+
+    Args:
+        emits: WANT bits.
+        schema: the relation; publish_as: OID of what it is published as.
+        major: PostgreSQL's.
+    """
+    truncates = bool(emits & (WANT_TRUNCATE | TRUNCATE_IF_DETACHED))
+    emits &= ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED)
+    if not truncates:
+        return emits
+    if not schema.is_partition or publish_as == schema.oid:
+        return emits | WANT_TRUNCATE
+    return emits if VERSIONS[major].announces_anew_with_publications else emits | TRUNCATE_IF_DETACHED
 
 
 def _actions(publication: Publication) -> int:

@@ -115,13 +115,13 @@ class SchemaSender(Protocol):
         """OID of the relation that these messages announce a relation as."""
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, messages: Sequence[bytes], txn: int, lsn: int
-    ) -> tuple[bytes, ...]:
-        """What announces a relation that is published as it was when its entry was made, if entries outlive changes.
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describes` would say now of a relation that is published as it was when its entry was made.
 
         Args:
             schema: the relation now; catalog: now.
-            messages: of the entry.
+            said: of the entry.
             txn: transaction of the change; lsn: its LSN.
         """
 

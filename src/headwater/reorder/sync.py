@@ -252,7 +252,9 @@ class _Session:
         was, (wants, messages, _) = self._resolver.resolutions[use], answer
         if self._is_apart and wants:
             txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
-            messages = self._sender.renewed(was.schema, self._resolver.view(txn, lsn), messages, txn, lsn)
+            wants, messages = self._sender.renewed(
+                was.schema, self._resolver.view(txn, lsn), (wants, messages), txn, lsn
+            )
         return self._resolver.numbered(replace(was, wants=wants, messages=messages, is_decided=True))
 
     def announce(self, wanted: Bools, taken: Int64s) -> tuple[Bools, Int64s]:

@@ -114,10 +114,10 @@ class _Sender:
         return schema.oid
 
     def renewed(
-        self, schema: RelationSchema, catalog: Any, messages: Sequence[bytes], txn: int, lsn: int
-    ) -> tuple[bytes, ...]:
+        self, schema: RelationSchema, catalog: Any, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
         assert catalog.relation(schema.oid) == schema
-        return renewed(schema, messages)
+        return said[0], renewed(schema, said[1])
 
     def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         try:
