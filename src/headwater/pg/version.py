@@ -139,6 +139,11 @@ class Version:
         return self.major >= 17
 
     @property
+    def has_wide_intervals(self) -> bool:
+        """An interval can have more hours than an int holds; before, the server cannot print one that has."""
+        return self.major >= 15
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

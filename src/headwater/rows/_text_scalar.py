@@ -61,7 +61,6 @@ from headwater.rows._text_codes import (
     CODE_VERBATIM,
     CORRUPT,
     SET_BYTEA_ESCAPE,
-    SET_INFINITE_INTERVALS,
     SET_TZ_CYCLE,
     UNKNOWN_LABEL,
 )
@@ -123,7 +122,7 @@ def rare_text(
     if code == CODE_TIMETZ:
         return write_timetz(src, start, length, out, o)
     if code == CODE_INTERVAL:
-        return write_interval(src, start, length, tables.settings[SET_INFINITE_INTERVALS] != 0, out, o)
+        return write_interval(src, start, length, tables.settings, out, o)
     if code == CODE_UINT8:
         return write_uint64(src, start, length, out, o)
     if code == CODE_BIT:
