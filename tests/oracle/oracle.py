@@ -124,7 +124,7 @@ class ClusterShape:
         """A shape that differs with the seed."""
         rng = random.Random(f"shape {seed}")
         settings = (
-            ("wal_compression", rng.choice(("off", "pglz"))),
+            ("wal_compression", rng.choice(("off", "on"))),
             ("full_page_writes", rng.choice(("on", "on", "off"))),
             ("wal_log_hints", rng.choice(("on", "off"))),
             ("track_commit_timestamp", rng.choice(("on", "off"))),

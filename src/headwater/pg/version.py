@@ -144,6 +144,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def escapes_chars(self) -> bool:
+        r"""A "char" beyond ASCII is printed as ``\ooo``; before, as the byte it is, which may be no valid text."""
+        return self.major >= 15
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

@@ -61,6 +61,7 @@ from headwater.rows._text_codes import (
     CODE_VERBATIM,
     CORRUPT,
     SET_BYTEA_ESCAPE,
+    SET_RAW_CHARS,
     SET_TZ_CYCLE,
     UNKNOWN_LABEL,
 )
@@ -116,7 +117,7 @@ def rare_text(
     if code == CODE_NAME:
         return write_name(src, start, length, out, o)
     if code == CODE_CHAR:
-        return write_char(src, start, length, out, o)
+        return write_char(src, start, length, tables.settings[SET_RAW_CHARS] != 0, out, o)
     if code == CODE_TIME:
         return write_time(src, start, length, out, o)
     if code == CODE_TIMETZ:
