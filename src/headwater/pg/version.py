@@ -35,6 +35,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def shows_range_of_statistics(self) -> bool:
+        """Statistics of pg_waldump begin with the stretch of WAL that they are of."""
+        return self.major >= 15
+
+    @property
     def logs_created_databases(self) -> bool:
         """CREATE DATABASE can write the new database's pages to the WAL; the info codes of DBASE differ before."""
         return self.major >= 15

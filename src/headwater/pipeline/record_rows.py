@@ -64,7 +64,7 @@ def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, majo
                 kind_name(major, record.rmid, record.info, record.lsn),
                 len(record.main_data),
                 _text(description(record, style)),
-                block_ref(record),
+                block_ref(record, style.version),
             )
             for record in islice(records, len(at))
         ]
