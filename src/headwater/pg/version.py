@@ -35,6 +35,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def describes_origins_of_all_ends(self) -> bool:
+        """Descriptions of PREPARE and ABORT say where they came from, and those of commits that feedback is wanted."""
+        return self.major >= 15
+
+    @property
     def shows_range_of_statistics(self) -> bool:
         """Statistics of pg_waldump begin with the stretch of WAL that they are of."""
         return self.major >= 15
