@@ -67,9 +67,12 @@ SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p
   FROM pg_publication p
 """
 MEMBERS = """
-SELECT prrelid::int8, prpubid::int8, string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL
+SELECT prrelid::int8, prpubid::int8, {choices}
   FROM pg_publication_rel ORDER BY 1, 2
 """
+CHOICES = "string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL"
+"""What 14 has not, nor has it schemas."""
+
 SCHEMAS = "SELECT pnnspid::int8, array_agg(pnpubid::int8 ORDER BY pnpubid) FROM pg_publication_namespace GROUP BY 1"
 ORIGINS = "SELECT roident::int8, roname FROM pg_replication_origin"
 
@@ -108,14 +111,15 @@ def ask(connection: psycopg.Connection[Any]) -> Content:
     columns: dict[Any, Any] = {}
     for oid, *column in run(COLUMNS):
         columns.setdefault(oid, []).append(tuple(column))
+    is_14 = connection.info.server_version < 150000
     members: dict[Any, Any] = {}
-    for oid, publication, numbers, is_filtered in run(MEMBERS):
+    for oid, publication, numbers, is_filtered in run(MEMBERS.format(choices="NULL, false" if is_14 else CHOICES)):
         members.setdefault(oid, []).append((publication, numbers and tuple(numbers), is_filtered))
     return {
         "relations": {row[0]: row for row in run(RELATIONS)},
         "columns": columns,
         "members": members,
-        "schemas": {oid: tuple(publications) for oid, publications in run(SCHEMAS)},
+        "schemas": {oid: tuple(publications) for oid, publications in (() if is_14 else run(SCHEMAS))},
         "keys": keys,
         "ancestors": {oid: tuple(parents or ()) for oid, parents in run(ANCESTORS)},
         "types": {row[0]: row for row in run(TYPES)},

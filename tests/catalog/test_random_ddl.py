@@ -54,7 +54,7 @@ def end_of_log(directory: Path, major: int) -> int:
     return read_records(directory / "pg_wal", open_catalog(directory, "postgres").start_lsn, major)[-1].end_lsn
 
 
-@pytest.mark.parametrize(("major", "seed"), [_slow(15, 1), _slow(16, 2), _slow(17, 3), (18, 4)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 10), _slow(15, 1), _slow(16, 2), _slow(17, 3), (18, 4)])
 def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         server.stop()
@@ -97,7 +97,7 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory, older)
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 8), _slow(18, 9)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 11), (15, 8), _slow(18, 9)])
 def test_from_a_copy_of_a_crashed_server(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = Recorder(server)

@@ -16,7 +16,7 @@ from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
 from slots.conftest import command as command
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
 
 # (major, seed, statements of each writer), each session in a thread of its own
 FEW_THREADS = ((15, 1, 200), (18, 3, 200))

@@ -81,6 +81,10 @@ ZONES += [
 ZONES += ["AAA3BBB,M3.2.0,M11.1.0", "XYZ-10XYD,J60/3,299/25:30", "XXX3EDT4,0/0,J365/23", "Etc/GMT-14", "+100:00"]
 
 
+MORE_HOURS = ("2562047788:00:54.775807", "-9223372036854775807 microseconds")
+"""More of them than 14 takes."""
+
+
 @pytest.fixture(scope="session")
 def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
     """A session with the types made here, and the server's own zone files in use."""
@@ -137,6 +141,8 @@ def test_text_equals_the_servers(
         values = [value for value in values if len(value.encode()) < 500][:400]
     if type_name == "interval" and server.programs.major >= 17:
         values += ["infinity", "-infinity"]
+    if "interval" in type_name and server.programs.major < 15:
+        values = [value for value in values if not any(more in value for more in MORE_HOURS)]
     table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
     type = store(connection, table, type_name, [*values, None], plain=plain)
     session = SessionSettings(major=server.programs.major)

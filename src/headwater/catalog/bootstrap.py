@@ -25,6 +25,7 @@ from headwater.pg.catalogs import (
     PG_CLASS,
     PG_DATABASE,
     SHARED_CATALOGS,
+    catalog_oids,
 )
 from headwater.pg.encodings import encoding_name
 
@@ -55,11 +56,11 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     store.map_catalogs(local_map, is_shared=False)
     for oid in SHARED_CATALOGS:
         _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)), oid)
-    for oid in CATALOG_NAMES.keys() - SHARED_CATALOGS:
+    for oid in catalog_oids(directory.major) - SHARED_CATALOGS:
         if oid in local_map:
             _add_heap(directory, store, (chosen.tablespace, chosen.oid, local_map[oid]), oid)
     _mapped(local_map, PG_CLASS)
-    for oid in sorted(CATALOG_NAMES.keys() - SHARED_CATALOGS - local_map.keys()):
+    for oid in sorted(catalog_oids(directory.major) - SHARED_CATALOGS - local_map.keys()):
         _add_heaps(directory, store, oid)
     if directory.is_clean:
         store.check_files()

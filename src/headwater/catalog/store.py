@@ -28,7 +28,6 @@ from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -37,6 +36,7 @@ from headwater.pg.catalogs import (
     PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
+    catalog_oids,
 )
 from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
@@ -87,7 +87,8 @@ class CatalogStore:
         self.rows = CatalogRows(origin.major, origin.encoding)
         self._changed: set[Dependency] = set()
         self.tables = {
-            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed) for oid in CATALOG_NAMES
+            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed)
+            for oid in catalog_oids(origin.major)
         }
         self.heaps: dict[Locator, CatalogHeap] = {}
         self.redo = HeapRedo(self.heaps, origin.major, self._arrived)

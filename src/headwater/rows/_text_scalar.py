@@ -76,7 +76,7 @@ from headwater.rows._text_codes import (
     CODE_XML,
     CORRUPT,
     SET_BYTEA_ESCAPE,
-    SET_INFINITE_INTERVALS,
+    SET_RAW_CHARS,
     SET_TZ_CYCLE,
     UNKNOWN_LABEL,
 )
@@ -138,13 +138,13 @@ def rare_text(
     if code == CODE_NAME:
         return write_name(src, start, length, out, o)
     if code == CODE_CHAR:
-        return write_char(src, start, length, out, o)
+        return write_char(src, start, length, tables.settings[SET_RAW_CHARS] != 0, out, o)
     if code == CODE_TIME:
         return write_time(src, start, length, out, o)
     if code == CODE_TIMETZ:
         return write_timetz(src, start, length, out, o)
     if code == CODE_INTERVAL:
-        return write_interval(src, start, length, tables.settings[SET_INFINITE_INTERVALS] != 0, out, o)
+        return write_interval(src, start, length, tables.settings, out, o)
     if code == CODE_UINT8:
         return write_uint64(src, start, length, out, o)
     if code == CODE_BIT:

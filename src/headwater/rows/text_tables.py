@@ -323,6 +323,8 @@ def _int32(values: Iterable[int]) -> NDArray[np.int32]:
 def _settings(session: SessionSettings, cycle: bool) -> NDArray[np.int64]:
     settings = np.zeros(8, dtype=np.int64)
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
+    settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
+    settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle
     return settings

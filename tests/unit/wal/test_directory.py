@@ -107,7 +107,7 @@ def test_another_versions_segment_is_named(tmp_path: Path) -> None:
         WalDirectory.scan(tmp_path)
 
 
-@pytest.mark.parametrize(("magic", "message"), [(0xD10D, "PostgreSQL 14 is unsupported"), (0xD1FF, "magic D1FF")])
+@pytest.mark.parametrize(("magic", "message"), [(0xD106, "PostgreSQL 13 is unsupported"), (0xD1FF, "magic D1FF")])
 def test_an_unsupported_version_is_named(tmp_path: Path, magic: int, message: str) -> None:
     writer = WalWriter()
     writer.append(b"x")
