@@ -38,11 +38,22 @@ COLUMNS: dict[int, dict[str, str]] = {
         ),
         "pg_inherits": ("inhrelid 4 i, inhparent 4 i, inhseqno 4 i, inhdetachpending 1 c "),
         "pg_namespace": ("oid 4 i, nspname 64 c, nspowner 4 i, nspacl -1 i "),
+        "pg_proc": (
+            "oid 4 i, proname 64 c, pronamespace 4 i, proowner 4 i, prolang 4 i, procost 4 i, prorows 4 i, "
+            "provariadic 4 i, prosupport 4 i, prokind 1 c, prosecdef 1 c, proleakproof 1 c, proisstrict 1 c, "
+            "proretset 1 c, provolatile 1 c, proparallel 1 c, pronargs 2 s, pronargdefaults 2 s, prorettype 4 i, "
+            "proargtypes -1 i, proallargtypes -1 i, proargmodes -1 i, proargnames -1 i, proargdefaults -1 i, "
+            "protrftypes -1 i, prosrc -1 i, probin -1 i, prosqlbody -1 i, proconfig -1 i, proacl -1 i "
+        ),
         "pg_publication": (
             "oid 4 i, pubname 64 c, pubowner 4 i, puballtables 1 c, pubinsert 1 c, pubupdate 1 c, pubdelete 1 c, "
             "pubtruncate 1 c, pubviaroot 1 c "
         ),
         "pg_publication_rel": ("oid 4 i, prpubid 4 i, prrelid 4 i "),
+        "pg_range": (
+            "rngtypid 4 i, rngsubtype 4 i, rngmultitypid 4 i, rngcollation 4 i, rngsubopc 4 i, rngcanonical 4 i, "
+            "rngsubdiff 4 i "
+        ),
         "pg_replication_origin": ("roident 4 i, roname -1 i "),
         "pg_type": (
             "oid 4 i, typname 64 c, typnamespace 4 i, typowner 4 i, typlen 2 s, typbyval 1 c, typtype 1 c, "
