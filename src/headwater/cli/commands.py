@@ -23,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
+CATALOG = "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst)."
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -64,7 +65,7 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 
 @click.command("decode")
 @_decode_flag("--wal", type=PATH, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
-@_decode_flag("--catalog", type=PATH, metavar="PATH", help="Data directory or plain base backup.")
+@_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
 )
@@ -190,7 +191,7 @@ def slot_command() -> None:
 @_create_flag(
     "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
 )
-@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
 @_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_create_flag(
     "--plugin",
