@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.catalog.pages import TUPLE_IS_SENT
 from headwater.catalog.version_rows import VersionBase
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
@@ -220,6 +221,9 @@ class CatalogTable:
             # Bytes of the fixed part may have changed since the copy; its OID and file have not.
             keys = self.keys_of(copy)
             same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(copy.data.body)]
+        if not same:
+            # Of a row that a server sent, the bytes are not known. Nobody has changed it: it is the last version.
+            same = [v for v in known if v.data.infomask2 & TUPLE_IS_SENT and self.keys_of(v) == self.keys_of(copy)]
 
         def likeness(v: Version) -> tuple[bool, int]:
             if copy.copied_deleter:

@@ -23,7 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
-CATALOG = "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst)."
+CATALOG = (
+    "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
+    "catalog export."
+)
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -59,6 +62,7 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
+_export_flag = _flags("catalog_export")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=click.Path(path_type=Path))
 
@@ -165,6 +169,26 @@ def waldump_command(**flags: Any) -> None:
     from headwater.cli.waldump import run_waldump
 
     run_waldump(WaldumpFlags(**flags))
+
+
+@click.group("catalog", short_help="Read a server's catalog into a file.")
+def catalog_command() -> None:
+    """The catalog of a server whose files cannot be reached."""
+
+
+@catalog_command.command("export")
+@click.argument("dsn")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_export_flag("--checkpoint", is_flag=True, help="Let the server make a checkpoint first: less WAL is needed then.")
+def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
+    """Write the catalog of the database that DSN names to FILE, for --catalog.
+
+    Prints from where on WAL is needed, and where decoding begins: transactions that commit behind it are decoded. The
+    server must run with wal_level = logical; the role needs REPLICATION. Waits until all transactions end that run now.
+    """
+    from headwater.cli.catalog import run_export
+
+    run_export(dsn, file, checkpoint)
 
 
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")
