@@ -8,14 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from bad_input.clusters import linked_copy
 from bad_input.command import CommandHere
-from bad_input.servers import SLOT, copy_wal, peek, run, small_server, value
+from bad_input.damage import segments
+from bad_input.servers import SLOT, copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.origin import CatalogOrigin
 from headwater.cli.catalog import run_export
+from headwater.cli.slot import CreateFlags, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.errors import CatalogError, UsageError
+from headwater.pg.lsn import Lsn
 from headwater.slots.kept_state import KeptState
 from headwater.slots.value_file import load_value
 
@@ -95,7 +101,7 @@ class Exported:
         wal: ``pg_wal`` at the end.
         slot: position of a slot that was made at the same time.
         text: what it says with test_decoding.
-        ran_on: what a slot says that was made after it.
+        origin: what the export says of itself.
     """
 
     file: Path
@@ -134,6 +140,7 @@ def _leave_garbage(server: EmbeddedPostgres) -> None:
         run(server, f"ALTER TABLE gone{i} RENAME b TO c", f"ALTER TABLE gone{i} DROP a")
     run(server, *(f"DROP TABLE gone{i}" for i in range(10)))
     run(server, "BEGIN", "ALTER TABLE t RENAME a TO rolled_back", "ROLLBACK")
+    run(server, "VACUUM FULL pg_attribute", "VACUUM FULL pg_index", "ALTER TABLE cut RENAME b TO c")
 
 
 def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
@@ -153,7 +160,7 @@ def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
             first.execute("COMMIT")
             wait_for(server, 2)
             # Not before: the server's own slot loses what a transaction does to the catalog until the first has ended.
-            second.execute("ALTER TABLE cut DROP b; CREATE TABLE made (id int PRIMARY KEY, m mood)")
+            second.execute("ALTER TABLE cut DROP c; CREATE TABLE made (id int PRIMARY KEY, m mood)")
             third.execute("BEGIN")
             third.execute("INSERT INTO old VALUES (2, 'before'); ALTER TABLE old RENAME a TO third")
             third.execute("CREATE TABLE late (id int PRIMARY KEY, a text DEFAULT 'late')")
@@ -194,7 +201,96 @@ def test_joins_the_wal(headwater: CommandHere, exported: Exported, flag: str) ->
     assert found == exported.text
 
 
-@pytest.mark.parametrize("window", [1 << 20])
-def test_in_small_windows(headwater: CommandHere, exported: Exported, window: int) -> None:
-    run = headwater("--wal", exported.wal, "--catalog", exported.file, "--with-lsn", "--window-bytes", str(window))
-    assert run.check_passed() == exported.text
+def test_in_small_windows(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    """What is kept behind the first of them goes on without the export."""
+    states = tmp_path / "states"
+    states.mkdir()
+    window = ["--wal", exported.wal, "--with-lsn", "--window-bytes", str(1 << 20)]
+    found = headwater(*window, "--catalog", exported.file, "--keep-states", states).check_passed()
+    assert found == exported.text
+    later = headwater(*window, "--from-state", sorted(states.iterdir())[0]).check_passed()
+    assert exported.text.endswith(later)
+
+
+def test_a_slot_begins_with_it(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    flags = CreateFlags(str(exported.wal), str(exported.file), None, "test_decoding", (), (), (), "error", False, False)
+    run_create(slot, flags)
+    assert headwater("--slot", slot, "--with-lsn").check_passed() == exported.text
+    assert headwater("--slot", slot, "--with-lsn").check_passed() == b""
+
+
+def test_bounds(headwater: CommandHere, exported: Exported) -> None:
+    """Nothing of before the consistent point can be had, and no window that ends before it."""
+    window = ["--wal", exported.wal, "--catalog", exported.file]
+    first = str(Lsn(exported.origin.consistent_lsn))
+    early = str(Lsn(exported.origin.consistent_lsn - 8))
+    for flag in ("--start", "--end"):
+        run = headwater(*window, flag, early)
+        run.check_failed("lies before the state", f"expected {first} or later", f"in {exported.file}", status=2)
+    run = headwater(*window, "--database", "other")
+    run.check_failed('the state is of database "postgres", not of "other"', status=2)
+
+
+def test_wal_that_ends_before_it(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    wal = linked_copy(exported.wal, tmp_path / "wal")
+    for path in segments(wal):
+        if int(path.name[16:], 16) >= exported.origin.consistent_lsn >> 20:
+            path.unlink()
+    run = headwater("--wal", wal, "--catalog", exported.file)
+    run.check_failed("the WAL ends ", "expected ", used_spark=None)
+
+
+# -- servers and roles
+
+
+def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> None:
+    """Names that are not ASCII, in a database of another encoding, in a tablespace; as the role's settings have it."""
+    with small_server(16) as server:
+        with server.connect() as connection:
+            connection.execute("SET allow_in_place_tablespaces = on")
+            connection.execute("CREATE TABLESPACE far LOCATION ''")
+            connection.execute(
+                "CREATE DATABASE wide TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TABLESPACE far"
+            )
+        run(server, "CREATE ROLE exporter LOGIN REPLICATION", "ALTER ROLE exporter SET bytea_output = 'escape'")
+        run(server, "CREATE TABLE größe (id int, größe bytea)", database="wide")
+        run(server, "INSERT INTO größe VALUES (1)", "ALTER TABLE größe ADD ä text DEFAULT 'Ö'", database="wide")
+        address = "postgresql:///wide?" + "&".join(
+            f"{name}={quote(word)}" for name, word in server.connection_info().items() if name in ("host", "port")
+        )
+        file = tmp_path / "catalog"
+        run_export(f"{address}&user={ROLE}", file, checkpoint=False)
+        slot = make_slot(server, "s", "wide")
+        run(server, "UPDATE größe SET größe = '\\001x'", database="wide")
+        expected = peek(server, "s", "wide").replace(b"'\\x0178'", b"'\\001x'")
+        wal = tmp_path / "wal"
+        copy_wal(server, wal)
+        found = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
+        assert found.decode("latin1") == expected.decode()
+        failed = headwater("--wal", wal, "--catalog", f"{address}&user={ROLE}", "--plugin", "test_decoding")
+        failed.check_failed("the WAL ends", used_spark=None)
+
+
+def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
+    with small_server(18) as server:
+        run(server, "CREATE ROLE exporter LOGIN")
+        with pytest.raises(CatalogError, match="could not export .*REPLICATION attribute"):
+            export(server, tmp_path / "catalog")
+        with pytest.raises(CatalogError, match='role "nobody" does not exist'):
+            run_export(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False)
+        with pytest.raises(CatalogError, match="permission denied to execute CHECKPOINT"):
+            run_export(dsn(server), tmp_path / "catalog", checkpoint=True)
+        run(server, "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()", "CHECKPOINT")
+        with pytest.raises(CatalogError, match="full_page_writes = off"):
+            export(server, tmp_path / "catalog")
+    refused = pytest.raises(CatalogError, match="wal_level = replica, expected logical")
+    with small_server(18, wal_level="replica") as server, refused:
+        run_export(dsn(server, role="postgres"), tmp_path / "catalog", checkpoint=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_is_named_where_it_is_read_once(tmp_path: Path) -> None:
+    flags = CreateFlags(str(tmp_path), "postgresql://host/db", None, "test_decoding", (), (), (), "error", False, False)
+    with pytest.raises(UsageError, match="headwater catalog export"):
+        run_create(tmp_path / "slot", flags)

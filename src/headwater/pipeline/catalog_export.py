@@ -5,8 +5,8 @@ checkpoint, from which decoding begins where a slot that is made at the same mom
 that is exact is said in :mod:`headwater.catalog.exported`.
 
 What it does to the server: two connections, one of them for replication; a temporary logical slot, which goes with the
-connection; ACCESS SHARE locks on the catalogs that are read, so that nobody rewrites them meanwhile; nothing is
-written. Making the slot waits until all transactions end that run then, as it does for every slot. Default values that
+connection; ACCESS SHARE locks on the catalogs while they are read, so that nobody rewrites them; nothing is written.
+Making the slot waits until all transactions end that run then, as it does for every slot. Default values that
 ALTER TABLE ADD COLUMN has stored beside a table are had in their stored form by letting the server print the parse tree
 of a constant (``debug_print_parse``): it has no other way to say it, and logs the tree, too.
 
@@ -138,8 +138,12 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             session.execute("SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'")
             if checkpoint:
                 session.execute("CHECKPOINT")
-            server = _facts(session)
+            server, places = _facts(session), _filenodes(session)
             with _snapshot(psycopg, dsn, session) as consistent_lsn:
+                if _filenodes(session) != places:
+                    raise CatalogError(
+                        "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
+                    )
                 return _read(session, server, consistent_lsn)
     except psycopg.Error as error:
         message = " ".join((error.diag.message_primary or str(error)).split())
@@ -186,15 +190,11 @@ def _facts(session: Connection[Any]) -> _Server:
 
 @contextmanager
 def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any]) -> Iterator[int]:
-    """A transaction that sees the catalog as of a consistent point, with no catalog rewritten until its end.
+    """A transaction that sees the catalog as of a consistent point, in which no catalog is rewritten.
 
     Yields:
         the consistent point's LSN.
     """
-    names = ", ".join(f"pg_catalog.{name}" for name in CATALOG_NAMES.values())
-    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    # Before anything takes a snapshot: it is another one's that is wanted.
-    session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
     with psycopg.connect(dsn, replication="database", autocommit=True) as replication:
         made = replication.pgconn.exec_(_SLOT.format(os.urandom(6).hex()).encode())
         if made.ntuples != 1:
@@ -204,9 +204,18 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any]) -> Iterat
                 hint="the role needs REPLICATION, and the server a free slot (max_replication_slots, max_wal_senders)",
             )
         lsn, snapshot = (bytes(made.get_value(0, column) or b"").decode() for column in (1, 2))
+        session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # Before anything takes a snapshot: it is another one's that is wanted.
+        names = ", ".join(f"pg_catalog.{name}" for name in CATALOG_NAMES.values())
+        session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
         yield Lsn.parse(lsn)
         session.execute("ROLLBACK")
+
+
+def _filenodes(session: Connection[Any]) -> dict[int, int]:
+    """In which file each catalog lies, now."""
+    return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall()}
 
 
 def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> KeptState:
