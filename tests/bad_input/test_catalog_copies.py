@@ -345,7 +345,7 @@ def _files(catalog: Path) -> dict[str, Path]:
         rows = [row for name in CATALOG_NAMES for row in store.view(store.start_lsn + 1).class_rows(name)]
         oid = oid or next((row.oid for row in rows if row.filenode == locator[2]), 0)
         if oid in CATALOG_NAMES:
-            found[CATALOG_NAMES[oid]] = directory.relation_path(locator)
+            found[CATALOG_NAMES[oid]] = Path(directory.relation_place(locator))
     return found
 
 

@@ -25,6 +25,9 @@ HEAP_XMAX_KEYSHR_LOCK = 0x0010
 HEAP_XMIN_COMMITTED, HEAP_XMIN_INVALID, HEAP_XMIN_FROZEN = 0x0100, 0x0200, 0x0300
 HEAP_XMAX_COMMITTED, HEAP_XMAX_INVALID, HEAP_XMAX_IS_MULTI = 0x0400, 0x0800, 0x1000
 HEAP_NATTS_MASK = 0x07FF
+TUPLE_IS_SENT = 0x0800
+"""In ``infomask2``, where PostgreSQL has no use for it: no page had the tuple, a server sent it (sent_rows.py)."""
+
 LP_NORMAL = 1
 
 _PAGE = struct.Struct("<IIHHHHHHI")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headwater.catalog.pages import HEAP_HASEXTERNAL
+from headwater.catalog.pages import HEAP_HASEXTERNAL, TUPLE_IS_SENT
 from headwater.catalog.version_rows import VersionBase
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
@@ -226,6 +226,9 @@ class CatalogTable:
         if not same and copy.data.infomask & HEAP_HASEXTERNAL:
             # A rewrite puts a tuple with values out of line together anew (heap_toast_insert_or_update).
             same = [v for v in known if v.data.infomask & HEAP_HASEXTERNAL and self._fixed(v) == self._fixed(copy)]
+        if not same:
+            # Of a row that a server sent, the bytes are not known. Nobody has changed it: it is the last version.
+            same = [v for v in known if v.data.infomask2 & TUPLE_IS_SENT and self.keys_of(v) == self.keys_of(copy)]
 
         def likeness(v: Version) -> tuple[bool, int]:
             if copy.copied_deleter:

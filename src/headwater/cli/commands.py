@@ -23,6 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
+CATALOG = (
+    "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
+    "catalog export."
+)
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -58,13 +62,14 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
+_export_flag = _flags("catalog_export")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.command("decode")
 @_decode_flag("--wal", type=PATH, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
-@_decode_flag("--catalog", type=PATH, metavar="PATH", help="Data directory or plain base backup.")
+@_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
 )
@@ -166,6 +171,26 @@ def waldump_command(**flags: Any) -> None:
     run_waldump(WaldumpFlags(**flags))
 
 
+@click.group("catalog", short_help="Read a server's catalog into a file.")
+def catalog_command() -> None:
+    """The catalog of a server whose files cannot be reached."""
+
+
+@catalog_command.command("export")
+@click.argument("dsn")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_export_flag("--checkpoint", is_flag=True, help="Let the server make a checkpoint first: less WAL is needed then.")
+def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
+    """Write the catalog of the database that DSN names to FILE, for --catalog.
+
+    Prints from where on WAL is needed, and where decoding begins: transactions that commit behind it are decoded. The
+    server must run with wal_level = logical; the role needs REPLICATION. Waits until all transactions end that run now.
+    """
+    from headwater.cli.catalog import run_export
+
+    run_export(dsn, file, checkpoint)
+
+
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")
 @_demo_flag("--seed", type=int, default=1, show_default=True, help="Seed of the shop workload.")
 def demo_command(seed: int) -> None:
@@ -190,7 +215,7 @@ def slot_command() -> None:
 @_create_flag(
     "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
 )
-@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
 @_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_create_flag(
     "--plugin",

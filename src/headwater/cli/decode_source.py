@@ -12,6 +12,7 @@ from headwater.cli.decode_flags import DecodeFlags
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
+from headwater.pipeline.named_catalog import state_of_server
 from headwater.pipeline.request import DecodeRequest, check_begins
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
@@ -149,7 +150,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         tables=TablePatterns.parse(flags.tables),
     )
     if flags.from_state is None:
-        return DecodeSource(request)
+        return DecodeSource(request, state_of_server(request.catalog))
     kept = find_state(Path(flags.from_state), start)
     check_begins(kept.state, request, flags.from_state)
     return DecodeSource(request, replace(kept, state=kept.state.in_new_session))

@@ -11,6 +11,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.local_path import local_path
+from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
@@ -26,7 +27,7 @@ class DecodeRequest:
 
     Attributes:
         wal: directory of WAL segments, a path or a ``file:`` URL.
-        catalog: data directory or base backup, likewise.
+        catalog: data directory or base backup, likewise; or what else :mod:`headwater.pipeline.named_catalog` knows.
         database: name of the database, None for the only one that is no template.
         plugin: name of the output plugin.
         options: its options, (name, value).
@@ -55,7 +56,8 @@ class DecodeRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wal", local_path(self.wal))
-        object.__setattr__(self, "catalog", local_path(self.catalog))
+        if not is_server(self.catalog):
+            object.__setattr__(self, "catalog", local_path(self.catalog))
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,10 @@ def open_request(
         SegmentError: segments are missing, damaged or of another server.
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
+    if kept is None:
+        kept = state_in_file(request.catalog)
+        if kept is not None:
+            check_begins(kept.state, request, request.catalog)
     if kept is None:
         store = open_catalog(request.catalog, request.database)
         server = server_settings(request, store.major)
@@ -205,10 +211,11 @@ def check_begins(state: State, request: DecodeRequest, file: str) -> None:
     name = state.catalog.origin.database_name
     if request.database not in (None, name):
         raise UsageError(f'the state is of database "{name}", not of "{request.database}"', file=file)
+    first = max(state.lsn, state.catalog.origin.consistent_lsn)
     for word, lsn in (("start", request.start), ("end", request.end)):
-        if lsn is not None and lsn < state.lsn:
+        if lsn is not None and lsn < first:
             raise UsageError(
-                f"the {word} {Lsn(lsn)} lies before the state, expected {Lsn(state.lsn)} or later",
+                f"the {word} {Lsn(lsn)} lies before the state, expected {Lsn(first)} or later",
                 file=file,
                 hint="give an older state, or a later LSN",
             )

@@ -135,7 +135,8 @@ class PlanWindows:
         """
         store = self._store(state, UNREFINED, before.pop().store if before else None)
         request = self._request(store, UNREFINED)
-        runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
+        is_whole = state is not None and not store.origin.is_exported
+        runs, is_last = indexer.take(request, lambda runs: is_whole or reaches(store, _pieces(runs)))
         refinement = UNREFINED
         while True:
             pieces = list(_pieces(runs)) if runs else [no_index(self._lo if state is None else state.lsn)]
@@ -156,6 +157,8 @@ class PlanWindows:
     ) -> Advanced | Refinement:
         plugin = self.opened.plugin
         if state is not None:
+            if store.origin.is_exported:
+                check_reach(self.opened, store, index)
             return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
@@ -170,7 +173,8 @@ class PlanWindows:
             return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
         store = CatalogStore.of_image(state.catalog, before)
         # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
-        copy = None if store.is_complete or not request.catalog else DataDirectory(request.catalog)
+        has_copy = not store.is_complete and not store.origin.is_exported and request.catalog != ""
+        copy = DataDirectory(request.catalog) if has_copy else None
         for file in files:
             store.add_extra(file, None if copy is None else copy.heap(file))
         return store
