@@ -1,8 +1,8 @@
 """One directory of WAL in the forms that archives of the tools have, made by hand from what the tools document.
 
-pg_receivewal: ``--compress`` in its reference page, and ``walmethods.c``. pgBackRest: "archive-push" in its Command
-Reference, the repository's layout in its User Guide. WAL-G: "wal-push" in its PostgreSQL page; ``WALG_COMPRESSION_METHOD``
-in its page of settings. barman: "WAL archiving" and ``compression`` in its manual.
+pg_receivewal: ``--compress`` in its reference page. pgBackRest: "archive-push" in its Command Reference, and what its
+version 2.45 made of a server's WAL. WAL-G: "wal-push" in its PostgreSQL page, ``WALG_COMPRESSION_METHOD`` in its page
+of settings. barman: "WAL archiving" and ``compression`` in its manual.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def simple(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def received(suffix: str) -> Callable[[Path, Path], Path]:
-    """``pg_receivewal --compress``: the last segment is partial, cut off where it was flushed last; history is plain."""
+    """``pg_receivewal --compress``: the last segment is partial, cut off anywhere; history is plain."""
 
     def make(wal: Path, archive: Path) -> Path:
         files = files_of(wal)
@@ -68,7 +68,7 @@ def received(suffix: str) -> Callable[[Path, Path], Path]:
 
 
 def pgbackrest(suffix: str) -> Callable[[Path, Path], Path]:
-    """``repo/archive/STANZA/16-1``: folders of 4 GB, the SHA-1 of the plain segment in the name, plain history files."""
+    """``repo/archive/STANZA/16-1``: folders of 4 GB, the plain segment's SHA-1 in the name, plain history."""
 
     def make(wal: Path, archive: Path) -> Path:
         stanza = archive / "archive" / "demo"

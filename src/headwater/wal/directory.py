@@ -183,7 +183,7 @@ def _unreadable(segment: Segment) -> SegmentError:
     method = segment.form.method
     return SegmentError(
         f"WAL segment is compressed with {method}, which is not supported",
-        lsn=segment.start_lsn,
+        lsn=segment.start_lsn or None,
         file=segment.path,
         hint=f"{how_to_unpack(method)}, or end the window before it",
     )
@@ -238,9 +238,9 @@ class _Scan:
             return last.size >= size
         return last.form.method not in READABLE or is_whole(self._segment(last, size), size)
 
-    def _segment(self, file: FoundFile, size: int = _LARGEST) -> Segment:
-        number = file.number(size)
-        return Segment(file.path, file.timeline, number, number * size, file.form, self.listing.places)
+    def _segment(self, file: FoundFile, size: int | None = None) -> Segment:
+        number = 0 if size is None else file.number(size)
+        return Segment(file.path, file.timeline, number, number * (size or 0), file.form, self.listing.places)
 
     def _segment_size(self) -> int:
         """The segment size that the first file with a readable long header states."""

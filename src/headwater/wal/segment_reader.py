@@ -108,20 +108,22 @@ def open_segment(segment: Segment, size: int, until: int | None = None) -> Segme
     except FileNotFoundError:
         raise SegmentError(
             "could not open WAL segment: No such file or directory",
-            lsn=segment.start_lsn,
+            lsn=segment.start_lsn or None,
             file=segment.path,
             hint=_GONE,
         ) from None
     except OSError as error:
         raise SegmentError(
-            f"could not open WAL segment: {error.strerror}", lsn=segment.start_lsn, file=segment.path
+            f"could not open WAL segment: {error.strerror}", lsn=segment.start_lsn or None, file=segment.path
         ) from None
 
 
 def _open(segment: Segment, form: SegmentForm, path: str, checksum: str | None, size: int, until: int) -> SegmentReader:
     place = segment.places[form.place]
     if form.method != PLAIN:
-        return UnpackedReader(Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn), size)
+        return UnpackedReader(
+            Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn or None), size
+        )
     return _LocalReader(path) if place.is_local else _RangeReader(place, path, until)
 
 

@@ -150,7 +150,7 @@ def test_a_truncated_file_is_no_end_of_the_log(plain: Path, tmp_path: Path, suff
     whole = packed.read_bytes()
     for size in (len(whole) - 1, len(whole) // 2, 8, 0):
         packed.write_bytes(whole[:size])
-        with pytest.raises(SegmentError, match="truncated|wrong size|unpacked") as caught:
+        with pytest.raises(SegmentError, match=r"truncated|wrong size|unpacked") as caught:
             read(tmp_path)
         assert caught.value.file == str(packed)
 
@@ -163,7 +163,7 @@ def test_a_damaged_file_is_named(plain: Path, tmp_path: Path, suffix: str) -> No
         damaged = bytearray(whole)
         damaged[at] ^= 0x5A
         packed.write_bytes(damaged)
-        with pytest.raises(SegmentError, match="unpacked|truncated") as caught:
+        with pytest.raises(SegmentError, match=r"unpacked|truncated") as caught:
             read(tmp_path)
         assert caught.value.file == str(packed)
 
@@ -192,7 +192,7 @@ def test_the_sha1_of_a_name_is_verified(plain: Path, tmp_path: Path) -> None:
     path = next(archive.glob(f"*/{SOME.name(2)}-*"))
     wrong = path.with_name(f"{SOME.name(2)}-{'0' * 40}.lz4")
     path.rename(wrong)
-    with pytest.raises(SegmentError, match="another SHA-1 than its name says.*expected 0000") as caught:
+    with pytest.raises(SegmentError, match=r"another SHA-1 than its name says.*expected 0000") as caught:
         read(archive)
     assert caught.value.file == str(wrong)
 
