@@ -121,9 +121,8 @@ def open_segment(segment: Segment, size: int, until: int | None = None) -> Segme
 def _open(segment: Segment, form: SegmentForm, path: str, checksum: str | None, size: int, until: int) -> SegmentReader:
     place = segment.places[form.place]
     if form.method != PLAIN:
-        return UnpackedReader(
-            Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn or None), size
-        )
+        packed = Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn or None)
+        return UnpackedReader(packed, size)
     return _LocalReader(path) if place.is_local else _RangeReader(place, path, until)
 
 
