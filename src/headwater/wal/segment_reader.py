@@ -55,8 +55,8 @@ class _LocalReader:
 class _RangeReader:
     """Asks for all up to ``until`` at once, in pieces of RANGE_BYTES."""
 
-    def __init__(self, place: Place, path: str, until: int) -> None:
-        self._place, self._path, self._until = place, path, until
+    def __init__(self, segment: Segment, place: Place, path: str, until: int) -> None:
+        self._segment, self._place, self._path, self._until = segment, place, path, until
         self._at, self._held = 0, memoryview(b"")
 
     def read_into(self, view: memoryview, offset: int) -> int:
@@ -66,9 +66,7 @@ class _RangeReader:
             if not 0 <= start < len(self._held):
                 self._at, start = offset + done, 0
                 end = max(min(self._until, self._at + RANGE_BYTES), offset + len(view))
-                place = self._place
-                found = remote.read_range(place.protocol, place.options, self._path, self._at, end)
-                self._held = memoryview(found)
+                self._held = memoryview(self._ask(end))
             part = self._held[start : start + len(view) - done]
             if not part:
                 break
@@ -76,11 +74,26 @@ class _RangeReader:
             done += len(part)
         return done
 
+    def _ask(self, end: int) -> bytes:
+        try:
+            return remote.read_range(self._place.protocol, self._place.options, self._path, self._at, end)
+        except FileNotFoundError:
+            raise _gone(self._segment) from None
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def _gone(segment: Segment) -> SegmentError:
+    return SegmentError(
+        "could not open WAL segment: No such file or directory",
+        lsn=segment.start_lsn or None,
+        file=segment.path,
+        hint=_GONE,
+    )
 
 
 def open_segment(segment: Segment, size: int, until: int | None = None) -> SegmentReader:
@@ -106,12 +119,7 @@ def open_segment(segment: Segment, size: int, until: int | None = None) -> Segme
             form, path, checksum = _look_up(segment, None)
             return _open(segment, form, path, checksum, size, until)
     except FileNotFoundError:
-        raise SegmentError(
-            "could not open WAL segment: No such file or directory",
-            lsn=segment.start_lsn or None,
-            file=segment.path,
-            hint=_GONE,
-        ) from None
+        raise _gone(segment) from None
     except OSError as error:
         raise SegmentError(
             f"could not open WAL segment: {error.strerror}", lsn=segment.start_lsn or None, file=segment.path
@@ -123,7 +131,7 @@ def _open(segment: Segment, form: SegmentForm, path: str, checksum: str | None, 
     if form.method != PLAIN:
         packed = Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn or None)
         return UnpackedReader(packed, size)
-    return _LocalReader(path) if place.is_local else _RangeReader(place, path, until)
+    return _LocalReader(path) if place.is_local else _RangeReader(segment, place, path, until)
 
 
 def is_whole(segment: Segment, size: int) -> bool:
