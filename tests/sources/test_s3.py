@@ -14,8 +14,8 @@ import pytest
 from headwater.errors import SegmentError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.source import HeadwaterDataSource
-from headwater.pipeline.wal_places import wal_source
 from headwater.wal import remote
+from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.place import WalSource

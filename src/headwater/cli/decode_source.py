@@ -16,12 +16,12 @@ from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.request import DecodeRequest, check_begins
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
-from headwater.pipeline.wal_places import wal_source
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState, find_state
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
+from headwater.wal.addresses import wal_source
 from headwater.wal.place import WalSource
 
 DEFAULT_PLUGIN = "test_decoding"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.errors import UsageError
-from headwater.pipeline.wal_places import wal_source
+from headwater.wal.addresses import wal_source
 from headwater.wal.place import WalSource
 
 

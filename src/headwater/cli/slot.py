@@ -28,8 +28,6 @@ class CreateFlags:
     """The flags of ``headwater slot create``; as those of ``headwater decode``."""
 
     wal: Sequence[str]
-    timeline: int | None
-    storage_options: Sequence[str]
     catalog: str
     database: str | None
     plugin: str
@@ -39,6 +37,8 @@ class CreateFlags:
     unknown_types: str
     two_phase: bool
     failover: bool
+    timeline: int | None = None
+    storage_options: Sequence[str] = ()
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:

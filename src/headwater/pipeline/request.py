@@ -10,15 +10,15 @@ from headwater.catalog.server_settings import read_server_settings
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.local_path import local_path
-from headwater.pipeline.wal_places import wal_source
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rows.session import SessionSettings
 from headwater.slots.kept_state import KeptState
+from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
 
 

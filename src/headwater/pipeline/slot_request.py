@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.errors import UsageError
-from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges
-from headwater.pipeline.wal_places import source_of_options, wal_source
+from headwater.pipeline.wal_places import source_of_options
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot
+from headwater.wal.addresses import wal_source
+from headwater.wal.local_path import local_path
 
 
 def request_of_slot(slot: Slot) -> DecodeRequest:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
@@ -19,6 +18,7 @@ from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.typed import ON_UNREPRESENTABLE
 from headwater.slots.slot_directory import read_slot
+from headwater.wal.local_path import local_path
 
 OPTIONS = (
     "path",

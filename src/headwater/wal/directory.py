@@ -20,11 +20,12 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headwater.errors import SegmentError
+from headwater.errors import SegmentError, SegmentGoneError
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
 from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
@@ -39,6 +40,8 @@ _LONG_HEADER = struct.Struct("<HHIQIIQII")
 _MEGABYTE = 1 << 20
 _LARGEST = 1 << 30
 _NEAR_PAGES, _STRIDE = 2048, 16
+_LOOKS = 5
+"""How often a directory is listed whose files go while they are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,9 @@ class WalDirectory:
         """
         source = source if isinstance(source, WalSource) else WalSource.of(source)
         asked = source.timeline if timeline is None else timeline
+        for _ in range(_LOOKS - 1):
+            with suppress(SegmentGoneError):
+                return _Scan(list_segments(source, first), asked, is_growing).resolve()
         return _Scan(list_segments(source, first), asked, is_growing).resolve()
 
     @property

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Protocol, Self
 
-from headwater.errors import SegmentError, TruncatedSegmentError
+from headwater.errors import SegmentError, SegmentGoneError, TruncatedSegmentError
 from headwater.wal import remote
 from headwater.wal.place import Place, names_beginning, read_start
 from headwater.wal.segment_files import Segment
@@ -87,8 +87,8 @@ class _RangeReader:
         pass
 
 
-def _gone(segment: Segment) -> SegmentError:
-    return SegmentError(
+def _gone(segment: Segment) -> SegmentGoneError:
+    return SegmentGoneError(
         "could not open WAL segment: No such file or directory",
         lsn=segment.start_lsn or None,
         file=segment.path,

@@ -178,9 +178,16 @@ class UnpackedSegment:
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
     view = memoryview(data)
-    while view:
-        count = os.pwrite(descriptor, view, offset)
-        view, offset = view[count:], offset + count
+    try:
+        while view:
+            count = os.pwrite(descriptor, view, offset)
+            view, offset = view[count:], offset + count
+    except OSError as error:
+        raise SegmentError(
+            f"could not unpack a WAL segment into a temporary file: {error.strerror}",
+            file=tempfile.gettempdir(),
+            hint="make room there, or set TMPDIR",
+        ) from None
 
 
 def read_at(descriptor: int, view: memoryview, offset: int) -> int:
