@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -37,9 +36,10 @@ def archived(server: EmbeddedPostgres, name: str) -> None:
 
 def test_segments_that_a_server_recycles_are_read_from_the_archive(tmp_path: Path) -> None:
     """Listed in ``pg_wal``, and gone from there when they are opened."""
-    with small_server(16, archive_mode="on", archive_command="true", max_wal_size="4MB", min_wal_size="2MB") as server:
+    settings = {"archive_mode": "on", "archive_command": "true", "wal_keep_size": "0", "max_wal_size": "4MB"}
+    with small_server(16, **settings, min_wal_size="2MB") as server:
         archive = server.home.path / "archive"
-        shutil.copytree(server.wal_directory, archive)
+        archive.mkdir()
         os.chown(archive, server.data_directory.stat().st_uid, -1)
         run(server, f"ALTER SYSTEM SET archive_command = 'gzip < %p > {archive}/%f.gz'", "SELECT pg_reload_conf()")
         run(server, FILL, "SELECT pg_switch_wal()")
@@ -103,7 +103,7 @@ def test_what_pg_receivewal_receives(tmp_path: Path, method: str) -> None:
     with small_server(16) as server:
         run(server, "CREATE TABLE t (a int)", "SELECT pg_switch_wal()")
         begin = value(server, "SELECT pg_current_wal_lsn()")
-        receiver = [program, "-D", received, "--no-loop", "--no-sync", f"--compress={method}", "-S", "r"]
+        receiver = [program, "-D", received, "--no-loop", "--no-sync", f"--compress={method}", "-S", "r", "-s", "1"]
         for words in (["--create-slot"], ["--endpos", _filled(server)]):
             command = [*map(str, receiver), *words]
             found = subprocess.run(command, env=server.client_environment(), capture_output=True, text=True)
