@@ -103,7 +103,7 @@ def test_what_pg_receivewal_receives(tmp_path: Path, method: str) -> None:
     with small_server(16) as server:
         run(server, "CREATE TABLE t (a int)", "SELECT pg_switch_wal()")
         begin = value(server, "SELECT pg_current_wal_lsn()")
-        receiver = [program, "-D", received, "--no-loop", "--no-sync", f"--compress={method}", "-S", "r", "-s", "1"]
+        receiver = [program, "-D", received, "--no-loop", "--no-sync", f"--compress={method}", "-S", "r"]
         for words in (["--create-slot"], ["--endpos", _filled(server)]):
             command = [*map(str, receiver), *words]
             found = subprocess.run(command, env=server.client_environment(), capture_output=True, text=True)
@@ -124,9 +124,12 @@ def test_what_pg_receivewal_receives(tmp_path: Path, method: str) -> None:
 
 
 def _filled(server: EmbeddedPostgres) -> str:
-    for _ in range(3):
-        run(server, "INSERT INTO t SELECT generate_series(1, 9000)")
-    return now(server)
+    """Fill some segments; an LSN behind which there is more, as ``pg_receivewal`` waits for that."""
+    insert = "INSERT INTO t SELECT generate_series(1, 9000)"
+    run(server, insert, insert)
+    lsn = now(server)
+    run(server, insert)
+    return lsn
 
 
 def _segment_start(lsn: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import pickle
@@ -18,7 +19,7 @@ from headwater.wal import remote
 from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
-from headwater.wal.place import WalSource
+from headwater.wal.place import WalSource, open_bytes
 from slots.conftest import Command, ServerRun, done, lsns, refused
 from sources.archives import ARCHIVES
 from sources.s3_server import S3Server
@@ -233,6 +234,26 @@ def test_a_packed_segment_costs_its_packed_bytes(fresh: S3Server, server_run: Se
     fresh.asked.clear()
     assert records(wal) == records(wal) == records(WalDirectory.scan(server_run.wal))
     assert fresh.bytes_read() <= size + 100 * len(wal.segments)
+
+
+@pytest.mark.parametrize("size", [0, 1, 256 << 10, (256 << 10) + (8 << 20), (256 << 10) + (8 << 20) + 1])
+def test_a_file_is_read_to_its_end(fresh: S3Server, tmp_path: Path, size: int) -> None:
+    """Also one that ends where a range does."""
+    data = os.urandom(size)
+    (tmp_path / "file").write_bytes(data)
+    place = source(fresh, fresh.put(tmp_path, f"of-{size}")).places[0]
+    with open_bytes(place, place.path("file")) as file:
+        assert io.BufferedReader(file).read() == data
+
+
+def test_a_refusal_is_no_end_of_a_file(fresh: S3Server, tmp_path: Path) -> None:
+    """S3's library gives an expired token, a bad request and a range behind the end the same error number."""
+    (tmp_path / "file").write_bytes(bytes(1 << 20))
+    place = source(fresh, fresh.put(tmp_path, "refused")).places[0]
+    with open_bytes(place, place.path("file")) as file:
+        fresh.failures += [400]
+        with pytest.raises(SegmentError, match="could not read from s3"):
+            file.read(1 << 20) + file.read(1 << 20)
 
 
 # -- the command and the data source

@@ -357,13 +357,10 @@ def _identified(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
 
 def _with_ends(segments: SegmentFiles) -> Iterator[tuple[Segment, bool]]:
     """All segments, and whether a first page is looked at."""
-    for run in segments.runs:
-        is_cheap = run.form.method == PLAIN and segments.places[run.form.place].is_local
-        for number in range(run.first, run.first + run.count):
-            segment = segments.numbered(number)
-            assert segment is not None
-            is_end = number in (run.first, run.first + run.count - 1)
-            yield segment, is_cheap or (is_end and run.form.method in READABLE)
+    ends = {end for run in segments.runs for end in (run.first, run.first + run.count - 1)}
+    for segment in segments:
+        is_cheap = segment.form.method == PLAIN and segments.places[segment.form.place].is_local
+        yield segment, is_cheap or (segment.number in ends and segment.form.method in READABLE)
 
 
 def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:

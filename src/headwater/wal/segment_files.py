@@ -8,7 +8,7 @@ segment's file lies is arithmetic (PostgreSQL: XLogFileName, access/xlog_interna
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import overload
@@ -114,6 +114,9 @@ class SegmentFiles(Sequence[Segment]):
             if run.first + run.count > number + 1:
                 return self._segment(run, max(run.first, number + 1))
         return None
+
+    def __iter__(self) -> Iterator[Segment]:
+        return (self._segment(run, run.first + at) for run in self.runs for at in range(run.count))
 
     def __len__(self) -> int:
         return sum(run.count for run in self.runs)
