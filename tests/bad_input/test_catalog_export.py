@@ -275,7 +275,7 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
 def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
     with small_server(18) as server:
         run(server, "CREATE ROLE exporter LOGIN")
-        with pytest.raises(CatalogError, match="could not export .*REPLICATION attribute"):
+        with pytest.raises(CatalogError, match=r"could not export .*REPLICATION attribute"):
             export(server, tmp_path / "catalog")
         with pytest.raises(CatalogError, match='role "nobody" does not exist'):
             run_export(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False)

@@ -46,6 +46,13 @@ class _Text(click.types.StringParamType):
         return [line for line in rv.splitlines() if line]
 
 
+class _Paths(click.Path):
+    """Paths and addresses; of an environment variable, one a line."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line]
+
+
 def _flags(command: str) -> Callable[..., Callable[[F], F]]:
     """Declares flags of a command, each with its environment variable."""
 
@@ -61,6 +68,35 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
     return flag
 
 
+def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
+    """The flags of a command that say where the WAL is."""
+
+    def declare(command: F) -> F:
+        for decorator in (
+            flag(
+                "--storage-option",
+                "storage_options",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
+            ),
+            flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
+            flag(
+                "--wal",
+                type=_Paths(),
+                multiple=True,
+                required=required,
+                metavar="PATH|ADDRESS",
+                help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or "
+                "barman. Of several, the first that has a segment is read.",
+            ),
+        ):
+            command = decorator(command)
+        return command
+
+    return declare
+
+
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 _export_flag = _flags("catalog_export")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
@@ -68,7 +104,7 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.command("decode")
-@_decode_flag("--wal", type=PATH, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
+@_of_wal(_decode_flag)
 @_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
@@ -138,9 +174,7 @@ def decode_command(**flags: Any) -> None:
 
 
 @click.command("waldump", short_help="Show the records of the WAL, or statistics of them.")
-@_waldump_flag(
-    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
-)
+@_of_wal(_waldump_flag, required=True)
 @_waldump_flag("-s", "--start", metavar="LSN", help="Begin there; default: the first record.")
 @_waldump_flag("-e", "--end", metavar="LSN", help="Stop there; default: the end of the log.")
 @_waldump_flag("-n", "--limit", type=click.IntRange(1), metavar="N", help="Show so many records.")
@@ -212,9 +246,7 @@ def slot_command() -> None:
 
 @slot_command.command("create")
 @_SLOT
-@_create_flag(
-    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
-)
+@_of_wal(_create_flag, required=True)
 @_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
 @_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_create_flag(

@@ -1,8 +1,8 @@
 """``headwater waldump``: the records of the WAL as lines, or statistics of them (PostgreSQL: ``pg_waldump.c``).
 
 Lines are those of the ``pg_waldump`` of the server's own major version. What differs: ``--wal`` names the directory,
-the history of its newest timeline is read, by default from its first record on, and the end of the log is no error:
-standard error says where it is and why. Damage is an error, as everywhere here.
+the history of its newest timeline, or of ``--timeline``, is read, by default from its first record on, and the end of
+the log is no error: standard error says where it is and why. Damage is an error, as everywhere here.
 
 Memory holds one stretch of the log, whatever its length.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headwater.cli.name_values import source_of_flags
 from headwater.cli.surroundings import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
@@ -58,8 +59,7 @@ def run_waldump(flags: WaldumpFlags) -> None:
         _write(f"{name}\n" for name in RMGR_NAMES)
         return
     choice = _choice(flags)
-    directory = WalDirectory.scan(flags.wal)
-    directory.require_plain(choice.end)
+    directory = WalDirectory.scan(source_of_flags(flags.wal, flags.storage_options, flags.timeline))
     scan = _Scan(directory, choice, flags.limit)
     if flags.stats is not None:
         stats, reached = RecordStats(directory.major), 0

@@ -17,6 +17,7 @@ import numpy as np
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
+from headwater.pipeline.abandoned_commits import warn_of_abandoned
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.collector import collector_put_off
@@ -227,6 +228,7 @@ class _Session:
     """
 
     def __init__(self, opened: OpenRequest, scope: Scope) -> None:
+        self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
         self._scope = scope
         self._late: list[Int64s] = []
@@ -247,6 +249,8 @@ class _Session:
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last:
             warn_of_custom_records(self._custom)
+        if is_end:
+            warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
             self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
