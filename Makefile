@@ -41,7 +41,7 @@ types: $(READY) ## check types
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy tools bench tests/conftest.py tests/oracle
 
-test: servers ## all rungs, PostgreSQL 15, 16 and 18 (not each on every one of them), in minutes
+test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 

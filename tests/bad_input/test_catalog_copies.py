@@ -49,12 +49,20 @@ class Online:
     expected: bytes
 
 
-@pytest.fixture(scope="module", params=[16, 18], ids=lambda major: f"pg{major}")
+BACKUP = ("SELECT pg_backup_start('test', fast => true)", "pg_backup_stop()")
+BACKUP_OF_14 = ("SELECT pg_start_backup('test', true, false)", "pg_stop_backup(false)")
+"""How a copy of a running server is begun and ended."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(14, marks=pytest.mark.slow), 16, 18], ids=lambda major: f"pg{major}"
+)
 def online(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Online:
     directory = tmp_path_factory.mktemp("online")
     with small_server(request.param) as server, server.connect() as keeper:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'before')")
-        keeper.execute("SELECT pg_backup_start('test', fast => true)")
+        begin, end = BACKUP_OF_14 if request.param == 14 else BACKUP
+        keeper.execute(begin)
         slot = make_slot(server, "s")
         run(server, "INSERT INTO t VALUES (2, 'a is called a')")
         renamed = now(server)
@@ -62,7 +70,7 @@ def online(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         run(server, "CHECKPOINT")
         backup = copy_running(server, directory / "backup")
         run(server, "INSERT INTO t VALUES (3, 'now b', 3)", "ALTER TABLE t RENAME c TO d")
-        stop = keeper.execute("SELECT lsn::text, labelfile FROM pg_backup_stop()").fetchone()
+        stop = keeper.execute(f"SELECT lsn::text, labelfile FROM {end}").fetchone()
         assert stop is not None
         (backup / "backup_label").write_text(stop[1])
         run(server, "INSERT INTO t VALUES (4, 'after', 4)")

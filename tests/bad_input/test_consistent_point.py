@@ -36,7 +36,9 @@ class Prepared:
     late: bytes
 
 
-@pytest.fixture(scope="module", params=[16, 18], ids=lambda major: f"pg{major}")
+@pytest.fixture(
+    scope="module", params=[pytest.param(14, marks=pytest.mark.slow), 16, 18], ids=lambda major: f"pg{major}"
+)
 def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     directory = tmp_path_factory.mktemp("prepared")
     with small_server(request.param) as server:

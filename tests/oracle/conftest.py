@@ -14,6 +14,7 @@ from oracle.killing import SEGMENT_BYTES
 from oracle.oracle import run_alone, run_random, run_scenarios, run_threads, run_wrap
 from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
+from packaged_servers import is_packaged
 from slots.conftest import command as command
 
 MAJORS = (14, 15, 16, 17, 18)
@@ -45,6 +46,10 @@ MANY_WRAPS = tuple((major, name) for major in xid_wrap.MAJORS for name in WRAPS)
 # (major, seed, statements of all sessions), driven by one thread
 FEW_RUNS = ((16, 1, 1500),)
 MANY_RUNS = tuple((major, seed, 3200) for major in MAJORS for seed in range(100, 105))
+
+
+RUNS = frozenset({"scenario_run", "alone_run", "threaded_run", "random_run", "killed_run", "wrap_run", "publishing"})
+"""Fixtures whose parameter is a major, or begins with one."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -89,6 +94,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _belongs(item: pytest.Item, everything: bool) -> bool:
     """Whether a scenario's server can do what it shows; and, of 14, is asked for it every day."""
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    run = next((given[name] for name in given if name in RUNS), None)
+    if run is not None and not is_packaged(run if isinstance(run, int) else run[0]):
+        return False
     if "scenario_run" in given:
         major, name = given["scenario_run"], given["scenario"]
     elif "alone_run" in given:

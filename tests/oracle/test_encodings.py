@@ -82,7 +82,7 @@ def peek(server: EmbeddedPostgres, encoding: str, plugin: str) -> pa.Table:
     return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=[pytest.param(14, marks=pytest.mark.slow), 16, 18])
 def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoded:
     return Encoded(request.param, tmp_path_factory.mktemp("encodings"))
 

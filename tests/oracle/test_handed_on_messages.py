@@ -30,7 +30,7 @@ PEEK = """
 
 # One such table makes 1,200 messages, and the limit lies at 524,288.
 @pytest.mark.parametrize(("tables", "announced"), [(300, 2), (600, 4)])
-@pytest.mark.parametrize("major", [16, 18])
+@pytest.mark.parametrize("major", [pytest.param(14, marks=pytest.mark.slow), 16, 18])
 def test_messages_beyond_the_limit(spark: Any, tmp_path: Path, major: int, tables: int, announced: int) -> None:
     with EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False) as server:
         with server.connect() as connection:
@@ -54,14 +54,21 @@ def test_messages_beyond_the_limit(spark: Any, tmp_path: Path, major: int, table
             b.execute("COMMIT")
             a.execute("INSERT INTO t VALUES (3)")
             a.execute("INSERT INTO u VALUES (3)")
+            # The session's end drops its temporary table, of which 14 would say BEGIN and COMMIT.
+            end = a.execute("SELECT pg_current_wal_flush_lsn()::text").fetchone()
             a.adapters.register_loader("text", ByteaBinaryLoader)
             rows = a.execute(PEEK.encode(), binary=True).fetchall()
         server.stop()
         wal = Path(shutil.copytree(server.wal_directory, tmp_path / "pg_wal"))
     assert start is not None
+    assert end is not None
     expected = messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
-    request = DecodeRequest(str(wal), str(backup), "postgres", "pgoutput", OPTIONS, parse_lsn(start[0]))
+    request = DecodeRequest(
+        str(wal), str(backup), "postgres", "pgoutput", OPTIONS, parse_lsn(start[0]), parse_lsn(end[0])
+    )
     with decode(spark, request) as result:
         actual: pa.Table = joined(result.tables())
     assert first_difference(expected, actual) is None
+    # 14 forgets how the relations are published, not that they are announced.
+    announced = min(announced, 2) if major == 14 else announced
     assert sum(data[:1] == b"R" for data in expected.column("data").to_pylist()) == announced

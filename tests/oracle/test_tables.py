@@ -104,7 +104,7 @@ def _peek(server: EmbeddedPostgres, slot: str, options: tuple[tuple[str, str], .
     return messages_table((parse_lsn(lsn), int(xid), data) for lsn, xid, data in rows)
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=[pytest.param(14, marks=pytest.mark.slow), 16, 18])
 def window(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Window:
     return Window(request.param, tmp_path_factory.mktemp("tables"))
 

@@ -5,7 +5,12 @@ here: streaming, two-phase commit, binary mode.
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
-or truncate right after, so nothing is announced on its own.
+or truncate right after, but for a DELETE without its old tuple in 14.
+
+What 14 does otherwise: BEGIN and COMMIT are always sent. How a relation is published is looked up anew after a change
+of any publication only, so it outlives changes of the relation, even that it is no partition any more; it is announced
+anew after a message about that relation only. A partition may so be published as another relation than it was
+announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
 Known gaps: row filters; the three features above.
 """

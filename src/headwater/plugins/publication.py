@@ -7,7 +7,8 @@ replication/logical/proto.c.
 
 What differs between majors: a column list that names every column counts as none, where 15 counts dropped columns as
 columns and 18 has no such rule; generated columns are never published before 18; a publication that does not exist
-where it is loaded is an error before 18 and skipped with a warning from then on. That not one of the named publications
+where it is loaded is an error before 18 and skipped with a warning from then on; 14 has neither schemas nor lists of
+columns nor filters. That not one of the named publications
 has existed in the window is an error here in any major.
 
 Known gap: row filters are refused, not evaluated.

@@ -21,6 +21,7 @@ from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import schema_memory
 from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
+from headwater.reorder.wants import TRUNCATE_IF_DETACHED, WANT_BARE_DELETE
 
 MAJORS = (14, 15, 16, 17, 18)
 EVERYTHING = 1 | 2 | 4 | 16
@@ -339,3 +340,27 @@ def test_a_relation_is_described_as_by_wants_and_messages() -> None:
         wants = plugin.wants(schema, catalog)
         messages = tuple(plugin.schema_messages(schema, catalog)) if wants else ()
         assert plugin.describe(schema, catalog) == (wants, messages)
+
+
+def test_14_goes_on_as_a_partition_was_published() -> None:
+    """The entry outlives that it was a partition: it is still sent as the root, and now its truncates are, too."""
+    catalog, plugin = Catalog(RELATIONS, [publication(all_tables=True, via_root=True)]), pgoutput("p", 14)
+    said = plugin.describe(LEAF, catalog)
+    assert said[0] == 1 | 2 | 4 | WANT_BARE_DELETE | TRUNCATE_IF_DETACHED
+    assert plugin.published_as(LEAF, said[1]) == ROOT.oid
+    detached = replace(LEAF, name="alone", is_partition=False, ancestors=())
+    wanted, messages = plugin.renewed(detached, catalog, *said)
+    assert wanted == EVERYTHING | WANT_BARE_DELETE
+    assert [RelationMessage.parse(message).oid for message in messages] == [ROOT.oid, LEAF.oid]
+    assert b"alone" in messages[1]
+    assert plugin.renewed(LEAF, catalog, wanted, messages) == said
+
+
+def test_14_sends_a_partition_unannounced_only_if_its_rows_are_the_same() -> None:
+    plugin, catalog = pgoutput("p", 14), Catalog(RELATIONS)
+    alike = replace(LEAF, columns=ROOT.columns)
+    plugin.require_sendable(LEAF, catalog, ROOT.oid, LEAF.oid)
+    plugin.require_sendable(alike, catalog, LEAF.oid, ROOT.oid)
+    for schema, announced_as in ((LEAF, LEAF.oid), (alike, MIDDLE.oid)):
+        with pytest.raises(PluginError, match=r'sends rows of partition "public\.leaf" as such of "public\.root"'):
+            plugin.require_sendable(schema, catalog, announced_as, ROOT.oid)

@@ -214,6 +214,14 @@ def test_the_words_of_a_commit() -> None:
     )
 
 
+def test_14_does_not_tell_where_an_abort_came_from() -> None:
+    main = struct.pack("<qI", 0, 1 << 5 | 1 << 29) + struct.pack("<Qq", 0xABCD, 1)
+    origin = "; origin: node 3, lsn 0/ABCD, at 2000-01-01 00:00:00.000001 UTC"
+    for major, of_abort, feedback in ((14, "", ""), (15, origin, "; apply_feedback")):
+        assert described(major, r.XACT, 0xA0, main, origin=3) == f"2000-01-01 00:00:00.000000 UTC{of_abort}"
+        assert described(major, r.XACT, 0x80, main, origin=3) == f"2000-01-01 00:00:00.000000 UTC{feedback}{origin}"
+
+
 def test_pages_of_indexes() -> None:
     """Index records whose words depend on the data of their first block."""
     lists = struct.pack("<2H", 7, 8) + struct.pack("<H", 9) + struct.pack("<H2H", 2, 1, 3)
