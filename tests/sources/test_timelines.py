@@ -113,6 +113,7 @@ def test_slots_of_either_timeline(command: Command, promotion: Promotion, tmp_pa
     assert done(command, "decode", "--slot", tmp_path / "new", "--with-lsn", "-q").endswith(promotion.new_lines)
 
 
+@pytest.mark.slow
 def test_the_timeline_of_the_data_source(spark: Any, promotion: Promotion) -> None:
     spark.dataSource.register(HeadwaterDataSource)
     given = {"path": f"{promotion.old}\n{promotion.new}", "catalog": str(promotion.backup), "database": "postgres"}

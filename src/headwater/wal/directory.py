@@ -253,7 +253,7 @@ class _Scan:
         places = self.listing.places
         for copies in self.listing.copies.values():
             for file in (_sniffed(copy, places) for copy in copies):
-                header = _read_header(self._segment(file), _LARGEST) if file.form.method in READABLE else None
+                header = _read_header(self._segment(file), None) if file.form.method in READABLE else None
                 known = header is not None and major_of_magic(header.magic, file.path) is not None
                 if header is not None and known and _is_size(header.segment_size):
                     return header.segment_size
@@ -261,7 +261,7 @@ class _Scan:
         if file.form.method not in READABLE:
             raise _unreadable(self._segment(file))
         _refuse_encrypted(self._segment(file))
-        header = _read_header(self._segment(file), _LARGEST)
+        header = _read_header(self._segment(file), None)
         found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
         known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
         raise SegmentError(
@@ -433,7 +433,7 @@ def _pages_to_try(first: int, last: int) -> Iterator[int]:
     yield from range(near, last, _STRIDE)
 
 
-def _read_header(segment: Segment, segment_size: int) -> _Header | None:
+def _read_header(segment: Segment, segment_size: int | None) -> _Header | None:
     """The long header at the start of a segment, None if the file is shorter."""
     data = bytearray(_LONG_HEADER.size)
     with open_segment(segment, segment_size, len(data)) as reader:
@@ -446,7 +446,7 @@ def _read_header(segment: Segment, segment_size: int) -> _Header | None:
 def _read_start(segment: Segment) -> bytes:
     """The first bytes of a plain segment, as far as it goes."""
     data = bytearray(_LONG_HEADER.size)
-    with open_segment(segment, _LARGEST, len(data)) as reader:
+    with open_segment(segment, None, len(data)) as reader:
         return bytes(data[: reader.read_into(memoryview(data), 0)])
 
 
