@@ -67,27 +67,26 @@ def test_a_truncated_archive_stops_the_command(command: Command, server_run: Ser
     assert str(path) in errors
 
 
-def test_rows_and_records_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
+def test_rows_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
     spark.dataSource.register(HeadwaterDataSource)
     archive = ARCHIVES["barman.zst"](server_run.wal, tmp_path)
-    given = {"catalog": str(server_run.backup), "database": "postgres", "timeline": "1"}
-
-    def counts(path: str, **options: str) -> list[tuple[object, ...]]:
-        rows = spark.read.format("headwater").options(path=path, **options).load()
-        return sorted(map(tuple, rows.groupBy(rows.columns[1]).count().collect()), key=str)
-
-    assert counts(str(archive), **given) == counts(str(server_run.wal), **given)
-    assert counts(str(archive), view="records") == counts(str(server_run.wal), view="records")
-    both = f"{tmp_path / 'empty'}\n{archive}"
     (tmp_path / "empty").mkdir()
-    assert counts(both, **given) == counts(str(server_run.wal), **given)
+    given = {"path": f"{tmp_path / 'empty'}\n{archive}", "catalog": str(server_run.backup), "timeline": "1"}
+    rows = spark.read.format("headwater").options(**given, database="postgres").load()
+    counts = {row[0]: row[1] for row in rows.groupBy("_op").count().collect()}
+    assert counts == {word: server_run.lines.count(b": %s: " % word.upper().encode()) for word in ("insert", "update")}
 
 
-def flags(s3: S3Server, *addresses: str) -> list[str]:
-    words = [word for address in addresses for word in ("--wal", address)]
-    return [*words, *(word for pair in s3.options().items() for word in ("--storage-option", "=".join(pair)))]
+@pytest.mark.slow
+def test_records_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
+    spark.dataSource.register(HeadwaterDataSource)
+    archive = ARCHIVES["barman.zst"](server_run.wal, tmp_path)
+    reader = spark.read.format("headwater").option("view", "records").option("timeline", "1")
+    found, expected = (reader.load(str(path)).groupBy("record_type").count() for path in (archive, server_run.wal))
+    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
 
 
+@pytest.mark.slow
 def test_a_stream_of_an_archive_that_gets_segments(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
     """What comes in a second run follows what came in the first."""
     spark.dataSource.register(HeadwaterDataSource)
@@ -109,6 +108,11 @@ def test_a_stream_of_an_archive_that_gets_segments(spark: Any, server_run: Serve
 
 
 # -- in a store
+
+
+def flags(s3: S3Server, *addresses: str) -> list[str]:
+    words = [word for address in addresses for word in ("--wal", address)]
+    return [*words, *(word for pair in s3.options().items() for word in ("--storage-option", "=".join(pair)))]
 
 
 def test_a_store_is_decoded(
