@@ -284,7 +284,12 @@ class _Scan:
                 runs = [SegmentRun(timeline, file.number(size), 1, file.form) for file in behind]
                 segments = SegmentFiles.of(wal.places, size, runs)
                 abandoned = replace(wal, segments=segments, lineage=tuple(theirs.items()), end_lsn=None, abandoned=())
-                yield AbandonedTimeline(timeline, left, abandoned)
+                try:
+                    written = _written(abandoned)
+                except SegmentError:  # Who reads it is told.
+                    written = len(segments)
+                if written:
+                    yield AbandonedTimeline(timeline, left, _cut(abandoned, written))
 
 
 def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:
@@ -381,20 +386,27 @@ def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:
 
 def _without_unwritten(wal: WalDirectory) -> WalDirectory:
     """Leave out the segments at the end that were not written to yet."""
+    written = _written(wal)
+    if not written:
+        raise SegmentError("no WAL segment holds WAL of its own position", file=wal.segments[0].path)
+    return _cut(wal, written)
+
+
+def _cut(wal: WalDirectory, count: int) -> WalDirectory:
+    """The first so many segments only."""
+    is_kept = [number < count for number in range(len(wal.segments))]
+    return replace(wal, segments=wal.segments.where(is_kept))
+
+
+def _written(wal: WalDirectory) -> int:
+    """How many segments there are up to the last one that was written to."""
     last = len(wal.segments)
     while last and not _is_written(wal, wal.segments[last - 1]):
         last -= 1
     # One whose first page alone is bad is damaged, not unwritten.
     if last < len(wal.segments) and next_valid_page(wal, wal.segments[last], 1) is not None:
         last += 1
-    if last == 0:
-        segment = wal.segments[0]
-        raise SegmentError("no WAL segment holds WAL of its own position", file=segment.path)
-    return wal if last == len(wal.segments) else replace(wal, segments=wal.segments.where(_first(wal.segments, last)))
-
-
-def _first(segments: SegmentFiles, count: int) -> list[bool]:
-    return [number < count for number in range(len(segments))]
+    return last
 
 
 def _is_written(wal: WalDirectory, segment: Segment) -> bool:
