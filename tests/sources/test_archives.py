@@ -13,6 +13,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.source import HeadwaterDataSource
 from slots.conftest import Command, ServerRun, done, lsns, refused
 from sources.archives import ARCHIVES
+from sources.s3_server import S3Server
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -66,17 +67,76 @@ def test_a_truncated_archive_stops_the_command(command: Command, server_run: Ser
     assert str(path) in errors
 
 
-def test_rows_and_records_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
+def test_rows_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
     spark.dataSource.register(HeadwaterDataSource)
     archive = ARCHIVES["barman.zst"](server_run.wal, tmp_path)
-    given = {"catalog": str(server_run.backup), "database": "postgres", "timeline": "1"}
-
-    def counts(path: str, **options: str) -> list[tuple[object, ...]]:
-        rows = spark.read.format("headwater").options(path=path, **options).load()
-        return sorted(map(tuple, rows.groupBy(rows.columns[1]).count().collect()), key=str)
-
-    assert counts(str(archive), **given) == counts(str(server_run.wal), **given)
-    assert counts(str(archive), view="records") == counts(str(server_run.wal), view="records")
-    both = f"{tmp_path / 'empty'}\n{archive}"
     (tmp_path / "empty").mkdir()
-    assert counts(both, **given) == counts(str(server_run.wal), **given)
+    given = {"path": f"{tmp_path / 'empty'}\n{archive}", "catalog": str(server_run.backup), "timeline": "1"}
+    rows = spark.read.format("headwater").options(**given, database="postgres").load()
+    counts = {row[0]: row[1] for row in rows.groupBy("_op").count().collect()}
+    assert counts == {word: server_run.lines.count(b": %s: " % word.upper().encode()) for word in ("insert", "update")}
+
+
+@pytest.mark.slow
+def test_records_of_an_archive(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
+    spark.dataSource.register(HeadwaterDataSource)
+    archive = ARCHIVES["barman.zst"](server_run.wal, tmp_path)
+    reader = spark.read.format("headwater").option("view", "records").option("timeline", "1")
+    found, expected = (reader.load(str(path)).groupBy("record_type").count() for path in (archive, server_run.wal))
+    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
+
+
+@pytest.mark.slow
+def test_a_stream_of_an_archive_that_gets_segments(spark: Any, server_run: ServerRun, tmp_path: Path) -> None:
+    """What comes in a second run follows what came in the first."""
+    spark.dataSource.register(HeadwaterDataSource)
+    whole = ARCHIVES["pgBackRest.zst"](server_run.wal, tmp_path / "whole")
+    files = sorted(path for path in whole.glob("*/*") if path.is_file())
+    archive = tmp_path / "archive" / files[0].parent.name
+    archive.mkdir(parents=True)
+    given = {"path": str(archive.parent), "catalog": str(server_run.backup), "database": "postgres"}
+    given |= {"plugin": "test_decoding"}
+    for part in (files[: len(files) // 2], files[len(files) // 2 :]):
+        for path in part:
+            shutil.copy(path, archive)
+        rows = spark.readStream.format("headwater").options(**given).load()
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).format("parquet")
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    streamed = spark.read.parquet(str(tmp_path / "out")).count()
+    batch = spark.read.format("headwater").options(**(given | {"path": str(server_run.wal)})).load()
+    assert streamed == batch.count() > 0
+
+
+# -- in a store
+
+
+def flags(s3: S3Server, *addresses: str) -> list[str]:
+    words = [word for address in addresses for word in ("--wal", address)]
+    return [*words, *(word for pair in s3.options().items() for word in ("--storage-option", "=".join(pair)))]
+
+
+def test_a_store_is_decoded(
+    command: Command, fresh: S3Server, plain: str, server_run: ServerRun, tmp_path: Path
+) -> None:
+    window = ["--catalog", server_run.backup, "--database", "postgres"]
+    begin = str(Lsn(lsns(server_run.lines)[0]))
+    called = ["decode", *flags(fresh, plain), *window, "--start", begin, "--with-lsn", "-q"]
+    assert done(command, *called) == server_run.lines
+    done(command, "slot", "create", tmp_path / "slot", *flags(fresh, plain), *window)
+    assert all(fresh.secret.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert "Unable to locate credentials" in refused(command, "decode", "--slot", tmp_path / "slot")
+    asked = flags(fresh)
+    assert done(command, "decode", "--slot", tmp_path / "slot", *asked, "--with-lsn", "-q") == server_run.lines
+
+
+@pytest.mark.slow
+def test_rows_of_a_store(spark: Any, fresh: S3Server, plain: str, server_run: ServerRun) -> None:
+    spark.dataSource.register(HeadwaterDataSource)
+    given = {"catalog": str(server_run.backup), "database": "postgres"}
+    storage = {f"storage.{name}": value for name, value in fresh.options().items()}
+
+    def counts(path: str, **options: str) -> dict[str, int]:
+        rows = spark.read.format("headwater").options(path=path, **options).load()
+        return {row[0]: row[1] for row in rows.groupBy("_op").count().collect()}
+
+    assert counts(plain, **given, **storage) == counts(str(server_run.wal), **given)

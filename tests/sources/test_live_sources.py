@@ -21,7 +21,7 @@ from headwater.wal.place import WalSource
 from slots.conftest import Command, done, lsns
 from sources.archives import ARCHIVES
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = pytest.mark.server
 
 FILL = "SELECT pg_logical_emit_message(false, 'x', repeat('a', 700000)) FROM generate_series(1, 4)"
 
@@ -138,8 +138,10 @@ def _segment_start(lsn: str) -> int:
 
 @pytest.mark.parametrize(
     ("major", "megabytes"),
-    [pytest.param(16, 1, marks=pytest.mark.slow), (16, 64), pytest.param(18, 1024, marks=pytest.mark.slow)],
+    [(16, 1), (16, 64), (18, 1024)],
 )
+@pytest.mark.slow
+@pytest.mark.spark
 def test_segments_of_other_sizes(command: Command, tmp_path: Path, major: int, megabytes: int) -> None:
     programs = find_programs(major, plugin="test_decoding")
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=megabytes) as server:

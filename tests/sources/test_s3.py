@@ -3,62 +3,27 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import pickle
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+import s3fs
 
 from headwater.errors import SegmentError, UsageError
-from headwater.pg.lsn import Lsn
-from headwater.pipeline.source import HeadwaterDataSource
 from headwater.wal import remote
 from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from headwater.wal.growing_directory import GrowingDirectory
 from headwater.wal.place import WalSource, open_bytes
-from slots.conftest import Command, ServerRun, done, lsns, refused
+from slots.conftest import ServerRun
 from sources.archives import ARCHIVES
 from sources.s3_server import S3Server
 
 ONCE = {"config_kwargs": '{"retries": {"max_attempts": 0}}'}
 """S3's library does not try again by itself."""
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """No credentials of the machine's own count."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    empty = tmp_path_factory.mktemp("aws") / "none"
-    own = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    for name in own:
-        del os.environ[name]
-    nobody = {
-        "AWS_SHARED_CREDENTIALS_FILE": str(empty),
-        "AWS_CONFIG_FILE": str(empty),
-        "AWS_EC2_METADATA_DISABLED": "1",
-    }
-    os.environ.update(nobody)
-    with S3Server() as server:
-        yield server
-    for name in nobody:
-        del os.environ[name]
-    os.environ.update(own)
-
-
-@pytest.fixture
-def fresh(s3: S3Server) -> S3Server:
-    s3.asked.clear()
-    s3.failures.clear()
-    return s3
-
-
-@pytest.fixture(scope="module")
-def plain(s3: S3Server, server_run: ServerRun) -> str:
-    return s3.put(server_run.wal, "plain")
 
 
 def source(s3: S3Server, *addresses: str, **other: str) -> WalSource:
@@ -68,11 +33,6 @@ def source(s3: S3Server, *addresses: str, **other: str) -> WalSource:
 def records(wal: WalDirectory) -> list[int]:
     found: list[int] = read_frames(wal, wal.start_lsn).lsns.tolist()
     return found
-
-
-def flags(s3: S3Server, *addresses: str) -> list[str]:
-    words = [word for address in addresses for word in ("--wal", address)]
-    return [*words, *(word for pair in s3.options().items() for word in ("--storage-option", "=".join(pair)))]
 
 
 @pytest.mark.server
@@ -108,11 +68,31 @@ def test_a_store_and_a_directory_as_one(fresh: S3Server, plain: str, server_run:
     assert wal.segments[0].path.startswith(f"{plain}/")
 
 
+@pytest.mark.server
+def test_a_store_that_gets_segments(fresh: S3Server, server_run: ServerRun, tmp_path: Path) -> None:
+    """Each look is a listing of its own; a compressed last segment is fetched once."""
+    files = sorted(ARCHIVES["simple.zst"](server_run.wal, tmp_path / "all").iterdir())
+    some = tmp_path / "some"
+    some.mkdir()
+    growing = None
+    for count in (2, 3, 4):
+        for path in files[:count]:
+            shutil.copy(path, some)
+        address = fresh.put(some, "growing")
+        growing = growing or GrowingDirectory(source(fresh, address))
+        looked = growing.look(None)
+        assert len(looked.segments) == count
+        fresh.asked.clear()
+        assert growing.look(looked.stop_lsn).segments[-1] == looked.segments[-1]
+        assert fresh.bytes_read() < 3 * 64
+
+
 # -- credentials
 
 
 @pytest.mark.server
 def test_credentials_of_the_environment(fresh: S3Server, plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    s3fs.S3FileSystem.clear_instance_cache()
     for name, value in fresh.environment().items():
         monkeypatch.setenv(name, value)
     assert len(WalDirectory.scan(wal_source(plain)).segments) > 3
@@ -254,34 +234,3 @@ def test_a_refusal_is_no_end_of_a_file(fresh: S3Server, tmp_path: Path) -> None:
         fresh.failures += [400]
         with pytest.raises(SegmentError, match="could not read from s3"):
             file.read(1 << 20) + file.read(1 << 20)
-
-
-# -- the command and the data source
-
-
-@pytest.mark.server
-@pytest.mark.spark
-def test_the_command(command: Command, fresh: S3Server, plain: str, server_run: ServerRun, tmp_path: Path) -> None:
-    window = ["--catalog", server_run.backup, "--database", "postgres"]
-    begin = str(Lsn(lsns(server_run.lines)[0]))
-    called = ["decode", *flags(fresh, plain), *window, "--start", begin, "--with-lsn", "-q"]
-    assert done(command, *called) == server_run.lines
-    done(command, "slot", "create", tmp_path / "slot", *flags(fresh, plain), *window)
-    assert all(fresh.secret.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert "Unable to locate credentials" in refused(command, "decode", "--slot", tmp_path / "slot")
-    asked = flags(fresh)
-    assert done(command, "decode", "--slot", tmp_path / "slot", *asked, "--with-lsn", "-q") == server_run.lines
-
-
-@pytest.mark.server
-@pytest.mark.spark
-def test_the_data_source(spark: Any, fresh: S3Server, plain: str, server_run: ServerRun) -> None:
-    spark.dataSource.register(HeadwaterDataSource)
-    given = {"catalog": str(server_run.backup), "database": "postgres"}
-    storage = {f"storage.{name}": value for name, value in fresh.options().items()}
-
-    def counts(path: str, **options: str) -> dict[str, int]:
-        rows = spark.read.format("headwater").options(path=path, **options).load()
-        return {row[0]: row[1] for row in rows.groupBy("_op").count().collect()}
-
-    assert counts(plain, **given, **storage) == counts(str(server_run.wal), **given)

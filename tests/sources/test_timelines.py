@@ -16,6 +16,7 @@ from headwater.pipeline.abandoned_commits import LostCommits, lost_commits
 from headwater.pipeline.source import HeadwaterDataSource
 from headwater.wal.directory import WalDirectory
 from headwater.wal.place import WalSource
+from headwater.wal.segment_files import segment_name
 from slots.conftest import Command, done, lsns, refused
 from sources.archives import ARCHIVES
 
@@ -94,6 +95,10 @@ def test_the_abandoned_timeline_is_decoded_when_asked_for(command: Command, prom
     status, out, errors = command("decode", *both(promotion), "--timeline", "1", "--start", str(Lsn(begin)))
     assert (status, errors) == (0, "")
     assert out == promotion.old_lines
+    places = both(promotion)[:4]
+    dumped = done(command, "waldump", *places, "--timeline", "1", "--start", str(Lsn(begin)))
+    assert dumped == done(command, "waldump", "--wal", promotion.old, "--start", str(Lsn(begin)))
+    assert dumped != done(command, "waldump", *places, "--start", str(Lsn(begin)))
 
 
 def test_a_window_that_ends_before_the_promotion_has_nothing_to_tell(command: Command, promotion: Promotion) -> None:
@@ -113,6 +118,7 @@ def test_slots_of_either_timeline(command: Command, promotion: Promotion, tmp_pa
     assert done(command, "decode", "--slot", tmp_path / "new", "--with-lsn", "-q").endswith(promotion.new_lines)
 
 
+@pytest.mark.slow
 def test_the_timeline_of_the_data_source(spark: Any, promotion: Promotion) -> None:
     spark.dataSource.register(HeadwaterDataSource)
     given = {"path": f"{promotion.old}\n{promotion.new}", "catalog": str(promotion.backup), "database": "postgres"}
@@ -139,6 +145,11 @@ def test_an_archive_of_both_servers(promotion: Promotion, tmp_path: Path) -> Non
     assert _lost(WalDirectory.scan(one)) == apart
     assert _lost(WalDirectory.scan(ARCHIVES["pgBackRest.zst"](one, tmp_path / "repo"))) == apart
     assert [found.count for found in apart] == [8]
+    last = WalDirectory.scan(promotion.old).segments[-1]
+    for number in (1, 2):  # as a server recycles segments ahead
+        first = WalDirectory.scan(promotion.old).segments[0].path
+        shutil.copy(first, one / segment_name(1, last.number + number, 1 << 20))
+    assert _lost(WalDirectory.scan(one)) == apart
     assert _lost(WalDirectory.scan(one, timeline=1)) == []
 
 

@@ -253,7 +253,7 @@ class _Scan:
         places = self.listing.places
         for copies in self.listing.copies.values():
             for file in (_sniffed(copy, places) for copy in copies):
-                header = _read_header(self._segment(file), _LARGEST) if file.form.method in READABLE else None
+                header = _read_header(self._segment(file), None) if file.form.method in READABLE else None
                 known = header is not None and major_of_magic(header.magic, file.path) is not None
                 if header is not None and known and _is_size(header.segment_size):
                     return header.segment_size
@@ -261,7 +261,7 @@ class _Scan:
         if file.form.method not in READABLE:
             raise _unreadable(self._segment(file))
         _refuse_encrypted(self._segment(file))
-        header = _read_header(self._segment(file), _LARGEST)
+        header = _read_header(self._segment(file), None)
         found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
         known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
         raise SegmentError(
@@ -284,7 +284,12 @@ class _Scan:
                 runs = [SegmentRun(timeline, file.number(size), 1, file.form) for file in behind]
                 segments = SegmentFiles.of(wal.places, size, runs)
                 abandoned = replace(wal, segments=segments, lineage=tuple(theirs.items()), end_lsn=None, abandoned=())
-                yield AbandonedTimeline(timeline, left, abandoned)
+                try:
+                    written = _written(abandoned)
+                except SegmentError:  # Who reads it is told.
+                    written = len(segments)
+                if written:
+                    yield AbandonedTimeline(timeline, left, _cut(abandoned, written))
 
 
 def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:
@@ -381,20 +386,27 @@ def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:
 
 def _without_unwritten(wal: WalDirectory) -> WalDirectory:
     """Leave out the segments at the end that were not written to yet."""
+    written = _written(wal)
+    if not written:
+        raise SegmentError("no WAL segment holds WAL of its own position", file=wal.segments[0].path)
+    return _cut(wal, written)
+
+
+def _cut(wal: WalDirectory, count: int) -> WalDirectory:
+    """The first so many segments only."""
+    is_kept = [number < count for number in range(len(wal.segments))]
+    return replace(wal, segments=wal.segments.where(is_kept))
+
+
+def _written(wal: WalDirectory) -> int:
+    """How many segments there are up to the last one that was written to."""
     last = len(wal.segments)
     while last and not _is_written(wal, wal.segments[last - 1]):
         last -= 1
     # One whose first page alone is bad is damaged, not unwritten.
     if last < len(wal.segments) and next_valid_page(wal, wal.segments[last], 1) is not None:
         last += 1
-    if last == 0:
-        segment = wal.segments[0]
-        raise SegmentError("no WAL segment holds WAL of its own position", file=segment.path)
-    return wal if last == len(wal.segments) else replace(wal, segments=wal.segments.where(_first(wal.segments, last)))
-
-
-def _first(segments: SegmentFiles, count: int) -> list[bool]:
-    return [number < count for number in range(len(segments))]
+    return last
 
 
 def _is_written(wal: WalDirectory, segment: Segment) -> bool:
@@ -433,7 +445,7 @@ def _pages_to_try(first: int, last: int) -> Iterator[int]:
     yield from range(near, last, _STRIDE)
 
 
-def _read_header(segment: Segment, segment_size: int) -> _Header | None:
+def _read_header(segment: Segment, segment_size: int | None) -> _Header | None:
     """The long header at the start of a segment, None if the file is shorter."""
     data = bytearray(_LONG_HEADER.size)
     with open_segment(segment, segment_size, len(data)) as reader:
@@ -446,7 +458,7 @@ def _read_header(segment: Segment, segment_size: int) -> _Header | None:
 def _read_start(segment: Segment) -> bytes:
     """The first bytes of a plain segment, as far as it goes."""
     data = bytearray(_LONG_HEADER.size)
-    with open_segment(segment, _LARGEST, len(data)) as reader:
+    with open_segment(segment, None, len(data)) as reader:
         return bytes(data[: reader.read_into(memoryview(data), 0)])
 
 

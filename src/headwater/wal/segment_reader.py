@@ -96,18 +96,18 @@ def _gone(segment: Segment) -> SegmentGoneError:
     )
 
 
-def open_segment(segment: Segment, size: int, until: int | None = None) -> SegmentReader:
+def open_segment(segment: Segment, size: int | None, until: int | None = None) -> SegmentReader:
     """Open a segment.
 
     Args:
         segment: it.
-        size: bytes of a segment.
+        size: bytes of a segment, None if that is not known yet.
         until: offset up to which it is going to be read at most, None for its end.
 
     Raises:
         SegmentError: it is not there any more, may not be read, or is packed in a way that is not read here.
     """
-    until = size if until is None else until
+    until = until or size or 0
     form, path = segment.form, segment.path
     checksum: str | None = None
     try:
@@ -126,7 +126,9 @@ def open_segment(segment: Segment, size: int, until: int | None = None) -> Segme
         ) from None
 
 
-def _open(segment: Segment, form: SegmentForm, path: str, checksum: str | None, size: int, until: int) -> SegmentReader:
+def _open(
+    segment: Segment, form: SegmentForm, path: str, checksum: str | None, size: int | None, until: int
+) -> SegmentReader:
     place = segment.places[form.place]
     if form.method != PLAIN:
         packed = Packed(place, path, form.method, checksum, form.is_partial, segment.start_lsn or None)

@@ -76,46 +76,57 @@ class UnpackedSegment:
 
     Args:
         packed: the file.
-        size: bytes of a segment.
+
+    Attributes:
+        filled: bytes that are unpacked.
     """
 
-    def __init__(self, packed: Packed, size: int) -> None:
+    def __init__(self, packed: Packed) -> None:
         self._packed = packed
-        self._size = size
         self._lock = threading.Lock()
         self._digest = hashlib.sha1(usedforsecurity=False)
         self._stream: _Stream | None = open_stream(packed)
         self._file = tempfile.TemporaryFile(prefix="headwater-", buffering=0)  # noqa: SIM115
         self.filled = 0
 
-    def read_into(self, view: memoryview, offset: int) -> int:
+    def read_into(self, view: memoryview, offset: int, size: int | None) -> int:
         """Fill a buffer with the segment's bytes from an offset on; the number of bytes.
+
+        Args:
+            view: the buffer.
+            offset: in the segment.
+            size: bytes of a segment, None if that is not known yet.
 
         Raises:
             SegmentError: the file is damaged, cut off, or holds something else.
         """
-        self.reach(offset + len(view))
-        return read_at(self._file.fileno(), view, offset)
+        self.reach(offset + len(view), size)
+        count = read_at(self._file.fileno(), view, offset)
+        if not self._packed.is_partial or size is None:
+            return count
+        zeros = min(len(view), size - offset) - count
+        if zeros > 0:
+            view[count : count + zeros] = bytes(zeros)
+        return count + max(zeros, 0)
 
-    def reach(self, end: int) -> None:
+    def reach(self, end: int, size: int | None) -> None:
         """Unpack up to an offset; up to the segment's end, with all that proves it whole.
 
         Raises:
             SegmentError: as :meth:`read_into`.
         """
         with self._lock:
-            while self._stream is not None and (self.filled < end or end >= self._size):
-                try:
-                    self._take(self._stream)
-                except FileNotFoundError:
-                    packed = self._packed
-                    raise SegmentError(
-                        "WAL segment was removed while it was read", lsn=packed.start_lsn, file=packed.path
-                    ) from None
+            while self._stream is not None and (self.filled < end or (size is not None and end >= size >= self.filled)):
+                self._take(self._stream)
+            is_whole = self._packed.is_partial or self._stream is not None or self.filled == size
+            if size is not None and (self.filled > size or not is_whole):
+                raise self._wrong_size(size)
 
     def _take(self, stream: _Stream) -> None:
         try:
             data = _read(stream, _UNIT, self._packed)
+        except FileNotFoundError:
+            raise self._error("WAL segment was removed while it was read") from None
         except TruncatedSegmentError:
             if not self._packed.is_partial:
                 raise
@@ -128,8 +139,6 @@ class UnpackedSegment:
             self._finish()
 
     def _add(self, data: bytes) -> None:
-        if self.filled + len(data) > self._size:
-            raise self._wrong_size(f"more than {self._size}")
         _write_all(self._file.fileno(), data, self.filled)
         self._digest.update(data)
         self.filled += len(data)
@@ -153,27 +162,19 @@ class UnpackedSegment:
     def _finish(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._stream, packed = None, self._packed
-        if packed.is_partial:
-            os.ftruncate(self._file.fileno(), self._size)
-            self.filled = self._size
-        elif self.filled != self._size:
-            raise self._wrong_size(str(self.filled))
-        elif packed.checksum is not None and self._digest.hexdigest() != packed.checksum:
-            raise SegmentError(
-                f"WAL segment has another SHA-1 than its name says: found {self._digest.hexdigest()}, "
-                f"expected {packed.checksum}",
-                lsn=packed.start_lsn,
-                file=packed.path,
-                hint="restore the file from another copy of the archive",
+        self._stream, expected, found = None, self._packed.checksum, self._digest.hexdigest()
+        if expected is not None and not self._packed.is_partial and found != expected:
+            raise self._error(
+                f"WAL segment has another SHA-1 than its name says: found {found}, expected {expected}",
+                "restore the file from another copy of the archive",
             )
 
-    def _wrong_size(self, found: str) -> SegmentError:
-        return SegmentError(
-            f"WAL segment has a wrong size, found {found} bytes when unpacked, expected {self._size}",
-            lsn=self._packed.start_lsn,
-            file=self._packed.path,
-        )
+    def _wrong_size(self, size: int) -> SegmentError:
+        found = self.filled if self._stream is None else f"more than {size}"
+        return self._error(f"WAL segment has a wrong size, found {found} bytes when unpacked, expected {size}")
+
+    def _error(self, message: str, hint: str | None = None) -> SegmentError:
+        return SegmentError(message, lsn=self._packed.start_lsn, file=self._packed.path, hint=hint)
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
@@ -331,21 +332,22 @@ class UnpackedReader:
 
     Args:
         packed: the file.
-        size: bytes of a segment.
+        size: bytes of a segment, None if that is not known yet.
 
     Raises:
         FileNotFoundError: the file is not there.
         SegmentError: it cannot be unpacked.
     """
 
-    def __init__(self, packed: Packed, size: int) -> None:
-        self._key = (packed, size, _stamp(packed))
-        self._segment = _CACHE.get(self._key, lambda: UnpackedSegment(packed, size))
+    def __init__(self, packed: Packed, size: int | None) -> None:
+        self._key = (packed.place, packed.path, packed.method, _stamp(packed))
+        self._size = size
+        self._segment = _CACHE.get(self._key, lambda: UnpackedSegment(packed))
 
     def read_into(self, view: memoryview, offset: int) -> int:
         """As :meth:`UnpackedSegment.read_into`; after a failure it is unpacked anew."""
         try:
-            return self._segment.read_into(view, offset)
+            return self._segment.read_into(view, offset, self._size)
         except BaseException:
             _CACHE.forget(self._key)
             raise
