@@ -241,6 +241,33 @@ def test_wal_that_ends_before_it(headwater: CommandHere, exported: Exported, tmp
     run.check_failed("the WAL ends ", "expected ", used_spark=None)
 
 
+@pytest.mark.slow
+def test_what_the_server_itself_forgets(headwater: CommandHere, tmp_path: Path) -> None:
+    """Catalog changes from before the slot's first wait has ended, by a transaction that its second wait is for."""
+    with small_server(16) as server, server.connect() as first, server.connect() as second, server.connect() as third:
+        run(
+            server,
+            "CREATE ROLE exporter LOGIN REPLICATION",
+            "CREATE TABLE t ()",
+            "CREATE TABLE cut (id int, a text, b int)",
+        )
+        first.execute("BEGIN; INSERT INTO t DEFAULT VALUES")
+        with in_threads(lambda: export(server, tmp_path / "catalog"), lambda: make_slot(server, "s")):
+            wait_for(server, 2)
+            second.execute("BEGIN; ALTER TABLE cut DROP b")
+            first.execute("COMMIT")
+            wait_for(server, 2)
+            third.execute("BEGIN; INSERT INTO t DEFAULT VALUES")
+            second.execute("COMMIT")
+        third.execute("COMMIT")
+        run(server, "INSERT INTO cut VALUES (2, 'x')")
+        expected = peek(server, "s")
+        server.stop()
+        found = headwater("--wal", server.wal_directory, "--catalog", tmp_path / "catalog", "--with-lsn")
+    assert b" a[text]:'x' b[integer]:null" in expected
+    assert found.check_passed() == expected.replace(b" b[integer]:null", b"")
+
+
 # -- servers and roles
 
 
@@ -275,7 +302,7 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
 def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
     with small_server(18) as server:
         run(server, "CREATE ROLE exporter LOGIN")
-        with pytest.raises(CatalogError, match="could not export .*REPLICATION attribute"):
+        with pytest.raises(CatalogError, match=r"could not export .*REPLICATION attribute"):
             export(server, tmp_path / "catalog")
         with pytest.raises(CatalogError, match='role "nobody" does not exist'):
             run_export(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False)
