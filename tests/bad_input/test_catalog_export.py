@@ -92,6 +92,10 @@ INSERT INTO r VALUES (1, 'full')
 """
 
 
+def _slow(*param: object) -> Any:
+    return pytest.param(param, marks=pytest.mark.slow)
+
+
 @dataclass(frozen=True)
 class Exported:
     """A catalog that was exported while transactions changed it.
@@ -113,7 +117,7 @@ class Exported:
 
 @pytest.fixture(
     scope="module",
-    params=[(16, False), (15, True), (18, False), pytest.param((18, True), marks=pytest.mark.slow)],
+    params=[(16, False), _slow(15, True), _slow(17, False), _slow(18, False), (18, True)],
     ids=lambda p: f"pg{p[0]}{'-checkpoint' if p[1] else ''}",
 )
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:

@@ -35,6 +35,7 @@ class CreateFlags:
     unknown_types: str
     two_phase: bool
     failover: bool
+    user: str | None = None
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:
@@ -56,6 +57,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         settings=settings,
         unknown_types=flags.unknown_types,
         tables=tables,
+        user=flags.user,
     )
     found = begin(request)
     kept = SlotRequest(
@@ -68,6 +70,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         server_settings=found.server_settings,
         unknown_types=flags.unknown_types,
         tables=tables.patterns,
+        user=flags.user,
     )
     create_slot(path, Slot(kept, found.lsn, found.state, flags.two_phase, flags.failover))
     print(Lsn(found.lsn))

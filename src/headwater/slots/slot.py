@@ -26,6 +26,7 @@ class SlotRequest:
         settings: session settings as asked for; server_settings: as the server's configuration had them.
         unknown_types: what becomes of values whose type has no text form.
         tables: patterns of ``schema.table``.
+        user: the role whose settings the server's are, None for none.
     """
 
     wal: str
@@ -37,6 +38,7 @@ class SlotRequest:
     server_settings: Pairs = ()
     unknown_types: str = "error"
     tables: tuple[str, ...] = ()
+    user: str | None = None
 
 
 @dataclass(frozen=True)
