@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.server_settings import session_settings_of
+from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
@@ -117,7 +117,8 @@ def open_request(
             check_begins(kept.state, request, request.catalog)
     if kept is None:
         store = open_catalog(request.catalog, request.database)
-        server = server_settings(request, store.major, store.database_oid)
+        found = session_settings_of(request.catalog, store.database_oid, request.user)
+        server = server_settings(request, found, store.major)
     else:
         store, server = CatalogStore.of_image(kept.state.catalog), kept.server_settings
     session = session_settings(request, server, store.major, store.encoding)
@@ -137,15 +138,22 @@ def open_request(
     return OpenRequest(request, directory, store, plugin, session, server, None if kept is None else kept.state)
 
 
-def server_settings(request: DecodeRequest, major: int, database: int) -> tuple[tuple[str, str], ...]:
+def server_settings(
+    request: DecodeRequest, found: Mapping[str, ServerSetting], major: int
+) -> tuple[tuple[str, str], ...]:
     """What the server's own sessions would print values under, as far as the request does not override it.
 
+    Args:
+        request: it.
+        found: what the server's sessions begin with.
+        major: PostgreSQL's major version.
+
     Raises:
-        CatalogError: the server's configuration, or its catalog, has a value that is not supported here.
+        CatalogError: a value is not supported here.
     """
     asked = {name.strip().lower() for name, _ in request.settings}
     settings = []
-    for name, setting in session_settings_of(request.catalog, database, request.user).items():
+    for name, setting in found.items():
         if name in asked:
             continue
         try:
