@@ -17,7 +17,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 pytestmark = [pytest.mark.server]
 
 CODECS = {"gz": "gzip", "lz4": "lz4", "zst": "zstd"}
-FORMS = ["directory", "base", "gz", "lz4", "zst", "renamed"]
+FORMS = ["directory", "gz", "zst", *(pytest.param(form, marks=pytest.mark.slow) for form in ("base", "lz4", "renamed"))]
 
 
 @dataclass(frozen=True)

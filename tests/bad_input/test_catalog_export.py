@@ -92,6 +92,10 @@ INSERT INTO r VALUES (1, 'full')
 """
 
 
+def _slow(*param: object) -> Any:
+    return pytest.param(param, marks=pytest.mark.slow)
+
+
 @dataclass(frozen=True)
 class Exported:
     """A catalog that was exported while transactions changed it.
@@ -113,7 +117,7 @@ class Exported:
 
 @pytest.fixture(
     scope="module",
-    params=[(16, False), (15, True), (18, False), pytest.param((18, True), marks=pytest.mark.slow)],
+    params=[(16, False), _slow(15, True), _slow(17, False), _slow(18, False), (18, True)],
     ids=lambda p: f"pg{p[0]}{'-checkpoint' if p[1] else ''}",
 )
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
@@ -239,6 +243,33 @@ def test_wal_that_ends_before_it(headwater: CommandHere, exported: Exported, tmp
             path.unlink()
     run = headwater("--wal", wal, "--catalog", exported.file)
     run.check_failed("the WAL ends ", "expected ", used_spark=None)
+
+
+@pytest.mark.slow
+def test_what_the_server_itself_forgets(headwater: CommandHere, tmp_path: Path) -> None:
+    """Catalog changes from before the slot's first wait has ended, by a transaction that its second wait is for."""
+    with small_server(16) as server, server.connect() as first, server.connect() as second, server.connect() as third:
+        run(
+            server,
+            "CREATE ROLE exporter LOGIN REPLICATION",
+            "CREATE TABLE t ()",
+            "CREATE TABLE cut (id int, a text, b int)",
+        )
+        first.execute("BEGIN; INSERT INTO t DEFAULT VALUES")
+        with in_threads(lambda: export(server, tmp_path / "catalog"), lambda: make_slot(server, "s")):
+            wait_for(server, 2)
+            second.execute("BEGIN; ALTER TABLE cut DROP b")
+            first.execute("COMMIT")
+            wait_for(server, 2)
+            third.execute("BEGIN; INSERT INTO t DEFAULT VALUES")
+            second.execute("COMMIT")
+        third.execute("COMMIT")
+        run(server, "INSERT INTO cut VALUES (2, 'x')")
+        expected = peek(server, "s")
+        server.stop()
+        found = headwater("--wal", server.wal_directory, "--catalog", tmp_path / "catalog", "--with-lsn")
+    assert b" a[text]:'x' b[integer]:null" in expected
+    assert found.check_passed() == expected.replace(b" b[integer]:null", b"")
 
 
 # -- servers and roles

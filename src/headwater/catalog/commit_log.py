@@ -105,6 +105,10 @@ class NoTransactions:
         return None
 
 
+NO_COMMIT_LOG = CommitLog(np.zeros(1, np.int64), np.full(1, _NO_FILE, np.int16), 0, 0, True)
+"""Of a cluster without transactions."""
+
+
 def commit_log_of(files: Mapping[int, bytes], next_xid: int, next_multi: int, is_online: bool) -> CommitLog:
     """The runs of files by their numbers."""
     starts, values = [np.zeros(1, np.int64)], [np.full(1, _NO_FILE, np.int16)]

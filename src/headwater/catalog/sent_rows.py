@@ -95,6 +95,8 @@ def _tuples(data: bytes, width: int) -> Iterator[list[bytes | None]]:
         raise CatalogError("the server did not send rows in the binary format of COPY")
     at = _HEAD.size + _HEAD.unpack_from(data)[2]
     while (count := int.from_bytes(data[at : at + 2], "big", signed=True)) != -1:
+        if at + 2 > len(data):
+            raise CatalogError("the rows that the server sent end too early")
         at += 2
         if count != width:
             raise CatalogError(f"the server sent a row of {count} fields, expected {width}")

@@ -4,7 +4,9 @@ Reads ``postgresql.conf`` and then ``postgresql.auto.conf`` of a data directory 
 and GUC_scanstr; later lines win, names are the same in any case). Invariant: a file that is not there says nothing, as
 with a server whose configuration lies elsewhere.
 
-Known gaps: include directives, the server's command line, ``ALTER DATABASE`` and ``ALTER ROLE ... SET``.
+Over them go those of ``ALTER DATABASE`` and ``ALTER ROLE ... SET`` (:mod:`headwater.catalog.role_settings`).
+
+Known gaps: include directives, the server's command line.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.catalog.data_directory import open_tree
+from headwater.catalog.data_directory import DataDirectory, open_tree
+from headwater.catalog.role_settings import role_settings, settings_place
 
 PRINTING_SETTINGS = frozenset({"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"})
 """Names of the settings that matter here, in lower case."""
@@ -34,13 +37,18 @@ class ServerSetting:
 
     Attributes:
         value: as text.
-        file: the configuration file.
-        line: from 1 on.
+        file: the configuration file, or that of the catalog.
+        line: from 1 on; 0 in the catalog.
     """
 
     value: str
     file: str
     line: int
+
+    @property
+    def origin(self) -> str:
+        """What has set it."""
+        return f"line {self.line} of the server's configuration" if self.line else "ALTER DATABASE or ALTER ROLE"
 
 
 def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]:
@@ -55,6 +63,25 @@ def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]
         for number, setting, value in parse_configuration(text):
             if setting in PRINTING_SETTINGS:
                 found[setting] = ServerSetting(value, tree.place(name), number)
+    return found
+
+
+def session_settings_of(data_directory: str | Path, database: int, role: str | None) -> dict[str, ServerSetting]:
+    """What a session begins with: the configuration, and what is set for its database and role.
+
+    Args:
+        data_directory: a data directory or base backup.
+        database: OID.
+        role: name of the session's role; None for one without settings of its own.
+
+    Raises:
+        CatalogError: it cannot be read, or there is no such role.
+    """
+    directory = DataDirectory(data_directory)
+    found, place = read_server_settings(data_directory), settings_place(directory)
+    for name, value in role_settings(directory, database, role).items():
+        if name in PRINTING_SETTINGS:
+            found[name] = ServerSetting(value, place, 0)
     return found
 
 

@@ -123,6 +123,7 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_decode_flag("--plugin", metavar="NAME", help="Output plugin; default: test_decoding.")
+@_decode_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
 @_decode_flag(
@@ -256,6 +257,7 @@ def slot_command() -> None:
     metavar="NAME",
     help="Output plugin; rows: for a stream of rows in Spark.",
 )
+@_create_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_create_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_create_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
 @_create_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only changes of these tables.")

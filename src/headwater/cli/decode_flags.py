@@ -17,6 +17,7 @@ class DecodeFlags:
         from_state: a file or directory of kept states; keep_states: a directory for them.
         start, end: LSNs.
         plugin: the output plugin's name.
+        user: whose settings sessions would have.
         options, settings: texts ``NAME=VALUE``.
         tables: texts of patterns; unknown_types: error, hex or null.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
@@ -38,6 +39,7 @@ class DecodeFlags:
     start: str | None
     end: str | None
     plugin: str | None
+    user: str | None
     options: Sequence[str]
     settings: Sequence[str]
     tables: Sequence[str]

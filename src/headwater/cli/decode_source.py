@@ -14,7 +14,7 @@ from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.named_catalog import state_of_server
-from headwater.pipeline.request import DecodeRequest, check_begins
+from headwater.pipeline.request import DecodeRequest, check_begins, check_no_user
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
@@ -130,7 +130,18 @@ def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
 
 
 def _check_slot_flags(flags: DecodeFlags) -> None:
-    names = ("catalog", "from_state", "database", "start", "plugin", "options", "settings", "tables", "unknown_types")
+    names = (
+        "catalog",
+        "from_state",
+        "database",
+        "start",
+        "user",
+        "plugin",
+        "options",
+        "settings",
+        "tables",
+        "unknown_types",
+    )
     for name in names:
         if getattr(flags, name):
             flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
@@ -157,9 +168,14 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         settings=pairs(flags.settings, "--set"),
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
+        user=flags.user,
     )
     if flags.from_state is None:
-        return DecodeSource(request, state_of_server(request.catalog))
+        of_server = state_of_server(request.catalog)
+        if of_server is not None:
+            check_no_user(request)
+        return DecodeSource(request, of_server)
+    check_no_user(request)
     kept = find_state(Path(flags.from_state), start)
     check_begins(kept.state, request, flags.from_state)
     return DecodeSource(request, replace(kept, state=kept.state.in_new_session))

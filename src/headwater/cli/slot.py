@@ -39,6 +39,7 @@ class CreateFlags:
     failover: bool
     timeline: int | None = None
     storage_options: Sequence[str] = ()
+    user: str | None = None
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:
@@ -60,6 +61,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         settings=settings,
         unknown_types=flags.unknown_types,
         tables=tables,
+        user=flags.user,
     )
     found = begin(request)
     kept = SlotRequest(
@@ -73,6 +75,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         unknown_types=flags.unknown_types,
         tables=tables.patterns,
         timeline=flags.timeline,
+        user=flags.user,
     )
     create_slot(path, Slot(kept, found.lsn, found.state, flags.two_phase, flags.failover))
     print(Lsn(found.lsn))

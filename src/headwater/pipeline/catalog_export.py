@@ -19,13 +19,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.catalog.commit_log import CommitLog, commit_log_between
+from headwater.catalog.commit_log import NO_COMMIT_LOG, CommitLog, commit_log_between
 from headwater.catalog.exported import ExportedCatalog, ExportedFile, store_of_export
 from headwater.catalog.heaps import Locator
 from headwater.catalog.origin import CatalogOrigin
@@ -78,8 +78,9 @@ WHERE relfilenode = 0 AND relkind IN ('r', 't', 'i') AND relisshared = %s
 """
 _TYPES = "SELECT attname::text, atttypid::int8 FROM pg_catalog.pg_attribute WHERE attrelid = %s AND attnum > 0"
 _NOT_COMMITTED = """
-SELECT x FROM pg_catalog.generate_series(%s::int8, %s::int8 - 1) x
-WHERE pg_catalog.pg_xact_status(x::text::xid8) IS DISTINCT FROM 'committed'
+SELECT x, status IS NULL FROM pg_catalog.generate_series(%s::int8, %s::int8 - 1) x,
+    LATERAL (SELECT pg_catalog.pg_xact_status(x::text::xid8)) AS s(status)
+WHERE status IS DISTINCT FROM 'committed'
 """
 _MISSING = """
 SELECT attrelid::int8, attnum::int, (attmissingval::text::text[])[1], pg_catalog.format_type(atttypid, -1),
@@ -136,6 +137,7 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
         with psycopg.connect(dsn, autocommit=True) as session:
             session.execute("SET client_encoding = 'UTF8'; SET search_path = ''; SET extra_float_digits = 1")
             session.execute("SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'")
+            session.execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
             if checkpoint:
                 session.execute("CHECKPOINT")
             server, places = _facts(session), _filenodes(session)
@@ -144,7 +146,10 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
                     )
-                return _read(session, server, consistent_lsn)
+                export = _read(session, server, consistent_lsn)
+            # Without its snapshot: there may be a hundred million transactions to ask for.
+            log = _commit_log(session, server, export.oldest_xid)
+            return KeptState(_state(replace(export, commit_log=log)), _settings(session))
     except psycopg.Error as error:
         message = " ".join((error.diag.message_primary or str(error)).split())
         raise CatalogError(f"could not export the catalog: {message}", hint=error.diag.message_hint) from None
@@ -196,14 +201,9 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any]) -> Iterat
         the consistent point's LSN.
     """
     with psycopg.connect(dsn, replication="database", autocommit=True) as replication:
-        made = replication.pgconn.exec_(_SLOT.format(os.urandom(6).hex()).encode())
-        if made.ntuples != 1:
-            message = " ".join((made.error_message or b"").decode("utf-8", "replace").split())
-            raise CatalogError(
-                f"could not make a temporary slot: {message.removeprefix('ERROR: ').strip()}",
-                hint="the role needs REPLICATION, and the server a free slot (max_replication_slots, max_wal_senders)",
-            )
-        lsn, snapshot = (bytes(made.get_value(0, column) or b"").decode() for column in (1, 2))
+        made = replication.execute(_SLOT.format(os.urandom(6).hex()).encode()).fetchone()
+        assert made is not None
+        _, lsn, snapshot, _ = made
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Before anything takes a snapshot: it is another one's that is wanted.
         names = ", ".join(f"pg_catalog.{name}" for name in CATALOG_NAMES.values())
@@ -218,8 +218,8 @@ def _filenodes(session: Connection[Any]) -> dict[int, int]:
     return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall()}
 
 
-def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> KeptState:
-    """All of it, as the snapshot shows it."""
+def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> ExportedCatalog:
+    """All of it, as the snapshot shows it, but for the commit log."""
     missing = _missing_values(session)
     rows = {oid: _rows(session, server.major, oid, missing) for oid in CATALOG_NAMES}
     database = next(
@@ -247,9 +247,7 @@ def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> Kep
         consistent_lsn=consistent_lsn,
     )
     shared, local = (_mapped(session, is_shared) for is_shared in (True, False))
-    log = _commit_log(session, server, oldest)
-    export = ExportedCatalog(origin, server.oldest_active_xid, oldest, log, shared, local, files)
-    return KeptState(_state(export), _settings(session))
+    return ExportedCatalog(origin, server.oldest_active_xid, oldest, NO_COMMIT_LOG, shared, local, files)
 
 
 def _state(export: ExportedCatalog) -> State:
@@ -290,7 +288,7 @@ def _files(
         files.append(ExportedFile(oid, locator, size // BLCKSZ, rows[oid]))
         age = (next_xid - frozen & XID_MASK ^ 1 << 31) - (1 << 31)
         oldest = min(oldest, next_xid - age)
-    return files, max(oldest & ~3, FIRST_NORMAL_XID & ~3)
+    return files, max(oldest, FIRST_NORMAL_XID)
 
 
 def _mapped(session: Connection[Any], is_shared: bool) -> dict[int, int]:
@@ -298,11 +296,15 @@ def _mapped(session: Connection[Any], is_shared: bool) -> dict[int, int]:
 
 
 def _commit_log(session: Connection[Any], server: _Server, oldest: int) -> CommitLog:
-    """What became of the transactions of before the checkpoint."""
-    next_xid = server.next_full_xid
-    found = session.execute(_NOT_COMMITTED, [max(oldest, FIRST_NORMAL_XID), next_xid]).fetchall()
-    not_committed = np.array(sorted(xid for (xid,) in found), np.int64)
-    return commit_log_between(oldest, next_xid, not_committed, server.next_multi)
+    """What became of the transactions of before the checkpoint, from a whole byte of ``pg_xact`` on."""
+    first, next_xid = oldest & ~3, server.next_full_xid
+    found = session.execute(_NOT_COMMITTED, [max(first, FIRST_NORMAL_XID), next_xid]).fetchall()
+    if any(is_unknown and xid >= oldest for xid, is_unknown in found):
+        raise CatalogError(
+            f"the server has forgotten what became of transactions from {oldest} on", hint="export again"
+        )
+    not_committed = np.array(sorted(xid for xid, _ in found), np.int64)
+    return commit_log_between(first, next_xid, not_committed, server.next_multi)
 
 
 def _settings(session: Connection[Any]) -> tuple[tuple[str, str], ...]:
@@ -354,7 +356,7 @@ def _stored_values(session: Connection[Any], values: Sequence[tuple[str, str]]) 
     try:
         session.execute("SET LOCAL client_min_messages = log; SET LOCAL debug_print_parse = on")
         trees.clear()
-        session.pgconn.exec_("; ".join(queries).encode("utf-8", "surrogateescape"))
+        session.execute("; ".join(queries).encode("utf-8", "surrogateescape"))
         found = [match for tree in trees if (match := _CONSTANT.search(tree)) is not None]
         session.execute("SET LOCAL debug_print_parse = off; SET LOCAL client_min_messages = notice")
     finally:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.server_settings import read_server_settings
+from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
@@ -41,6 +41,7 @@ class DecodeRequest:
         unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
+        user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -56,6 +57,7 @@ class DecodeRequest:
     settings: tuple[tuple[str, str], ...] = ()
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
+    user: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):
@@ -121,10 +123,12 @@ def open_request(
     if kept is None:
         kept = state_in_file(request.catalog)
         if kept is not None:
+            check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     if kept is None:
         store = open_catalog(request.catalog, request.database)
-        server = server_settings(request, store.major)
+        found = session_settings_of(request.catalog, store.database_oid, request.user)
+        server = server_settings(request, found, store.major)
     else:
         store, server = CatalogStore.of_image(kept.state.catalog), kept.server_settings
     session = session_settings(request, server, store.major, store.encoding)
@@ -144,22 +148,29 @@ def open_request(
     return OpenRequest(request, directory, store, plugin, session, server, None if kept is None else kept.state)
 
 
-def server_settings(request: DecodeRequest, major: int) -> tuple[tuple[str, str], ...]:
+def server_settings(
+    request: DecodeRequest, found: Mapping[str, ServerSetting], major: int
+) -> tuple[tuple[str, str], ...]:
     """What the server's own sessions would print values under, as far as the request does not override it.
 
+    Args:
+        request: it.
+        found: what the server's sessions begin with.
+        major: PostgreSQL's major version.
+
     Raises:
-        CatalogError: the server's configuration has a value that is not supported here.
+        CatalogError: a value is not supported here.
     """
     asked = {name.strip().lower() for name, _ in request.settings}
     settings = []
-    for name, setting in read_server_settings(request.catalog).items():
+    for name, setting in found.items():
         if name in asked:
             continue
         try:
             SessionSettings.from_settings({name: setting.value}, major)
         except UsageError as error:
             raise CatalogError(
-                f"{error.message}, set in line {setting.line} of the server's configuration",
+                f"{error.message}, set in {setting.origin}",
                 file=setting.file,
                 hint=f"override it with --set {name}=VALUE (in the data source, the option set.{name})"
                 + (f"; {error.hint}" if error.hint else ""),
@@ -205,6 +216,19 @@ def check_bounds(store: CatalogStore, request: DecodeRequest) -> None:
                 file=request.catalog,
                 hint="give an older backup, or a later LSN",
             )
+
+
+def check_no_user(request: DecodeRequest) -> None:
+    """Whether a request asks for a role's settings where those of the state hold.
+
+    Raises:
+        UsageError: it does.
+    """
+    if request.user is not None:
+        raise UsageError(
+            "a role's settings cannot be had with a state: it has those of its sessions",
+            hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
+        )
 
 
 def check_begins(state: State, request: DecodeRequest, file: str) -> None:

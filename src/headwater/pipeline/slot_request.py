@@ -31,6 +31,7 @@ def request_of_slot(slot: Slot) -> DecodeRequest:
         settings=asked.settings,
         unknown_types=asked.unknown_types,
         tables=TablePatterns(asked.tables),
+        user=asked.user,
     )
 
 
@@ -64,6 +65,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
     own = {
         "catalog": request.catalog,
         "database": request.database,
+        "user": request.user,
         "plugin": request.plugin,
         "tables": ",".join(request.tables.patterns),
         "unknowntypes": request.unknown_types,

@@ -27,6 +27,7 @@ class SlotRequest:
         unknown_types: what becomes of values whose type has no text form.
         tables: patterns of ``schema.table``.
         timeline: the timeline that is followed, None for the newest.
+        user: the role whose settings the server's are, None for none.
     """
 
     wal: tuple[str, ...]
@@ -39,6 +40,7 @@ class SlotRequest:
     unknown_types: str = "error"
     tables: tuple[str, ...] = ()
     timeline: int | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.catalog.commit_log import FILE_BYTES, CommitLog, commit_log_of
+from headwater.catalog.commit_log import FILE_BYTES, CommitLog, commit_log_between, commit_log_of
 from headwater.errors import CatalogError
 from headwater.flat_values import read_value, value_bytes
 
@@ -40,3 +41,17 @@ def test_members_of_old_multixacts_are_not_guessed() -> None:
     assert log.update_xid(10) == 0
     with pytest.raises(CatalogError, match="members of multixact 9 are not known any more"):
         log.update_xid(9)
+
+
+@pytest.mark.parametrize(
+    ("oldest", "next_xid"), [(700, 1000), (701, 999), ((1 << 32) - 100, (1 << 32) + 200), (3 << 32, (3 << 32) + 9)]
+)
+def test_a_span_in_which_nearly_all_committed(oldest: int, next_xid: int) -> None:
+    oldest &= ~3
+    failed = [xid for xid in range(oldest, next_xid) if xid % 7 == 3 or xid % 64 in (8, 9, 10, 11)]
+    log = commit_log_between(oldest, next_xid, np.array(failed, np.int64), 1)
+    for xid in range(max(oldest, 3), next_xid):
+        assert log.is_committed(xid & 0xFFFFFFFF) == (xid not in failed)
+    assert not log.is_committed(next_xid + 100 & 0xFFFFFFFF)
+    with pytest.raises(CatalogError, match="could not read the status"):
+        log.is_committed(oldest - 5 & 0xFFFFFFFF)

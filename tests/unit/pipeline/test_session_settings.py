@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from headwater.catalog.server_settings import ServerSetting, read_server_settings
 from headwater.errors import CatalogError, UsageError
 from headwater.pipeline.request import DecodeRequest, server_settings, session_settings
 from headwater.rows.session import SessionSettings
 
 
 def _settings(request: DecodeRequest, major: int) -> SessionSettings:
-    return session_settings(request, server_settings(request, major), major)
+    return session_settings(request, server_settings(request, read_server_settings(request.catalog), major), major)
 
 
 def _request(catalog: Path, *settings: tuple[str, str]) -> DecodeRequest:
@@ -48,3 +49,9 @@ def test_what_cannot_be_printed_must_be_overridden(tmp_path: Path, line: str) ->
 def test_wrong_value_in_the_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         _settings(_request(tmp_path, ("DateStyle", "German")), 16)
+
+
+def test_a_setting_of_a_role_that_cannot_be_printed() -> None:
+    found = {"datestyle": ServerSetting("German", "global/2964", 0)}
+    with pytest.raises(CatalogError, match="set in ALTER DATABASE or ALTER ROLE"):
+        server_settings(DecodeRequest(wal="", catalog=""), found, 16)

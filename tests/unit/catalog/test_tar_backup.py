@@ -1,0 +1,92 @@
+"""Files of a base backup in archives, as they are and compressed."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headwater.catalog.data_directory import open_tree
+from headwater.errors import CatalogError
+
+FILES = {
+    "backup_label": b"START",
+    "./PG_VERSION": b"16\n",
+    "base/5/1259": b"class" * 1000,
+    "base/5/1259.1": b"more",
+    "base/5/16400": b"rewritten" * 5000,
+    "base/5/16400.1": b"second segment",
+    "base/5/16401": b"a table",
+    "base/5/pg_filenode.map": b"map",
+    "pg_xact/0000": b"log",
+    "pg_twophase/00000300": b"state",
+    "pg_stat/x/y": b"deep",
+}
+FORMS = {"": None, ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
+
+
+def archive(path: Path, files: dict[str, bytes], codec: str | None = None) -> Path:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    if codec is None:
+        path.write_bytes(buffer.getvalue())
+    else:
+        with pa.output_stream(str(path), compression=codec) as sink:
+            sink.write(buffer.getvalue())
+    return path
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+def test_files_by_name(tmp_path: Path, suffix: str) -> None:
+    archive(tmp_path / f"base.tar{suffix}", FILES, FORMS[suffix])
+    archive(tmp_path / f"16384.tar{suffix}", {"PG_16_202307071/5/1259": b"far"}, FORMS[suffix])
+    tree = open_tree(tmp_path)
+    tree.expect(["base/5/16400", "base/5/9999"])
+    for name, data in FILES.items():
+        assert tree.exists(name.removeprefix("./"))
+        assert tree.read(name.removeprefix("./")) == data
+    assert tree.read("pg_tblspc/16384/PG_16_202307071/5/1259") == b"far"
+    assert tree.names("pg_xact") == ["0000"]
+    assert (tree.names("pg_stat"), tree.names("pg_nothing")) == ([], [])
+    assert not tree.exists("base/5/1249")
+    assert tree.place("base/5/1249") == f"{tmp_path}/base.tar{suffix}:base/5/1249"
+    assert open_tree(tmp_path) is tree
+
+
+def test_an_archive_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+    base = archive(tmp_path / "base.tar", {"PG_VERSION": b"15\n"})
+    assert open_tree(base).read("PG_VERSION") == b"15\n"
+    base.unlink()
+    archive(base, {"PG_VERSION": b"16\n", "backup_label": b""})
+    assert open_tree(base).read("PG_VERSION") == b"16\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "place"),
+    [
+        ("base/5/1", "no such member", "base.tar:base/5/1"),
+        ("pg_tblspc/1/PG_16/5/1", "no such archive", "1.tar:PG_16/5/1"),
+    ],
+)
+def test_missing(tmp_path: Path, name: str, message: str, place: str) -> None:
+    archive(tmp_path / "base.tar", FILES)
+    with pytest.raises(CatalogError, match=message) as caught:
+        open_tree(tmp_path).read(name)
+    assert caught.value.file == f"{tmp_path}/{place}"
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+@pytest.mark.parametrize("keep", [0.0, 0.4])
+def test_cut(tmp_path: Path, suffix: str, keep: float) -> None:
+    data = archive(tmp_path / f"base.tar{suffix}", FILES, FORMS[suffix]).read_bytes()
+    (tmp_path / "cut").write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
+        open_tree(tmp_path / "cut").read("base/5/16400")
+    assert caught.value.file == str(tmp_path / "cut")
