@@ -16,7 +16,9 @@ from pathlib import Path
 
 from headwater.errors import CatalogError
 
-PRINTING_SETTINGS = frozenset({"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"})
+PRINTING_SETTINGS = frozenset(
+    {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary"}
+)
 """Names of the settings that matter here, in lower case."""
 
 _FILES = ("postgresql.conf", "postgresql.auto.conf")

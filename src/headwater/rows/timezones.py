@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import UsageError
+from headwater.rows._text_codes import LABEL_SIZE
 
 EPOCH = 946_684_800
 """2000-01-01 in Unix seconds."""
@@ -40,9 +41,6 @@ _FIRST_RULE_YEAR = 1770
 _STANDARD, _DAYLIGHT = 0, 1
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _US_RULES = ",M3.2.0,M11.1.0"
-
-LABEL_SIZE = 11
-_LONGEST_LABEL = 10  # MAXTZLEN of utils/datetime.h
 
 _HOURS = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _OFFSET = r"[+-]?\d+(?::\d+(?::\d+)?)?"
@@ -150,7 +148,7 @@ def _zone(
     number = np.array([labels.index(kind.label) for kind in kinds], np.int32)
     slots = np.zeros((len(labels), LABEL_SIZE), np.uint8)
     for slot, label in zip(slots, labels, strict=True):
-        shown = label.encode(errors="surrogateescape")[:_LONGEST_LABEL]
+        shown = label.encode(errors="surrogateescape")[: LABEL_SIZE - 1]
         slot[0], slot[1 : 1 + len(shown)] = len(shown), np.frombuffer(shown, np.uint8)
     return TimeZone(name, at, east[which], cycle, number[which], slots.ravel())
 
