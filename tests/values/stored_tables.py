@@ -5,6 +5,7 @@ Columns are stored PLAIN, so that each varlena is inline with a 4-byte header, e
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -132,7 +133,7 @@ def file_of(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table
     connection.execute("checkpoint")
     row = connection.execute("select pg_relation_filepath(%s)", (table,)).fetchone()
     assert row is not None
-    return server.data_directory / str(row[0])
+    return server.data_directory / os.fsdecode(row[0])  # bytes where the client's encoding is SQL_ASCII
 
 
 def compare(

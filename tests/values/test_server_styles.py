@@ -168,15 +168,16 @@ def test_money_in_other_encodings(server: EmbeddedPostgres, locales: list[str], 
     database = f"money_{encoding}".lower()
     with server.connect() as first:
         first.execute(f"create database {database} encoding {encoding} template template0 lc_collate 'C' lc_ctype 'C'")
-    # No conversion takes place from SQL_ASCII, and the client reads no text under it.
+    # The client reads no names under SQL_ASCII, only values.
     client = "UTF8" if encoding == "SQL_ASCII" else encoding
     with server.connect(database, client_encoding=client) as connection:
         table = "amounts", store(connection, "amounts", "money", AMOUNTS)
         for locale in (name for name in ("de_DE.UTF-8", "de_DE.ISO-8859-15") if name in locales):
+            settings = {"lc_monetary": locale, "client_encoding": encoding}
             if encoding == "LATIN1":  # the server refuses as well, only later
                 with pytest.raises(UsageError, match="signs that encoding LATIN1 does not have"):
                     SessionSettings(lc_monetary=locale, encoding=encoding).money  # noqa: B018
                 with pytest.raises((psycopg.errors.UntranslatableCharacter, psycopg.errors.UndefinedFunction)):
-                    compare_under(server, connection, table, {"lc_monetary": locale}, encoding)
+                    compare_under(server, connection, table, settings, encoding)
             else:
-                assert len(AMOUNTS) == compare_under(server, connection, table, {"lc_monetary": locale}, encoding)
+                assert len(AMOUNTS) == compare_under(server, connection, table, settings, encoding)
