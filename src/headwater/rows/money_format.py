@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -68,7 +69,7 @@ def money_format(name: str, encoding: str) -> MoneyFormat:
                 hint="print amounts under another locale, as with --set lc_monetary=C",
             ) from None
 
-    return _format(conventions, encoded)
+    return format_of(conventions, encoded)
 
 
 def _ask(name: str) -> dict[str, Any]:
@@ -87,8 +88,13 @@ def _ask(name: str) -> dict[str, Any]:
     )
 
 
-def _format(conventions: dict[str, Any], encoded: Any) -> MoneyFormat:
-    """The choices that cash_out makes."""
+def format_of(conventions: Mapping[str, Any], encoded: Callable[[str], bytes]) -> MoneyFormat:
+    """The choices that cash_out makes.
+
+    Args:
+        conventions: as ``locale.localeconv`` names them; what is missing is unset.
+        encoded: text as it is in the database.
+    """
     decimals = conventions.get("frac_digits", _UNSET)
     group = next(iter(conventions.get("mon_grouping", ())), 0)
     point = encoded(conventions.get("mon_decimal_point", ""))
