@@ -135,9 +135,9 @@ def test_unsupported_types_as_null(headwater: CommandHere, cluster: Cluster) -> 
 
 def test_setting_of_the_server_that_cannot_be_printed(headwater: CommandHere, cluster: Cluster, catalog: Path) -> None:
     configuration = own_file(catalog / "postgresql.auto.conf")
-    configuration.write_text(configuration.read_text() + "DateStyle = 'German, DMY'\n")
+    configuration.write_text(configuration.read_text() + "DateStyle = 'Julian, DMY'\n")
     window = ["--wal", cluster.wal, "--catalog", catalog, "--database", "postgres"]
-    headwater(*window).check_failed('"DateStyle"', "German", f"in {configuration}", "--set datestyle=")
+    headwater(*window).check_failed('"DateStyle"', "Julian", f"in {configuration}", "--set datestyle=")
     headwater(*window, "--set", "DateStyle=ISO").check_passed()
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +20,66 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("server", majors, indirect=True, ids=[f"pg{major}" for major in majors], scope="session")
 
 
+# By name: a locale whose conventions are taken, and the encoding. They differ in signs, separators and decimals.
+LOCALES = {
+    "en_US.UTF-8": ("en_US", "UTF-8"),
+    "de_DE.UTF-8": ("de_DE", "UTF-8"),
+    "de_DE.ISO-8859-15": ("de_DE@euro", "ISO-8859-15"),
+    "fr_FR.UTF-8": ("fr_FR", "UTF-8"),
+    "ja_JP.UTF-8": ("ja_JP", "UTF-8"),
+    "en_IN.UTF-8": ("en_IN", "UTF-8"),
+}
+# Where signs stand: sign_posn, cs_precedes and sep_by_space, for amounts above zero; those below have the next one.
+PLACES = list(itertools.product(range(5), range(2), range(3)))
+FIELDS = """
+int_curr_symbol "XTS "
+currency_symbol "<U20AC><U00A4>"
+mon_decimal_point "<U066B>"
+mon_thousands_sep "<U202F>"
+mon_grouping 4;2
+positive_sign "+p"
+negative_sign "-n"
+int_frac_digits 3
+frac_digits 3
+"""
+
+
+def locale_source(places: Sequence[tuple[int, int, int]]) -> str:
+    """The conventions of a locale that there is nowhere, for ``localedef``."""
+    names = [f"{sign}_{part}" for sign in "pn" for part in ("sign_posn", "cs_precedes", "sep_by_space")]
+    values = [value for place in places for value in place]
+    return FIELDS + "\n".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+
+
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+def locales(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Locales made for the servers and for us, where the machine has their sources; their names."""
+    sources = {name: (f'copy "{source}"', codeset) for name, (source, codeset) in LOCALES.items()}
+    pairs = list(zip(PLACES[::2], PLACES[1::2], strict=True))
+    for pair in pairs if request.config.getoption("--all-majors") else pairs[::4]:
+        name = "-".join(str(value) for place in pair for value in place)
+        sources[f"xx_{name}.UTF-8"] = locale_source(pair), "UTF-8"
+    with tempfile.TemporaryDirectory(prefix="headwater-locales-") as name, pytest.MonkeyPatch.context() as patch:
+        directory = Path(name)
+        directory.chmod(0o755)  # the servers run as another user
+        patch.setenv("LOCPATH", name)
+        yield [name for name, (source, codeset) in sources.items() if make_locale(directory / name, source, codeset)]
+
+
+def make_locale(path: Path, source: str, codeset: str) -> bool:
+    """Whether a locale of these conventions could be made."""
+    file = path.with_suffix(".source")
+    categories = dict.fromkeys(("CTYPE", "COLLATE", "NUMERIC", "TIME", "MESSAGES"), 'copy "POSIX"')
+    text = [f"LC_{name}\n{body}\nEND LC_{name}\n" for name, body in (categories | {"MONETARY": source}).items()]
+    file.write_text("".join(text))
+    command = ["localedef", "-c", "-i", str(file), "-f", codeset, str(path)]
+    if shutil.which(command[0]) is not None:
+        subprocess.run(command, capture_output=True, check=False)
+    return (path / "LC_MONETARY").is_file()
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, locales: list[str]) -> Iterator[EmbeddedPostgres]:
     try:
         programs = find_programs(request.param)
     except EmbeddedPostgresError as error:

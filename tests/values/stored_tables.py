@@ -5,6 +5,7 @@ Columns are stored PLAIN, so that each varlena is inline with a 4-byte header, e
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import psycopg
 
 from headwater.catalog.relation import Column, TypeInfo
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
@@ -117,3 +119,31 @@ def printed(type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings)
         end = type_text(tables, 0, source, 0, len(payload), out, 0)
         results.append(out[:end].tobytes() if end >= 0 else end)
     return results
+
+
+def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes | None]:
+    """What the output function prints (a cast to text may differ: bool, char(n)), by id."""
+    with connection.cursor() as cursor:
+        result = cursor.execute(f"select id, value from {table}").pgresult
+        assert result is not None
+        return {int(result.get_value(i, 0) or 0): result.get_value(i, 1) for i in range(result.ntuples)}
+
+
+def file_of(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str) -> Path:
+    connection.execute("checkpoint")
+    row = connection.execute("select pg_relation_filepath(%s)", (table,)).fetchone()
+    assert row is not None
+    return server.data_directory / os.fsdecode(row[0])  # bytes where the client's encoding is SQL_ASCII
+
+
+def compare(
+    server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str, type: TypeInfo, session: SessionSettings
+) -> int:
+    """Compare every stored value's text; returns how many there were."""
+    expected = server_text(connection, table)
+    stored = dict(stored_datums(file_of(server, connection, table), type))
+    numbers = [number for number, payload in stored.items() if payload is not None]
+    actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
+    assert {n for n, text in expected.items() if text is not None} == set(numbers)
+    assert {n: expected[n] for n in numbers} == actual
+    return len(numbers)

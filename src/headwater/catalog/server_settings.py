@@ -19,7 +19,9 @@ from pathlib import Path
 from headwater.catalog.data_directory import DataDirectory, open_tree
 from headwater.catalog.role_settings import role_settings, settings_place
 
-PRINTING_SETTINGS = frozenset({"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"})
+PRINTING_SETTINGS = frozenset(
+    {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary"}
+)
 """Names of the settings that matter here, in lower case."""
 
 _FILES = ("postgresql.conf", "postgresql.auto.conf")

@@ -505,8 +505,12 @@ def _tied_to_parent() -> list[str]:
 
 
 def _server_environment() -> dict[str, str]:
-    """A clean environment: no PG* variable, no locale, no library path of the caller's."""
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/nonexistent"}
+    """A clean environment: no PG* variable, no locale, no library path of the caller's.
+
+    Where locales are is the caller's affair (``LOCPATH``), so that both look at the same ones.
+    """
+    clean = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/nonexistent"}
+    return clean | {name: os.environ[name] for name in ("LOCPATH",) if name in os.environ}
 
 
 def _free_port() -> int:

@@ -6,9 +6,10 @@ nothing but the slice, the WAL directory and the plugin, all of which pickle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 
+from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.plan import Slice
@@ -52,8 +53,12 @@ class SliceDecoder:
         """The messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
-    def cells(self, plan: Slice) -> DecodedSlice:
+    def cells(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]] = lambda schema: ()) -> DecodedSlice:
         """Read, collect and render the rows of a slice.
+
+        Args:
+            plan: the slice.
+            exact: which columns of a relation are read back from their text, whatever style the session prints.
 
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
@@ -61,7 +66,7 @@ class SliceDecoder:
         changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
         schemas = [use.schema for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
-        layouts = compile_layouts(schemas, self.session, shown)
+        layouts = compile_layouts(schemas, self.session, shown, [exact(schema) for schema in schemas])
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def _say(self, record: KeptRecord) -> Sequence[bytes]:

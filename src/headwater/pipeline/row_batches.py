@@ -82,6 +82,10 @@ class RowForm:
             return pa.schema([*common, ("_before", IMAGE), ("_after", IMAGE)])
         return pa.schema([*common, ("_before", self.table.arrow_struct), *self.table.arrow_schema])
 
+    def exact_columns(self, schema: RelationSchema) -> frozenset[int]:
+        """Numbers of the columns of a relation version that have another type than text here."""
+        return frozenset() if self.table is None else self.table.exact_columns(schema)
+
     def batch(self, decoded: DecodedSlice) -> pa.RecordBatch:
         """The changes of a slice as rows, in output order.
 

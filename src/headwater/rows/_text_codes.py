@@ -70,12 +70,37 @@ CODE_LTXTQUERY = 57
 CODE_QUERY_INT = 58
 CODE_HEX = 60  # no text form, but the bytes as they are stored are wanted
 CODE_UNKNOWN = 61  # no text form: no kernel is ever asked to print such a value
+CODE_MONEY = 62
+CODE_STYLED_DATE = 63  # from here on: what other settings than the usual ones make of common types
+CODE_STYLED_TIMESTAMP = 64
+CODE_STYLED_TIMESTAMPTZ = 65
+CODE_ROUNDED_FLOAT8 = 66
+CODE_ROUNDED_FLOAT4 = 67  # to here
 
 SET_INFINITE_INTERVALS = 0
 SET_BYTEA_ESCAPE = 1
 SET_TZ_CYCLE = 2
-SET_NARROW_INTERVALS = 3
-SET_RAW_CHARS = 4
-"""Slots of ``TextTables.settings``, 1 if it is so: an interval can be infinite; bytea_output is escape; the time zone's
-last 400 years of transitions repeat for ever; an interval has no more hours than an int; a "char" is
-printed as the byte it is. The others are 0."""
+SET_DATE_STYLE = 3
+SET_DAY_FIRST = 4
+SET_INTERVAL_STYLE = 5
+SET_FLOAT8_DIGITS = 6
+SET_FLOAT4_DIGITS = 7
+SET_MONEY_DECIMALS = 8
+SET_MONEY_GROUP = 9
+SET_NARROW_INTERVALS = 10
+SET_RAW_CHARS = 11
+SETTINGS = 16
+"""Slots of ``TextTables.settings``, and how many there are. The first three are 1 if it is so: an interval can be
+infinite; bytea_output is escape; the time zone's last 400 years of transitions repeat for ever. Then: one of DATES_*;
+1 if the day stands before the month (the order is DMY); one of INTERVALS_*; significant digits of floats, 0 for the
+shortest exact form; decimals of an amount of money, and how many digits stand between its separators; 1 if an interval
+has no more hours than an int, and if a "char" is printed as the byte it is. The others are 0."""
+
+DATES_ISO, DATES_SQL, DATES_POSTGRES, DATES_GERMAN = 0, 1, 2, 3
+INTERVALS_POSTGRES, INTERVALS_VERBOSE, INTERVALS_SQL, INTERVALS_ISO = 0, 1, 2, 3
+
+LABEL_SIZE = 11
+"""Bytes of a slot with a time zone's abbreviation: its length, and up to ten (MAXTZLEN of ``utils/datetime.h``)."""
+
+MONEY_BEFORE, MONEY_AFTER, MONEY_BEFORE_DEBT, MONEY_AFTER_DEBT, MONEY_POINT, MONEY_SEPARATOR, MONEY_PIECES = range(7)
+"""Pieces of ``TextTables.money``: what stands before and after an amount, and one below zero; between its digits."""

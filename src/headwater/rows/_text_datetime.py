@@ -1,5 +1,7 @@
 """Kernels for date and time types in ISO style (PostgreSQL: ``datetime.c``, ``timestamp.c``, ``date.c``).
 
+Times of day print alike in every style; dates and timestamps in the others are in ``_text_datestyle.py``.
+
 Times are microseconds since 2000-01-01, dates days since then, both in the proleptic Gregorian calendar. A time zone is
 a sorted table ``tz_at`` (int64[n], UTC microseconds of the transitions) and ``tz_offset`` (int32[n+1], seconds east of
 Greenwich before, between and after them). With `cycle` the last 400 years of transitions repeat for ever, as in
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64, misfits, no_room
-from headwater.rows._text_codes import CORRUPT, NEED_SPACE, SET_INFINITE_INTERVALS, SET_NARROW_INTERVALS
+from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
 
 SECOND = 1_000_000
@@ -34,7 +36,7 @@ MAX_TIMESTAMP_TEXT = 44  # 294276-12-31 23:59:59.999999+15:59:59 BC, the year wi
 
 
 @inline_kernel
-def _put_year(year: Int, out: Bytes, o: Int) -> Int:
+def put_year(year: Int, out: Bytes, o: Int) -> Int:
     """At least four digits (pg_ultostr_zeropad)."""
     if year < 10000:
         put_four(year, out, o)
@@ -42,15 +44,13 @@ def _put_year(year: Int, out: Bytes, o: Int) -> Int:
     return put_magnitude(np.uint64(year), out, o)
 
 
-@borrowing_kernel
-def put_date(days: Int, out: Bytes, o: Int) -> Int:
-    """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT.
+@inline_kernel
+def calendar(days: Int) -> tuple[Int, Int, Int]:
+    """Year (0 is 1 BC), month and day.
 
     The same calendar as j2date, by the method of Neri and Schneider: years begin in March, 4800 BC and later, and
     each division by the length of a cycle gives the remainder as well.
     """
-    if o < 0:
-        return o
     quarters = _U4 * np.uint64(days + 2_483_589) + _U3
     century = quarters // _CENTURY
     product = _YEAR_FACTOR * ((quarters - century * _CENTURY) | _U3)
@@ -61,7 +61,16 @@ def put_date(days: Int, out: Bytes, o: Int) -> Int:
     if day_of_year >= 306:
         month -= 12
         year += 1
-    o = _put_year(year if year > 0 else 1 - year, out, o)
+    return year, month, day
+
+
+@borrowing_kernel
+def put_date(days: Int, out: Bytes, o: Int) -> Int:
+    """``YYYY-MM-DD``; returns the end, made negative (``-end``) if the year is BC. Room: MAX_DATE_TEXT."""
+    if o < 0:
+        return o
+    year, month, day = calendar(days)
+    o = put_year(year if year > 0 else 1 - year, out, o)
     out[o] = 45
     put_pair(month, out, o + 1)
     out[o + 3] = 45
@@ -127,12 +136,12 @@ def put_offset(east: Int, out: Bytes, o: Int) -> Int:
     return o + 3
 
 
-@borrowing_kernel
-def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int) -> Int:
-    """Seconds east of Greenwich at a UTC time (localsub)."""
+@inline_kernel
+def period_at(tz_at: NDArray[np.int64], cycle: bool, usec: Int) -> Int:
+    """How many transitions lie before a UTC time, or before its like in the last 400 years of them (localsub)."""
     n = len(tz_at)
     if n == 0 or usec < tz_at[0]:
-        return np.int64(tz_offset[0])
+        return np.int64(0)
     if cycle and usec > tz_at[n - 1]:
         usec -= ((usec - tz_at[n - 1] - 1) // CYCLE + 1) * CYCLE
     low, high = 0, n
@@ -142,11 +151,17 @@ def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: boo
             high = middle
         else:
             low = middle + 1
-    return np.int64(tz_offset[low])
+    return np.int64(low)
 
 
 @borrowing_kernel
-def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
+def offset_at(tz_at: NDArray[np.int64], tz_offset: NDArray[np.int32], cycle: bool, usec: Int) -> Int:
+    """Seconds east of Greenwich at a UTC time."""
+    return np.int64(tz_offset[period_at(tz_at, cycle, usec)])
+
+
+@borrowing_kernel
+def write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
     """``infinity`` or ``-infinity`` (EncodeSpecialTimestamp)."""
     if no_room(out, o, 9):
         return NEED_SPACE
@@ -158,7 +173,7 @@ def _write_infinity(negative: bool, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_before_christ(out: Bytes, o: Int) -> Int:
+def put_before_christ(out: Bytes, o: Int) -> Int:
     """`` BC``."""
     out[o] = 32
     out[o + 1] = 66
@@ -182,14 +197,14 @@ def _write_local(usec: Int, east: Int, zoned: Int, out: Bytes, o: Int) -> Int:
     o = put_time(micros - shift * DAY, out, o + 1)
     if zoned != 0:
         o = put_offset(east, out, o)
-    return o if end > 0 else _put_before_christ(out, o)
+    return o if end > 0 else put_before_christ(out, o)
 
 
 @borrowing_kernel
 def write_timestamp(usec: Int, out: Bytes, o: Int) -> Int:
     """Text of a timestamp without time zone (timestamp_out)."""
     if usec in (INT64_MIN, INT64_MAX):
-        return _write_infinity(usec < 0, out, o)
+        return write_infinity(usec < 0, out, o)
     return _write_local(usec, np.int64(0), np.int64(0), out, o)
 
 
@@ -211,7 +226,7 @@ def write_timestamptz(
         The end of the text, NEED_SPACE, or CORRUPT for a value out of range.
     """
     if usec in (INT64_MIN, INT64_MAX):
-        return _write_infinity(usec < 0, out, o)
+        return write_infinity(usec < 0, out, o)
     return _write_local(usec, offset_at(tz_at, tz_offset, cycle, usec), np.int64(1), out, o)
 
 
@@ -222,13 +237,13 @@ def write_date(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
         return CORRUPT
     days = load_i32(src, start)
     if days in (INT32_MIN, INT32_MAX):
-        return _write_infinity(days < 0, out, o)
+        return write_infinity(days < 0, out, o)
     if days < FIRST_DAY:
         return CORRUPT
     if no_room(out, o, MAX_DATE_TEXT + 3):
         return NEED_SPACE
     end = put_date(days, out, o)
-    return end if end > 0 else _put_before_christ(out, -end)
+    return end if end > 0 else put_before_christ(out, -end)
 
 
 @borrowing_kernel
@@ -256,101 +271,3 @@ def write_timetz(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
     if no_room(out, o, 24):
         return NEED_SPACE
     return put_offset(east, out, put_time(micros, out, o))
-
-
-@borrowing_kernel
-def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
-    """One of years (0), mons (1), days (2) (AddPostgresIntPart); `before` < 0: the part before was negative.
-
-    `before` is -1 or 1 after a part, 0 at the very start. Room: 20.
-    """
-    if before != 0:
-        out[o] = 32
-        o += 1
-    if before < 0 and value > 0:
-        out[o] = 43
-        o += 1
-    if value < 0:
-        out[o] = 45
-        o += 1
-    o = put_magnitude(np.uint64(abs(value)), out, o)
-    word = 0x7261_6579 if unit == 0 else 0x6E_6F6D if unit == 1 else 0x79_6164  # "year", "mon", "day", little-endian
-    out[o] = 32
-    o += 1
-    while word:
-        out[o] = word & 255
-        word >>= 8
-        o += 1
-    if value != 1:
-        out[o] = 115
-        o += 1
-    return o
-
-
-@borrowing_kernel
-def _put_interval(months: Int, days: Int, micros: Int, has_two_signs: bool, out: Bytes, o: Int) -> Int:
-    """A finite interval in style postgres (EncodeInterval). Room: 100."""
-    before: Int = np.int64(0)
-    years = abs(months) // 12
-    rest = abs(months) - years * 12
-    sign = 1 if months >= 0 else -1
-    if years != 0:
-        o = _write_part(sign * years, np.int64(0), before, out, o)
-        before = sign
-    if rest != 0:
-        o = _write_part(sign * rest, np.int64(1), before, out, o)
-        before = sign
-    if days != 0:
-        o = _write_part(days, np.int64(2), before, out, o)
-        before = 1 if days > 0 else -1
-    if before != 0 and micros == 0:
-        return o
-    if before != 0:
-        out[o] = 32
-        o += 1
-    if micros < 0 or before < 0:
-        out[o] = 45 if micros < 0 else 43
-        o += 1
-    if has_two_signs:
-        out[o] = 45
-        o += 1
-    size = np.uint64(micros) if micros >= 0 else np.uint64(-(micros + 1)) + np.uint64(1)
-    hours = size // np.uint64(3600 * SECOND)
-    if hours < np.uint64(100):
-        put_pair(np.int64(hours), out, o)
-        o += 2
-    else:
-        o = put_magnitude(hours, out, o)
-    below = np.int64(size - hours * np.uint64(3600 * SECOND))
-    # Hours are out; the rest is printed as a time of day without its "00:".
-    minutes = below // (60 * SECOND)
-    seconds = below // SECOND
-    out[o] = 58
-    put_pair(minutes, out, o + 1)
-    out[o + 3] = 58
-    put_pair(seconds - minutes * 60, out, o + 4)
-    return put_fraction(below - seconds * SECOND, out, o + 6)
-
-
-@borrowing_kernel
-def write_interval(src: Bytes, start: Int, length: Int, settings: NDArray[np.int64], out: Bytes, o: Int) -> Int:
-    """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out, style postgres).
-
-    `settings`: from 17 on the extremes of all three fields mean infinity; 14 counts hours with an int, has no text for
-    more of them, and writes the sign of the least one twice.
-    """
-    if misfits(start, length, 16):
-        return CORRUPT
-    micros, days, months = load_i64(src, start), load_i32(src, start + 8), load_i32(src, start + 12)
-    if settings[SET_INFINITE_INTERVALS] != 0:
-        lowest = micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN
-        if lowest or (micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX):
-            return _write_infinity(lowest, out, o)
-    is_least = False
-    if settings[SET_NARROW_INTERVALS] != 0:
-        if micros >= -INT32_MIN * HOUR or micros <= (INT32_MIN - 1) * HOUR:
-            return CORRUPT
-        is_least = micros <= INT32_MIN * HOUR
-    if no_room(out, o, 100):
-        return NEED_SPACE
-    return _put_interval(months, days, micros, is_least, out, o)

@@ -2,7 +2,7 @@
 
 hstore (``contrib/hstore/hstore_io.c``), ltree (``contrib/ltree/ltree_io.c``), cube (``contrib/cube/cube.c``), and
 pgvector's vector, halfvec and sparsevec (``vector.c``, ``halfvec.c``, ``sparsevec.c`` of that project). Numbers inside
-are printed as the server prints float4 and float8.
+are printed as the server prints float4 and float8; those of pgvector always in their shortest form.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _is_point(src: Bytes, low: Int, dimensions: Int) -> bool:
 
 
 @borrowing_kernel
-def _write_corner(src: Bytes, at: Int, dimensions: Int, out: Bytes, o: Int) -> Int:
+def _write_corner(src: Bytes, at: Int, dimensions: Int, digits: Int, out: Bytes, o: Int) -> Int:
     if no_room(out, o, 1):
         return NEED_SPACE
     out[o] = 40
@@ -133,7 +133,7 @@ def _write_corner(src: Bytes, at: Int, dimensions: Int, out: Bytes, o: Int) -> I
         if i > 0:
             out[o], out[o + 1] = 44, 32
             o += 2
-        o = write_float8(src, at + 8 * i, np.int64(8), out, o)
+        o = write_float8(src, at + 8 * i, np.int64(8), digits, out, o)
         if o < 0:
             return o
     if no_room(out, o, 2):
@@ -143,19 +143,19 @@ def _write_corner(src: Bytes, at: Int, dimensions: Int, out: Bytes, o: Int) -> I
 
 
 @borrowing_kernel
-def write_cube(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """One corner, or two if they differ (cube_out)."""
+def write_cube(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    """One corner, or two if they differ (cube_out); `digits` as of ``write_float8``."""
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
     dimensions, corners = head & _CUBE_DIMENSIONS, 1 if head & _CUBE_IS_POINT else 2
     if 4 + 8 * dimensions * corners > length:
         return CORRUPT
-    o = _write_corner(src, start + 4, dimensions, out, o)
+    o = _write_corner(src, start + 4, dimensions, digits, out, o)
     if o < 0 or corners == 1 or _is_point(src, start + 4, dimensions):
         return o
     out[o] = 44
-    return _write_corner(src, start + 4 + 8 * dimensions, dimensions, out, o + 1)
+    return _write_corner(src, start + 4 + 8 * dimensions, dimensions, digits, out, o + 1)
 
 
 @inline_kernel
@@ -195,11 +195,11 @@ def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: 
             o += 1
         at = start + _VECTOR_HEADER + size * i
         if size == 4:
-            o = write_float4(src, at, size, out, o)
+            o = write_float4(src, at, size, np.int64(0), out, o)
         else:
             # The number's four bytes lie in the last ones of the room meanwhile.
             store_u32(_single_of_half(load_u16(src, at)), out, len(out) - 4)
-            o = write_float4(out, np.int64(len(out) - 4), np.int64(4), out[: len(out) - 4], o)
+            o = write_float4(out, np.int64(len(out) - 4), np.int64(4), np.int64(0), out[: len(out) - 4], o)
         if o < 0:
             return o
     if no_room(out, o, 1):
@@ -228,7 +228,7 @@ def write_sparsevec(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> 
             o += 1
         o = write_int(load_i32(src, start + _SPARSE_HEADER + 4 * i) + 1, out, o)
         out[o] = 58
-        o = write_float4(src, start + _SPARSE_HEADER + 4 * (count + i), np.int64(4), out, o + 1)
+        o = write_float4(src, start + _SPARSE_HEADER + 4 * (count + i), np.int64(4), np.int64(0), out, o + 1)
         if o < 0:
             return o
     if no_room(out, o, MAX_INT_TEXT + 2):

@@ -1,10 +1,15 @@
-"""Kernels for float4 and float8: the shortest decimal that reads back as the same number.
+"""Kernels for float4 and float8: the shortest decimal that reads back as the same number, or so many digits of it.
 
 PostgreSQL prints as Ryu does (``d2s.c``, ``f2s.c``) with one change: a decimal exactly on the border between two
 floats is never taken (acceptBounds = false). Here the same number is found by Raffaello Giulietti's Schubfach method:
 the float's value and the borders of its rounding interval are scaled by a power of ten, rounded to odd, and the
 shortest multiple of a power of ten strictly inside is chosen, the one nearest to the value (ties to even). Powers of
 ten are kept to 128 bits, rounded up; both formats share them.
+
+With extra_float_digits of 0 or less the server prints "%.*g" instead: the exact value rounded to so many digits, ties
+to even. The value is scaled by the same powers, which is off by less than 2**-72 of the last digit; no double that is
+not exactly half-way between two decimals of up to 15 digits comes nearer than 2**-67 to being so
+(``tests/unit/rows/test_text_float.py`` works that out), so what looks half-way is.
 """
 
 from __future__ import annotations
@@ -17,12 +22,13 @@ from headwater.rows._text_bytes import Bytes, Int, load_u32, misfits, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_infinity, put_magnitude, put_pair
 
-FIRST_POWER, LAST_POWER = -292, 324
+FIRST_POWER, LAST_POWER = -308, 338
 MAX_FLOAT_TEXT = 25  # -1.7976931348623157e+308 is 24
 
 _U0, _U1, _U2, _U10 = (np.uint64(i) for i in (0, 1, 2, 10))
-_U32 = np.uint64(32)
+_U32, _U64 = np.uint64(32), np.uint64(64)
 _LOW32 = np.uint64(0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def _powers_of_ten() -> NDArray[np.uint64]:
@@ -44,6 +50,10 @@ def _floor_log2_pow10(k: int) -> int:
 
 
 POWERS = _powers_of_ten()
+
+MOST_DIGITS = 15  # DBL_DIG
+_TENS = np.array([10**i for i in range(MOST_DIGITS + 1)], dtype=np.uint64)
+_HALF, _NEAR = np.uint64(1 << 63), np.uint64(1 << 58)
 
 
 @inline_kernel
@@ -69,7 +79,7 @@ def _round_to_odd(high: Int, low: Int, factor: Int) -> Int:
     carry_in = _multiply_high(low, factor)
     middle = _multiply_low(high, factor)
     top = _multiply_high(high, factor)
-    room = np.uint64(0xFFFFFFFFFFFFFFFF) - middle
+    room = _ALL - middle
     if carry_in > room:
         top += _U1
         rest = carry_in - room - _U1
@@ -113,6 +123,54 @@ def shortest(mantissa: Int, exponent: Int, is_lowest: bool) -> tuple[Int, Int]:
     middle = floor + _U2
     up = value > middle or (value == middle and digits & _U1 != _U0)
     return digits + (_U1 if up else _U0), k
+
+
+@borrowing_kernel
+def _scaled(normal: Int, shift: Int, power: Int) -> Int:
+    """Normal * 10**power, its last `shift` bits and 128 more cut off, rounded to a whole number, ties to even."""
+    at = 2 * (power - FIRST_POWER)
+    high, low = POWERS[at], POWERS[at + 1]
+    carry = _multiply_high(low, normal)
+    middle = _multiply_low(high, normal)
+    top = _multiply_high(high, normal)
+    room = _ALL - middle
+    if carry > room:
+        top += _U1
+        middle = carry - room - _U1
+    else:
+        middle += carry
+    left = _U64 - shift
+    digits = top >> shift
+    rest = top << left | middle >> shift
+    further = middle << left | _multiply_low(low, normal) >> shift
+    is_tie = rest == _HALF and further < _NEAR
+    return digits + (_U1 if rest >= _HALF and (not is_tie or digits & _U1 != _U0) else _U0)
+
+
+@borrowing_kernel
+def rounded(mantissa: Int, exponent: Int, count: Int) -> tuple[Int, Int]:
+    """A float rounded to `count` decimal digits (digits: uint64, power of ten), exactly as ``%.{count-1}e`` does.
+
+    The digits may be 10**count, where all of them were 9 and were rounded up.
+
+    Args:
+        mantissa: uint64, not 0 and less than 2**53; the value is mantissa * 2**exponent.
+        exponent: int64, of a double.
+        count: 1 to MOST_DIGITS.
+    """
+    zeros = np.int64(0)
+    while mantissa < _HALF:
+        mantissa <<= _U1
+        zeros += 1
+    # 10**magnitude <= value < 10**(magnitude + 2)
+    magnitude = (exponent + 63 - zeros) * 1262611 >> 22
+    while True:
+        power = count - 1 - magnitude
+        shift = zeros - exponent - (power * 1741647 >> 19) - 1
+        digits = _scaled(mantissa, np.uint64(shift), power)
+        if digits <= _TENS[count]:
+            return digits, -power
+        magnitude += 1
 
 
 @borrowing_kernel
@@ -176,11 +234,27 @@ def _write_finite(mantissa: Int, exponent: Int, is_lowest: bool, fixed_below: In
         digits, power = mantissa >> drop, 0  # a whole number: all of its digits
     else:
         digits, power = shortest(mantissa, exponent, is_lowest)
+    return _put_decimal(digits, power, fixed_below, out, o)
+
+
+@borrowing_kernel
+def _put_decimal(digits: Int, power: Int, fixed_below: Int, out: Bytes, o: Int) -> Int:
+    """Digits * 10**power; positional for 1e-4 <= x < 10**fixed_below."""
     count = _decimal_length(digits)
     display = power + count - 1
     if -4 <= display < fixed_below:
         return _put_fixed(digits, count, power, out, o)
     return _put_scientific(digits, count, display, out, o)
+
+
+@borrowing_kernel
+def _write_rounded(mantissa: Int, exponent: Int, count: Int, out: Bytes, o: Int) -> Int:
+    """A positive float as ``%.{count}g`` prints it."""
+    digits, power = rounded(mantissa, exponent, count)
+    while digits % _U10 == _U0:
+        digits //= _U10
+        power += 1
+    return _put_decimal(digits, power, count, out, o)
 
 
 @borrowing_kernel
@@ -199,8 +273,8 @@ def _write_special(negative: Int, fraction: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, out: Bytes, o: Int) -> Int:
-    """A float from its sign, biased exponent (int64) and fraction bits (uint64)."""
+def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, count: Int, out: Bytes, o: Int) -> Int:
+    """A float from its sign, biased exponent (int64) and fraction bits (uint64); `count` as of :func:`write_float8`."""
     if no_room(out, o, MAX_FLOAT_TEXT):
         return NEED_SPACE
     if is_double != 0:
@@ -220,23 +294,26 @@ def _write_float(is_double: Int, negative: Int, biased: Int, fraction: Int, out:
         biased = 1
     else:
         fraction |= hidden
+    if count != 0:
+        return _write_rounded(fraction, biased - bias, count, out, o)
     return _write_finite(fraction, biased - bias, is_lowest, fixed_below, out, o)
 
 
 @borrowing_kernel
-def write_float8(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a double (float8out, extra_float_digits > 0)."""
+def write_float8(src: Bytes, start: Int, length: Int, count: Int, out: Bytes, o: Int) -> Int:
+    """Text of a double (float8out): rounded to `count` significant digits, MOST_DIGITS at most, or 0: shortest."""
     if misfits(start, length, 8):
         return CORRUPT
     high = load_u32(src, start + 4)
     fraction = np.uint64(high & 0xFFFFF) << _U32 | np.uint64(load_u32(src, start))
-    return _write_float(np.int64(1), high >> 31, high >> 20 & 0x7FF, fraction, out, o)
+    return _write_float(np.int64(1), high >> 31, high >> 20 & 0x7FF, fraction, np.int64(count), out, o)
 
 
 @borrowing_kernel
-def write_float4(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Text of a single (float4out, extra_float_digits > 0)."""
+def write_float4(src: Bytes, start: Int, length: Int, count: Int, out: Bytes, o: Int) -> Int:
+    """Text of a single (float4out); `count` as of :func:`write_float8`."""
     if misfits(start, length, 4):
         return CORRUPT
     bits = load_u32(src, start)
-    return _write_float(np.int64(0), bits >> 31, bits >> 23 & 0xFF, np.uint64(bits & 0x7FFFFF), out, o)
+    fraction = np.uint64(bits & 0x7FFFFF)
+    return _write_float(np.int64(0), bits >> 31, bits >> 23 & 0xFF, fraction, np.int64(count), out, o)

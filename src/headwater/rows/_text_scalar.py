@@ -51,6 +51,7 @@ from headwater.rows._text_codes import (
     CODE_LTXTQUERY,
     CODE_MACADDR,
     CODE_MACADDR8,
+    CODE_MONEY,
     CODE_NAME,
     CODE_NUMERIC,
     CODE_OID,
@@ -60,8 +61,13 @@ from headwater.rows._text_codes import (
     CODE_POLYGON,
     CODE_POSTGIS,
     CODE_QUERY_INT,
+    CODE_ROUNDED_FLOAT4,
+    CODE_ROUNDED_FLOAT8,
     CODE_SNAPSHOT,
     CODE_SPARSEVEC,
+    CODE_STYLED_DATE,
+    CODE_STYLED_TIMESTAMP,
+    CODE_STYLED_TIMESTAMPTZ,
     CODE_TID,
     CODE_TIME,
     CODE_TIMESTAMP,
@@ -76,13 +82,20 @@ from headwater.rows._text_codes import (
     CODE_XML,
     CORRUPT,
     SET_BYTEA_ESCAPE,
+    SET_DATE_STYLE,
+    SET_DAY_FIRST,
+    SET_FLOAT4_DIGITS,
+    SET_FLOAT8_DIGITS,
+    SET_MONEY_DECIMALS,
+    SET_MONEY_GROUP,
     SET_RAW_CHARS,
     SET_TZ_CYCLE,
     UNKNOWN_LABEL,
 )
+from headwater.rows._text_datestyle import write_styled_date, write_styled_timestamp, write_styled_timestamptz
 from headwater.rows._text_datetime import (
+    period_at,
     write_date,
-    write_interval,
     write_time,
     write_timestamp,
     write_timestamptz,
@@ -91,8 +104,10 @@ from headwater.rows._text_datetime import (
 from headwater.rows._text_extension import write_cube, write_hstore, write_ltree, write_sparsevec, write_vector
 from headwater.rows._text_float import write_float4, write_float8
 from headwater.rows._text_geometry import write_geometry
+from headwater.rows._text_interval import write_interval
 from headwater.rows._text_json import write_jsonb
 from headwater.rows._text_jsonpath import write_jsonpath
+from headwater.rows._text_money import write_money
 from headwater.rows._text_network import write_inet, write_macaddr, write_pg_lsn, write_tid
 from headwater.rows._text_number import write_bool, write_int, write_numeric, write_snapshot, write_uint64
 from headwater.rows._text_postgis import write_postgis
@@ -132,7 +147,7 @@ def rare_text(
     if code == CODE_ENUM:
         return _write_label(tables, column, load_u32(src, start), out, o) if length == 4 else CORRUPT
     if code == CODE_FLOAT4:
-        return write_float4(src, start, length, out, o)
+        return write_float4(src, start, length, np.int64(0), out, o)
     if code == CODE_OID:
         return write_int(load_u32(src, start), out, o) if length == 4 else CORRUPT
     if code == CODE_NAME:
@@ -160,8 +175,34 @@ def rare_text(
     if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):
         return write_integer_vector(2 if code == CODE_INT2VECTOR else 4, src, start, length, out, o)
     if CODE_POINT <= code <= CODE_POLYGON:
-        return write_geometry(code, src, start, length, out, o)
+        return write_geometry(code, src, start, length, tables.settings[SET_FLOAT8_DIGITS], out, o)
+    if CODE_MONEY <= code <= CODE_ROUNDED_FLOAT4:
+        return _styled_text(tables, code, src, start, length, out, o)
     return _extension_text(tables, code, src, start, length, out, o)
+
+
+@borrowing_kernel
+def _styled_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """Types whose text the session's settings change, under unusual ones; money."""
+    settings = tables.settings
+    style, day_first = settings[SET_DATE_STYLE], settings[SET_DAY_FIRST]
+    if code == CODE_STYLED_DATE:
+        return write_styled_date(src, start, length, style, day_first, out, o)
+    if code == CODE_STYLED_TIMESTAMP:
+        return write_styled_timestamp(src, start, length, style, day_first, out, o)
+    if code == CODE_STYLED_TIMESTAMPTZ:
+        if misfits(start, length, 8):
+            return CORRUPT
+        usec = load_i64(src, start)
+        period = period_at(tables.tz_at, settings[SET_TZ_CYCLE] != 0, usec)
+        zone = tables.tz_offset, tables.tz_label, tables.tz_labels
+        return write_styled_timestamptz(zone, period, usec, style, day_first, out, o)
+    if code == CODE_ROUNDED_FLOAT8:
+        return write_float8(src, start, length, settings[SET_FLOAT8_DIGITS], out, o)
+    if code == CODE_ROUNDED_FLOAT4:
+        return write_float4(src, start, length, settings[SET_FLOAT4_DIGITS], out, o)
+    decimals, group = settings[SET_MONEY_DECIMALS], settings[SET_MONEY_GROUP]
+    return write_money(tables.money_at, tables.money, decimals, group, src, start, length, out, o)
 
 
 @borrowing_kernel
@@ -188,7 +229,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
     if code == CODE_POSTGIS:
         return write_postgis(src, start, length, out, o)
     if code == CODE_CUBE:
-        return write_cube(src, start, length, out, o)
+        return write_cube(src, start, length, tables.settings[SET_FLOAT8_DIGITS], out, o)
     if code in (CODE_VECTOR, CODE_HALFVEC):
         return write_vector(np.int64(4 if code == CODE_VECTOR else 2), src, start, length, out, o)
     if code == CODE_SPARSEVEC:
@@ -225,7 +266,7 @@ def scalar_text(
     if code == CODE_INT2:
         return write_int(load_i16(src, start), out, o) if length == 2 else CORRUPT
     if code == CODE_FLOAT8:
-        return write_float8(src, start, length, out, o)
+        return write_float8(src, start, length, np.int64(0), out, o)
     if code == CODE_UUID:
         return write_uuid(src, start, length, out, o)
     if code == CODE_JSONB:

@@ -53,7 +53,10 @@ class SliceLayouts(NamedTuple):
 
 
 def compile_layouts(
-    schemas: Sequence[RelationSchema], session: SessionSettings, shown: Sequence[Container[int] | None] | None = None
+    schemas: Sequence[RelationSchema],
+    session: SessionSettings,
+    shown: Sequence[Container[int] | None] | None = None,
+    exact: Sequence[Container[int]] | None = None,
 ) -> SliceLayouts:
     """Lay out relation versions for the kernels.
 
@@ -62,9 +65,12 @@ def compile_layouts(
         session: the settings that values are printed under.
         shown: for each version the numbers of the columns that anybody looks at (None: all); others are passed over
             like dropped ones.
+        exact: for each version the numbers of the columns whose text is read back, and so does not depend on the
+            session's styles (None: none).
 
     Raises:
         CatalogError: a column that no relation could have.
+        UsageError: a column holds money, and this machine does not have the locale lc_monetary.
     """
     for schema in schemas:
         _check(schema)
@@ -72,7 +78,10 @@ def compile_layouts(
     columns = [_as_shown(column, numbers) for schema, numbers in wanted for column in schema.columns]
     labels = [_label(schema, column) for schema in schemas for column in schema.columns]
     payloads = [missing_payload(column, label.decode()) for column, label in zip(columns, labels, strict=True)]
-    texts = build_text_tables([None if column.is_dropped else column.type for column in columns], session)
+    types = [None if column.is_dropped else column.type for column in columns]
+    read_back = zip(schemas, exact or [()] * len(schemas), strict=True)
+    is_exact = [column.number in numbers for schema, numbers in read_back for column in schema.columns]
+    texts = build_text_tables(types, session, frozenset(np.flatnonzero(is_exact).tolist()))
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),

@@ -1,17 +1,31 @@
 """The session settings that change how values are printed, as the server's decoding session would have them.
 
-PostgreSQL: ``variable.c`` (check_timezone, check_datestyle), ``guc_tables.c``. Only what the kernels can print is
-accepted; anything else is refused here, before any WAL is read, with the values that would do.
+PostgreSQL: ``variable.c`` (check_timezone, check_datestyle), ``guc_tables.c``. Every value that the server has is
+accepted; anything else is refused here, before any WAL is read, with the values that would do. Only whether there is a
+locale of lc_monetary's name is asked where an amount of money is to be printed.
+
+Known gap: the value ``DEFAULT`` as part of a DateStyle means ISO and MDY, not what the server was configured with.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from headwater.errors import UsageError
 from headwater.pg.encodings import encode_name
+from headwater.rows._text_codes import (
+    DATES_GERMAN,
+    DATES_ISO,
+    DATES_POSTGRES,
+    DATES_SQL,
+    INTERVALS_ISO,
+    INTERVALS_POSTGRES,
+    INTERVALS_SQL,
+    INTERVALS_VERBOSE,
+)
+from headwater.rows.money_format import MoneyFormat, money_format
 from headwater.rows.timezones import TimeZone, load_timezone
 
 UNKNOWN_TYPES = ("error", "hex", "null")
@@ -22,9 +36,24 @@ _FIELDS = {
     "intervalstyle": "intervalstyle",
     "extra_float_digits": "extra_float_digits",
     "bytea_output": "bytea_output",
+    "lc_monetary": "lc_monetary",
 }
 _IGNORED = frozenset({"client_encoding", "application_name"})
-_ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY", "european": "DMY", "noneuropean": "MDY"}
+DATE_STYLES = {"ISO": DATES_ISO, "SQL": DATES_SQL, "Postgres": DATES_POSTGRES, "German": DATES_GERMAN}
+INTERVAL_STYLES = {
+    "postgres": INTERVALS_POSTGRES,
+    "postgres_verbose": INTERVALS_VERBOSE,
+    "sql_standard": INTERVALS_SQL,
+    "iso_8601": INTERVALS_ISO,
+}
+FLOAT_DIGITS = range(-15, 4)
+"""What extra_float_digits may be."""
+
+# Words of a DateStyle, those of the server's that it knows by their beginning as well.
+_WORDS = re.compile(
+    r"(?P<ISO>iso)|(?P<SQL>sql)|(?P<Postgres>postgres.*)|(?P<German>german)"
+    r"|(?P<YMD>ymd)|(?P<DMY>dmy|euro.*)|(?P<MDY>mdy|us|noneuro.*)|(?P<DEFAULT>default)"
+)
 
 
 @dataclass(frozen=True)
@@ -33,17 +62,19 @@ class SessionSettings:
 
     Attributes:
         timezone: an IANA name, a POSIX specification, or a number of hours east of Greenwich.
-        datestyle: ISO, any field order (the order changes input only).
-        intervalstyle: postgres.
-        extra_float_digits: 1 to 3 (shortest exact form).
+        datestyle: ISO, SQL, Postgres or German, and the order of fields: MDY, DMY or YMD. What is not said of it is
+            ISO and MDY, with German DMY.
+        intervalstyle: postgres, postgres_verbose, sql_standard or iso_8601.
+        extra_float_digits: 1 to 3 (shortest exact form), or -15 to 0 (so many digits less than 6 or 15).
         bytea_output: hex or escape.
+        lc_monetary: the locale that amounts of money are printed by.
         major: the server's major version, as some output functions changed.
         encoding: the database's, in which names and labels are printed.
         unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
             they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
     Raises:
-        UsageError: a value that is wrong, or right for the server but not supported here.
+        UsageError: a value that is wrong.
     """
 
     timezone: str = "UTC"
@@ -51,6 +82,7 @@ class SessionSettings:
     intervalstyle: str = "postgres"
     extra_float_digits: int = 1
     bytea_output: str = "hex"
+    lc_monetary: str = "C"
     major: int = 18
     encoding: str = "UTF8"
     unknown_types: str = "error"
@@ -58,13 +90,13 @@ class SessionSettings:
     def __post_init__(self) -> None:
         load_timezone(self.timezone)
         object.__setattr__(self, "datestyle", _datestyle(self.datestyle))
-        object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, ("postgres",)))
+        object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, INTERVAL_STYLES))
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
         object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
-        if not 1 <= self.extra_float_digits <= 3:
+        if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(
                 f'unsupported value for parameter "extra_float_digits": {self.extra_float_digits}',
-                hint="supported values are 1, 2 and 3",
+                hint=f"supported values are {FLOAT_DIGITS[0]} to {FLOAT_DIGITS[-1]}",
             )
 
     @classmethod
@@ -100,6 +132,34 @@ class SessionSettings:
         """The transitions of the session's time zone."""
         return load_timezone(self.timezone)
 
+    @property
+    def date_style(self) -> int:
+        """One of DATES_* of ``_text_codes``."""
+        return DATE_STYLES[self.datestyle.split(",")[0]]
+
+    @property
+    def is_day_first(self) -> bool:
+        """Whether the day stands before the month in the styles SQL and Postgres."""
+        return self.datestyle.endswith("DMY")
+
+    @property
+    def interval_style(self) -> int:
+        """One of INTERVALS_* of ``_text_codes``."""
+        return INTERVAL_STYLES[self.intervalstyle]
+
+    def float_digits(self, digits: int) -> int:
+        """Significant digits of a float that is sure of so many (FLT_DIG, DBL_DIG); 0 for the shortest exact form."""
+        return 0 if self.extra_float_digits > 0 else max(digits + self.extra_float_digits, 1)
+
+    @property
+    def money(self) -> MoneyFormat:
+        """How amounts of money are written.
+
+        Raises:
+            UsageError: this machine does not have the locale.
+        """
+        return money_format(self.lc_monetary, self.encoding)
+
 
 def _integer(name: str, value: str) -> int:
     try:
@@ -108,21 +168,38 @@ def _integer(name: str, value: str) -> int:
         raise UsageError(f'invalid value for parameter "{name}": "{value}", expected an integer') from None
 
 
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+def _choice(name: str, value: str, choices: Collection[str]) -> str:
     if value.strip().lower() in choices:
         return value.strip().lower()
     raise UsageError(f'unsupported value for parameter "{name}": "{value}"', hint=f"supported: {', '.join(choices)}")
 
 
 def _datestyle(value: str) -> str:
-    """The canonical spelling of an ISO DateStyle (check_datestyle)."""
-    order = "MDY"
-    for word in re.split(r"[,\s]+", value.strip().lower()):
-        if word in _ORDERS:
-            order = _ORDERS[word]
-        elif word not in ("iso", "default", ""):
-            raise UsageError(
-                f'unsupported value for parameter "DateStyle": "{value}"',
-                hint="supported: ISO, with MDY, DMY or YMD",
-            )
-    return f"ISO, {order}"
+    """The canonical spelling of a DateStyle: its style and its order (check_datestyle)."""
+    styles, orders = set(), set()
+    for word in value.lower().split(",") if value.strip() else ():
+        match = _WORDS.fullmatch(_unquoted(word))
+        if match is None:
+            raise _bad_datestyle(value)
+        name = str(match.lastgroup)
+        if name in DATE_STYLES:
+            styles.add(name)
+        elif name != "DEFAULT":
+            orders.add(name)
+    if len(styles) > 1 or len(orders) > 1:
+        raise _bad_datestyle(value)
+    style = next(iter(styles), "ISO")
+    return f"{style}, {next(iter(orders), 'DMY' if style == 'German' else 'MDY')}"
+
+
+def _unquoted(word: str) -> str:
+    """An element of a list of identifiers (SplitIdentifierString)."""
+    word = word.strip()
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
+
+
+def _bad_datestyle(value: str) -> UsageError:
+    return UsageError(
+        f'unsupported value for parameter "DateStyle": "{value}"',
+        hint="supported: ISO, SQL, Postgres or German, with MDY, DMY or YMD",
+    )

@@ -6,11 +6,13 @@ multiranges by their shape; types of extensions, and of users, by the C function
 known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
 
 The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
+Under settings that make another text of a common type than the usual one, that type has another code: the kernels of
+the usual text need not ask. A column that is to be read back (``exact``) has the usual code whatever the settings are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,9 +24,12 @@ from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
 from headwater.rows.missing_values import joined, missing_payload
+from headwater.rows.money_format import MoneyFormat
 from headwater.rows.session import SessionSettings
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
+
+_FLT_DIG, _DBL_DIG = 6, 15
 
 MAX_NESTING = 32
 """How deep arrays, composites, ranges and multiranges may lie inside one another."""
@@ -57,6 +62,7 @@ _CODES = {
     700: codes.CODE_FLOAT4,
     701: codes.CODE_FLOAT8,
     718: codes.CODE_CIRCLE,
+    790: codes.CODE_MONEY,
     774: codes.CODE_MACADDR8,
     829: codes.CODE_MACADDR,
     869: codes.CODE_INET,
@@ -101,6 +107,7 @@ _OUTPUTS = {
     "float8out": codes.CODE_FLOAT8,
     "numeric_out": codes.CODE_NUMERIC,
     "boolout": codes.CODE_BOOL,
+    "cash_out": codes.CODE_MONEY,
     "uuid_out": codes.CODE_UUID,
     "jsonb_out": codes.CODE_JSONB,
     "hstore:hstore_out": codes.CODE_HSTORE,
@@ -140,7 +147,11 @@ class TextTables(NamedTuple):
         enum_text: uint8[].
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
-        settings: int64[8], slots ``SET_*`` of ``_text_codes``.
+        tz_label: int32[n+1] the numbers of the abbreviations before, between and after them.
+        tz_labels: uint8[k * LABEL_SIZE] abbreviations.
+        money_at: int64[MONEY_PIECES + 1] where each piece ``MONEY_*`` begins in money; zeros if no column holds any.
+        money: uint8[] what stands around and between the digits of an amount.
+        settings: int64[SETTINGS], slots ``SET_*`` of ``_text_codes``.
     """
 
     code: NDArray[np.int32]
@@ -160,6 +171,10 @@ class TextTables(NamedTuple):
     enum_text: NDArray[np.uint8]
     tz_at: NDArray[np.int64]
     tz_offset: NDArray[np.int32]
+    tz_label: NDArray[np.int32]
+    tz_labels: NDArray[np.uint8]
+    money_at: NDArray[np.int64]
+    money: NDArray[np.uint8]
     settings: NDArray[np.int64]
 
 
@@ -257,17 +272,30 @@ def _code_or_unknown(type: TypeInfo, session: SessionSettings) -> int:
     return codes.CODE_HEX if session.unknown_types == "hex" else codes.CODE_UNKNOWN
 
 
-def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings) -> TextTables:
-    """Tables for columns of the types given, one entry each; None is a dropped column.
+def build_text_tables(
+    types: Sequence[TypeInfo | None], session: SessionSettings, exact: Container[int] = ()
+) -> TextTables:
+    """Tables for columns of the types given, one entry each.
+
+    Args:
+        types: None is a dropped column.
+        session: the settings that values are printed under.
+        exact: places of columns of scalar types whose text is read back: dates and timestamps are in ISO style, floats
+            in their shortest exact form.
 
     Raises:
         CatalogError: a composite's fast default is malformed.
+        UsageError: a column holds money, and this machine does not have its locale.
     """
     own_codes = [_code_or_unknown(type, session) if type is not None else codes.CODE_NONE for type in types]
     is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
     columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
     entries, children = _with_parts(columns)
     own_codes += [_code(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
+    styled = _styled_codes(session)
+    own_codes = [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
+    money = session.money if codes.CODE_MONEY in own_codes else None
+    pieces = money.pieces if money is not None else (b"",) * codes.MONEY_PIECES
     bases = [part.type for part in entries]
     missing = [part.missing for parts in children for part, _ in parts]
     ends = np.cumsum([0] + [len(payload or b"") for payload in missing], dtype=np.int64)
@@ -291,7 +319,11 @@ def build_text_tables(types: Sequence[TypeInfo | None], session: SessionSettings
         enum_text=joined([label for _, label in labels]),
         tz_at=zone.at,
         tz_offset=zone.offset,
-        settings=_settings(session, zone.cycle),
+        tz_label=zone.label,
+        tz_labels=zone.labels,
+        money_at=np.cumsum([0] + [len(piece) for piece in pieces], dtype=np.int64),
+        money=joined(list(pieces)),
+        settings=_settings(session, zone.cycle, money),
     )
 
 
@@ -320,13 +352,34 @@ def _int32(values: Iterable[int]) -> NDArray[np.int32]:
     return np.array(list(values), dtype=np.int32)
 
 
-def _settings(session: SessionSettings, cycle: bool) -> NDArray[np.int64]:
-    settings = np.zeros(8, dtype=np.int64)
+def _styled_codes(session: SessionSettings) -> dict[int, int]:
+    """The codes that common types have under unusual settings, by their usual ones."""
+    styled = {}
+    if session.date_style != codes.DATES_ISO:
+        styled[codes.CODE_DATE] = codes.CODE_STYLED_DATE
+        styled[codes.CODE_TIMESTAMP] = codes.CODE_STYLED_TIMESTAMP
+        styled[codes.CODE_TIMESTAMPTZ] = codes.CODE_STYLED_TIMESTAMPTZ
+    if session.float_digits(_DBL_DIG) != 0:
+        styled[codes.CODE_FLOAT8] = codes.CODE_ROUNDED_FLOAT8
+        styled[codes.CODE_FLOAT4] = codes.CODE_ROUNDED_FLOAT4
+    return styled
+
+
+def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) -> NDArray[np.int64]:
+    settings = np.zeros(codes.SETTINGS, dtype=np.int64)
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
     settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
     settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle
+    settings[codes.SET_DATE_STYLE] = session.date_style
+    settings[codes.SET_DAY_FIRST] = session.is_day_first
+    settings[codes.SET_INTERVAL_STYLE] = session.interval_style
+    settings[codes.SET_FLOAT8_DIGITS] = session.float_digits(_DBL_DIG)
+    settings[codes.SET_FLOAT4_DIGITS] = session.float_digits(_FLT_DIG)
+    if money is not None:
+        settings[codes.SET_MONEY_DECIMALS] = money.decimals
+        settings[codes.SET_MONEY_GROUP] = money.group
     return settings
 
 

@@ -3,7 +3,8 @@
 Mirrors ``src/timezone/localtime.c`` (tzload, tzparse, transtime, localsub) and ``check_timezone`` of ``variable.c``:
 a TZif file's 64-bit transitions, then its POSIX footer expanded over one Gregorian cycle of 400 years, after which the
 rule repeats (``TimeZone.cycle``). Names are looked up as the server does, ignoring case; a name with no file may be a
-POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``, or a plain number of hours.
+POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``, or a plain number of hours, whose
+abbreviation is made up of its offset (pg_tzset_offset).
 
 Zone files come from the system (``zoneinfo.TZPATH``), else from the package ``tzdata``. They may be of another tzdata
 release than the server's: this is the one place where output can differ for no fault of the WAL.
@@ -17,17 +18,18 @@ import datetime
 import re
 import struct
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import UsageError
+from headwater.rows._text_codes import LABEL_SIZE
 
 EPOCH = 946_684_800
 """2000-01-01 in Unix seconds."""
@@ -36,6 +38,7 @@ _DAY = 86_400
 _CYCLE_YEARS = 400
 _CYCLE = 146_097 * _DAY
 _FIRST_RULE_YEAR = 1770
+_STANDARD, _DAYLIGHT = 0, 1
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _US_RULES = ",M3.2.0,M11.1.0"
 
@@ -59,20 +62,31 @@ class TimeZone:
         at: int64[n] UTC, microseconds since 2000-01-01, ascending.
         offset: int32[n+1] seconds east of Greenwich before, between and after them.
         cycle: the last 400 years of transitions repeat for ever.
+        label: int32[n+1] which abbreviation holds then, by its number in `labels`.
+        labels: uint8[k * LABEL_SIZE] abbreviations as they are printed: for each its length and up to 10 bytes.
     """
 
     name: str
     at: NDArray[np.int64]
     offset: NDArray[np.int32]
     cycle: bool
+    label: NDArray[np.int32]
+    labels: NDArray[np.uint8]
+
+
+class _Kind(NamedTuple):
+    """A local time type: seconds east of Greenwich, and its abbreviation."""
+
+    east: int
+    label: str
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """A POSIX daylight saving rule: offsets east of Greenwich, and the two dates with their local times."""
+    """A POSIX daylight saving rule: its two kinds of time, and the two dates with their local times."""
 
-    standard: int
-    daylight: int
+    standard: _Kind
+    daylight: _Kind
     start: str
     end: str
 
@@ -96,10 +110,11 @@ def load_timezone(value: str) -> TimeZone:
         UsageError: no such zone, or a form that is not supported.
     """
     if _HOURS.fullmatch(value):
-        return _fixed(value, int(float(value) * 3600))
+        east = int(float(value) * 3600)
+        return _fixed(value, _Kind(east, _offset_label(east)))
     name = value.removeprefix(":")
     if name.upper() in ("GMT", "UTC"):
-        return _fixed(value, 0)
+        return _fixed(value, _Kind(0, name.upper()))
     data = _read_zone(name)
     if data is not None:
         return _from_tzif(value, data)
@@ -109,10 +124,33 @@ def load_timezone(value: str) -> TimeZone:
     return _from_posix(value, match)
 
 
-def _fixed(name: str, east: int) -> TimeZone:
-    if abs(east) >= 168 * 3600:
+def _offset_label(east: int) -> str:
+    """``+HH[:MM[:SS]]`` (pg_tzset_offset)."""
+    minutes, seconds = divmod(abs(east), 60)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{'-' if east < 0 else '+'}{hours:02d}"
+    text += f":{minutes:02d}" if minutes or seconds else ""
+    return text + (f":{seconds:02d}" if seconds else "")
+
+
+def _fixed(name: str, kind: _Kind) -> TimeZone:
+    if abs(kind.east) >= 168 * 3600:
         raise UsageError(f'invalid value for parameter "TimeZone": "{name}"', hint="UTC offset is out of range")
-    return TimeZone(name, np.zeros(0, np.int64), np.array([east], np.int32), False)
+    return _zone(name, np.zeros(0, np.int64), [kind], np.zeros(1, np.intp), cycle=False)
+
+
+def _zone(
+    name: str, at: NDArray[np.int64], kinds: Sequence[_Kind], which: NDArray[np.intp], *, cycle: bool
+) -> TimeZone:
+    """A zone by its transitions (microseconds) and the kind of time, of those given, before and after each."""
+    east = np.array([kind.east for kind in kinds], np.int32)
+    labels = sorted({kind.label for kind in kinds})
+    number = np.array([labels.index(kind.label) for kind in kinds], np.int32)
+    slots = np.zeros((len(labels), LABEL_SIZE), np.uint8)
+    for slot, label in zip(slots, labels, strict=True):
+        shown = label.encode(errors="surrogateescape")[: LABEL_SIZE - 1]
+        slot[0], slot[1 : 1 + len(shown)] = len(shown), np.frombuffer(shown, np.uint8)
+    return TimeZone(name, at, east[which], cycle, number[which], slots.ravel())
 
 
 def _read_zone(name: str) -> bytes | None:
@@ -143,23 +181,23 @@ def _entry(directory: _Directory, name: str) -> _Directory | None:
 
 def _from_tzif(name: str, data: bytes) -> TimeZone:
     try:
-        times, kinds, offsets, footer = _parse_tzif(data)
+        times, which, kinds, footer = _parse_tzif(data)
     except (struct.error, IndexError, ValueError) as error:
         raise UsageError(f'time zone "{name}" has a damaged file: {error}') from None
-    at = np.array(times, dtype=np.int64)
-    east = np.array([offsets[0][0]] + [offsets[kind][0] for kind in kinds], dtype=np.int32)
-    match = _POSIX.fullmatch(footer.upper())
+    at, used = np.array(times, dtype=np.int64), np.array([0, *which], dtype=np.intp)
+    match = _POSIX.fullmatch(footer)
     rule = _rule(match) if match is not None else None
     block = _rule_block(rule) if rule is not None else None
-    if block is not None:
+    if rule is not None and block is not None:
         last = int(at[-1]) if len(at) else -(1 << 62)
-        rule_at, rule_east = _expand(block, last)
-        at, east = np.concatenate([at, rule_at]), np.concatenate([east, rule_east]).astype(np.int32)
-    return TimeZone(name, (np.maximum(at, -(1 << 42)) - EPOCH) * 1_000_000, east, block is not None)
+        rule_at, rule_kind = _expand(block, last)
+        at, used = np.concatenate([at, rule_at]), np.concatenate([used, rule_kind + len(kinds)])
+        kinds = [*kinds, rule.standard, rule.daylight]
+    return _zone(name, (np.maximum(at, -(1 << 42)) - EPOCH) * 1_000_000, kinds, used, cycle=block is not None)
 
 
-def _parse_tzif(data: bytes) -> tuple[list[int], list[int], list[tuple[int, bool]], str]:
-    """Transition times, their types, the types' (offset, is daylight), and the footer (RFC 9636)."""
+def _parse_tzif(data: bytes) -> tuple[list[int], list[int], list[_Kind], str]:
+    """Transition times, the kinds of time after them, all kinds, and the footer (RFC 9636)."""
     header = struct.Struct(">4sc15x6l")
     _, version, isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = header.unpack_from(data)
     base, width = header.size, 4
@@ -171,25 +209,35 @@ def _parse_tzif(data: bytes) -> tuple[list[int], list[int], list[tuple[int, bool
         raise ValueError("it counts leap seconds")
     times = list(struct.unpack_from(f">{timecnt}{'q' if width == 8 else 'l'}", data, base))
     base += timecnt * width
-    kinds = list(data[base : base + timecnt])
+    which = list(data[base : base + timecnt])
     base += timecnt
-    offsets = [struct.unpack_from(">l?", data, base + 6 * i) for i in range(typecnt)]
-    base += typecnt * 6 + charcnt + isstdcnt + isutcnt
+    rows = [struct.unpack_from(">l?B", data, base + 6 * i) for i in range(typecnt)]
+    base += typecnt * 6
+    names = data[base : base + charcnt]
+    kinds = [_Kind(east, names[at:].split(b"\0")[0].decode(errors="surrogateescape")) for east, _, at in rows]
+    if not kinds or max(which, default=0) >= len(kinds):
+        raise ValueError("a transition is to a time that it does not describe")
+    base += charcnt + isstdcnt + isutcnt
     footer = data[base:].split(b"\n")[1].decode("ascii") if width == 8 else ""
-    return times, kinds, cast("list[tuple[int, bool]]", offsets), footer
+    return times, which, kinds, footer
 
 
 def _from_posix(name: str, match: re.Match[str]) -> TimeZone:
     rule = _rule(match)
     if rule is None:
-        return _fixed(name, -_seconds(match["stdoff"]))
+        return _fixed(name, _Kind(-_seconds(match["stdoff"]), _bare(match["std"])))
     block = _rule_block(rule)
     if block is None:
         return _fixed(name, rule.daylight)
     # The rule holds for the past as well: back to 4714 BC, before which there is no timestamp.
-    at, east = _expand(block, -17 * _CYCLE - 1)
-    standard = np.array([east[-1]], dtype=np.int32)
-    return TimeZone(name, (at - EPOCH) * 1_000_000, np.concatenate([standard, east]), True)
+    at, which = _expand(block, -17 * _CYCLE - 1)
+    which = np.concatenate([which[-1:], which])
+    return _zone(name, (at - EPOCH) * 1_000_000, [rule.standard, rule.daylight], which, cycle=True)
+
+
+def _bare(name: str) -> str:
+    """An abbreviation without the angle brackets that it may stand in (getqzname)."""
+    return name[1:-1] if name.startswith("<") else name
 
 
 def _seconds(text: str) -> int:
@@ -207,40 +255,45 @@ def _rule(match: re.Match[str]) -> _Rule | None:
         return None
     standard = -_seconds(match["stdoff"])
     daylight = -_seconds(match["dstoff"]) if match["dstoff"] else standard + 3600
+    kinds = _Kind(standard, _bare(match["std"])), _Kind(daylight, _bare(match["dst"]))
     start, end = match["start"], match["end"]
     if start is None:
         start, end = _US_RULES[1:].split(",")
-    return _Rule(standard, daylight, start, end)
+    return _Rule(*kinds, start, end)
 
 
-def _rule_block(rule: _Rule) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-    """One cycle of the rule: transitions in Unix seconds and the offsets after them; None: no transition ever."""
+def _rule_block(rule: _Rule) -> tuple[NDArray[np.int64], NDArray[np.intp]] | None:
+    """One cycle of the rule: transitions in Unix seconds, and what holds after each; None: no transition ever.
+
+    What holds is _STANDARD or _DAYLIGHT.
+    """
     at: list[int] = []
-    east: list[int] = []
+    kinds: list[int] = []
+    standard, daylight = rule.standard.east, rule.daylight.east
     for year in range(_FIRST_RULE_YEAR, _FIRST_RULE_YEAR + _CYCLE_YEARS):
         first = (datetime.date(year, 1, 1).toordinal() - 719_163) * _DAY
         year_seconds = (366 if _is_leap(year) else 365) * _DAY
-        start = _rule_seconds(rule.start, year) - rule.standard
-        end = _rule_seconds(rule.end, year) - rule.daylight
+        start = _rule_seconds(rule.start, year) - standard
+        end = _rule_seconds(rule.end, year) - daylight
         if end < start:
             at += [first + end, first + start]
-            east += [rule.standard, rule.daylight]
-        elif start < end and end - start < year_seconds + rule.daylight - rule.standard:
+            kinds += [_STANDARD, _DAYLIGHT]
+        elif start < end and end - start < year_seconds + daylight - standard:
             at += [first + start, first + end]
-            east += [rule.daylight, rule.standard]
-    return (np.array(at, np.int64), np.array(east, np.int32)) if at else None
+            kinds += [_DAYLIGHT, _STANDARD]
+    return (np.array(at, np.int64), np.array(kinds, np.intp)) if at else None
 
 
 def _expand(
-    block: tuple[NDArray[np.int64], NDArray[np.int32]], after: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    block: tuple[NDArray[np.int64], NDArray[np.intp]], after: int
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """The rule's transitions later than `after`, up to one whole cycle past both it and the block."""
-    at, east = block
+    at, kinds = block
     first = max((after - int(at[0])) // _CYCLE, -18)
     cycles = range(first, max(first + 2, 0) + 1)
     all_at = np.concatenate([at + _CYCLE * cycle for cycle in cycles])
     keep = all_at > after
-    return all_at[keep], np.tile(east, len(cycles))[keep]
+    return all_at[keep], np.tile(kinds, len(cycles))[keep]
 
 
 def _is_leap(year: int) -> bool:

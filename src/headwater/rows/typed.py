@@ -124,6 +124,12 @@ class TypedTable:
             return _STRING
         return _TYPES.get(base.oid, _STRING)
 
+    def exact_columns(self, version: RelationSchema) -> frozenset[int]:
+        """Numbers of the columns of a version whose text :func:`typed_columns` reads back: those not shown as text."""
+        kept = [column for column in self.columns if not pa.types.is_string(self.type_of(column)[0])]
+        found = [self.column_in(column, version) for column in kept]
+        return frozenset(column.number for column in found if column is not None)
+
     def column_in(self, column: Column, version: RelationSchema) -> Column | None:
         """What holds a column's values in tuples of a version of the table, or of another relation."""
         if version.oid != self.schema.oid:
@@ -158,7 +164,7 @@ def typed_columns(
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
     Args:
-        cells: what ``render`` made of the items.
+        cells: what ``render`` made of the items; columns of :meth:`TypedTable.exact_columns` printed as such.
         items: the items.
         table: the table as its columns are wanted.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.

@@ -32,7 +32,7 @@ def test_the_configuration_then_the_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["datestyle = 'German, DMY'", "intervalstyle = sql_standard", "extra_float_digits = 0", "timezone = Mars"]
+    "line", ["datestyle = 'Julian, DMY'", "intervalstyle = sql_2003", "extra_float_digits = -16", "timezone = Mars"]
 )
 def test_what_cannot_be_printed_must_be_overridden(tmp_path: Path, line: str) -> None:
     file = tmp_path / "postgresql.conf"
@@ -46,12 +46,21 @@ def test_what_cannot_be_printed_must_be_overridden(tmp_path: Path, line: str) ->
     assert SessionSettings(major=16) == _settings(_request(tmp_path, (name, good)), 16)
 
 
+def test_every_value_of_the_server_goes(tmp_path: Path) -> None:
+    file = tmp_path / "postgresql.conf"
+    file.write_text("datestyle = 'German'\nintervalstyle = 'iso_8601'\nextra_float_digits = -2\nlc_monetary = 'xx'\n")
+    expected = SessionSettings(
+        datestyle="German, DMY", intervalstyle="iso_8601", extra_float_digits=-2, lc_monetary="C", major=16
+    )
+    assert expected == _settings(_request(tmp_path, ("LC_monetary", "C")), 16)
+
+
 def test_wrong_value_in_the_request(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        _settings(_request(tmp_path, ("DateStyle", "German")), 16)
+        _settings(_request(tmp_path, ("DateStyle", "Julian")), 16)
 
 
 def test_a_setting_of_a_role_that_cannot_be_printed() -> None:
-    found = {"datestyle": ServerSetting("German", "global/2964", 0)}
+    found = {"datestyle": ServerSetting("Julian", "global/2964", 0)}
     with pytest.raises(CatalogError, match="set in ALTER DATABASE or ALTER ROLE"):
         server_settings(DecodeRequest(wal="", catalog=""), found, 16)

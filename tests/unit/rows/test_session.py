@@ -38,10 +38,13 @@ def test_names_ignore_case() -> None:
     ("name", "value"),
     [
         ("TimeZone", "Middle/Earth"),
-        ("DateStyle", "German"),
-        ("DateStyle", "SQL, DMY"),
-        ("IntervalStyle", "iso_8601"),
-        ("extra_float_digits", "0"),
+        ("DateStyle", "Julian"),
+        ("DateStyle", "SQL, German"),
+        ("DateStyle", "ISO DMY"),
+        ("DateStyle", "DMY, MDY"),
+        ("DateStyle", "ISO,"),
+        ("IntervalStyle", "sql"),
+        ("extra_float_digits", "-16"),
         ("extra_float_digits", "4"),
         ("extra_float_digits", "many"),
         ("bytea_output", "base64"),
@@ -53,6 +56,36 @@ def test_other_values_are_refused_with_a_hint(name: str, value: str) -> None:
         SessionSettings.from_settings({name: value})
     assert name.lower() in caught.value.one_line().lower()
     assert "support" in caught.value.one_line() or "expected" in caught.value.one_line()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("ISO", "ISO, MDY"),
+        ("", "ISO, MDY"),
+        ("dmy", "ISO, DMY"),
+        ("sql , European", "SQL, DMY"),
+        ("german", "German, DMY"),
+        ("MDY,GERMAN", "German, MDY"),
+        ("german, ymd", "German, YMD"),
+        ('"Postgres", US', "Postgres, MDY"),
+        ("PostgreSQL,noneuropean", "Postgres, MDY"),
+        ("default, iso, dmy, DMY", "ISO, DMY"),
+    ],
+)
+def test_date_styles_are_read_as_the_server_reads_them(value: str, expected: str) -> None:
+    assert expected == SessionSettings(datestyle=value).datestyle
+
+
+def test_styles_of_the_server() -> None:
+    settings = {"IntervalStyle": "SQL_standard", "extra_float_digits": "-15", "lc_monetary": "xx_XX"}
+    session = SessionSettings.from_settings(settings)
+    assert ("sql_standard", 1, 1, "xx_XX") == (
+        session.intervalstyle,
+        session.float_digits(15),
+        session.float_digits(6),
+        session.lc_monetary,
+    )
 
 
 def test_goes_to_other_processes() -> None:
