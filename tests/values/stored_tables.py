@@ -14,6 +14,7 @@ import numpy as np
 import psycopg
 
 from headwater.catalog.relation import Column, TypeInfo
+from headwater.rows._send import type_send
 from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
@@ -26,6 +27,9 @@ _TYPE_QUERY = """
            coalesce((select rngsubtype::int8 from pg_range where t.oid in (rngtypid, rngmultitypid)), 0),
            case when t.oid >= 16384 and t.typtype = 'b' then case prolang when 12 then '' when 13 then
                regexp_replace(probin, '.*/|[.]so$', '', 'g') || ':' end || prosrc else '' end,
+           case when t.oid >= 16384 and t.typtype = 'b' then coalesce((select case prolang when 12 then '' when 13 then
+               regexp_replace(probin, '.*/|[.]so$', '', 'g') || ':' end || prosrc
+               from pg_proc where oid = t.typsend), '') else '' end,
            array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
            array(select enumlabel::text from pg_enum where enumtypid = t.oid order by oid)
     from pg_type t join pg_namespace n on n.oid = t.typnamespace join pg_proc p on p.oid = t.typoutput where t.oid = %s
@@ -40,7 +44,22 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
     """A type as the server's catalog has it; fast defaults of a composite's attributes are left out."""
     row = connection.execute(_TYPE_QUERY, (oid,)).fetchone()
     assert row is not None
-    oid, name, namespace, display, kind, length, align, by_value, delimiter, *inner, output, label_oids, labels = row
+    (
+        oid,
+        name,
+        namespace,
+        display,
+        kind,
+        length,
+        align,
+        by_value,
+        delimiter,
+        *inner,
+        output,
+        send,
+        label_oids,
+        labels,
+    ) = row
     relation, *inner_oids = inner
     base, element, subtype = (type_info(connection, other) if other else None for other in inner_oids)
     if base is not None and base.base is not None:
@@ -49,7 +68,7 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
     attributes = attributes_of(connection, relation) if kind == "c" else ()
     return TypeInfo(
         *(oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, pairs),
-        *(subtype, attributes, output),
+        *(subtype, attributes, output, send),
     )
 
 
@@ -107,13 +126,16 @@ def _datum(row: bytes, type: TypeInfo) -> tuple[int, bytes | None]:
     return number, row[aligned + 4 : aligned + (size >> 2)]
 
 
-def printed(type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings) -> list[bytes | int]:
-    """Our text of each payload, or the kernel's status."""
-    tables = build_text_tables([type], session)
+def printed(
+    type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings, *, binary: bool = False
+) -> list[bytes | int]:
+    """Our text of each payload, or its binary form, or the kernel's status."""
+    tables = build_text_tables([type], session, binary=binary)
+    kernel = type_send if binary else type_text
     out = np.zeros(1 << 20, dtype=np.uint8)
     results: list[bytes | int] = []
     for payload in payloads:
         source = np.frombuffer(payload, dtype=np.uint8).copy()
-        end = type_text(tables, 0, source, 0, len(payload), out, 0)
+        end = kernel(tables, 0, source, 0, len(payload), out, 0)
         results.append(out[:end].tobytes() if end >= 0 else end)
     return results

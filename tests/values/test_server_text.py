@@ -104,6 +104,15 @@ def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, by
         return {int(result.get_value(i, 0) or 0): result.get_value(i, 1) for i in range(result.ntuples)}
 
 
+def server_binary(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes]:
+    """What the send function makes of the values, by id."""
+    with connection.cursor(binary=True) as cursor:
+        result = cursor.execute(f"select id, value from {table}").pgresult
+        assert result is not None
+        pairs = [(result.get_value(i, 0), result.get_value(i, 1)) for i in range(result.ntuples)]
+        return {int.from_bytes(number or b""): value for number, value in pairs if value is not None}
+
+
 def file_of(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str) -> Path:
     connection.execute("checkpoint")
     row = connection.execute("select pg_relation_filepath(%s)", (table,)).fetchone()
@@ -121,6 +130,9 @@ def compare(
     actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
     assert {n for n, text in expected.items() if text is not None} == set(numbers)
     assert {n: expected[n] for n in numbers} == actual
+    payloads = [stored[number] or b"" for number in numbers]
+    sent = dict(zip(numbers, printed(type, payloads, session, binary=True), strict=True))
+    assert server_binary(connection, table) == sent
     return len(numbers)
 
 

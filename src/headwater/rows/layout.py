@@ -15,13 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import Column, RelationSchema
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import CatalogError
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
+from headwater.rows._send_codes import SENT
 from headwater.rows._text_codes import CODE_UNKNOWN
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import TextTables, build_text_tables, unprintable
+from headwater.rows.text_tables import (
+    TextTables,
+    build_text_tables,
+    unprintable,
+    unsendable,
+    without_send_function,
+)
 
 _ALIGN_MASK = {"c": 0, "s": 1, "i": 3, "d": 7}
 
@@ -38,8 +45,9 @@ class SliceLayouts(NamedTuple):
         texts: how each column's values become text.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
-        unknown: by column what is wrong with its type, for those whose values cannot be printed.
+        unknown: by column what is wrong with its type, for those whose values cannot be printed (or sent).
         refuses_unknown: a value of such a column is an error; otherwise NULL takes its place.
+        unsent: by column of those that are sent in binary form, the type inside its own that has no send function.
     """
 
     first_column: NDArray[np.int64]
@@ -50,10 +58,15 @@ class SliceLayouts(NamedTuple):
     names: NDArray[np.uint8]
     unknown: Mapping[int, str]
     refuses_unknown: bool
+    unsent: Mapping[int, str]
 
 
 def compile_layouts(
-    schemas: Sequence[RelationSchema], session: SessionSettings, shown: Sequence[Container[int] | None] | None = None
+    schemas: Sequence[RelationSchema],
+    session: SessionSettings,
+    shown: Sequence[Container[int] | None] | None = None,
+    *,
+    binary: bool = False,
 ) -> SliceLayouts:
     """Lay out relation versions for the kernels.
 
@@ -62,6 +75,7 @@ def compile_layouts(
         session: the settings that values are printed under.
         shown: for each version the numbers of the columns that anybody looks at (None: all); others are passed over
             like dropped ones.
+        binary: cells are BINARY, as the type's send function makes them; those of a type that has none stay TEXT.
 
     Raises:
         CatalogError: a column that no relation could have.
@@ -72,7 +86,8 @@ def compile_layouts(
     columns = [_as_shown(column, numbers) for schema, numbers in wanted for column in schema.columns]
     labels = [_label(schema, column) for schema in schemas for column in schema.columns]
     payloads = [missing_payload(column, label.decode()) for column, label in zip(columns, labels, strict=True)]
-    texts = build_text_tables([None if column.is_dropped else column.type for column in columns], session)
+    types = [None if column.is_dropped else column.type for column in columns]
+    texts = build_text_tables(types, session, binary=binary)
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),
@@ -80,8 +95,9 @@ def compile_layouts(
         texts=texts,
         name_at=_running(labels),
         names=joined(labels),
-        unknown=_unknown(columns, texts),
+        unknown=_unknown(types, texts, session, binary),
         refuses_unknown=session.unknown_types == "error",
+        unsent=_unsent(types, texts),
     )
 
 
@@ -125,10 +141,24 @@ def _check(schema: RelationSchema) -> None:
             raise CatalogError(f"{place} has no type")
 
 
-def _unknown(columns: Sequence[Column], texts: TextTables) -> dict[int, str]:
-    """Why the values of columns cannot be printed that have no text form."""
-    found = np.flatnonzero(texts.code[: len(columns)] == CODE_UNKNOWN).tolist()
-    return {number: unprintable(type) or "" for number in found if (type := columns[number].type) is not None}
+def _unknown(
+    types: Sequence[TypeInfo | None], texts: TextTables, session: SessionSettings, binary: bool
+) -> dict[int, str]:
+    """Why the values of columns cannot be printed or sent whose form is not known."""
+    found = np.flatnonzero(texts.code[: len(types)] == CODE_UNKNOWN).tolist()
+    reasons = {}
+    for number in found:
+        type = types[number]
+        if type is not None:
+            reasons[number] = (unsendable(type, session) if binary else unprintable(type)) or ""
+    return reasons
+
+
+def _unsent(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
+    """The types without a send function inside those of columns that are sent in binary form."""
+    found = np.flatnonzero(texts.code[: len(types)] >= SENT).tolist()
+    named = {number: without_send_function(type) for number in found if (type := types[number]) is not None}
+    return {number: name for number, name in named.items() if name is not None}
 
 
 def _running(pieces: Sequence[bytes]) -> NDArray[np.int64]:
