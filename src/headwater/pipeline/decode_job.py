@@ -61,7 +61,7 @@ class SliceDecoder:
         changes = collect(plan, _read(self.directory, plan), self._say)
         schemas = [use.schema for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
-        layouts = compile_layouts(schemas, self.session, shown)
+        layouts = compile_layouts(schemas, self.session, shown, binary=self.plugin.wants_binary)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def _say(self, record: KeptRecord) -> Sequence[bytes]:

@@ -109,6 +109,7 @@ class OutputPlugin(ABC):
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
         messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
         publication_names: the publications that its options name.
+        wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
@@ -121,6 +122,7 @@ class OutputPlugin(ABC):
     skips_empty: bool
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
+    wants_binary: bool = False
     heeded: frozenset[int] = frozenset()
 
     @abstractmethod
@@ -208,7 +210,7 @@ class OutputPlugin(ABC):
 
         Args:
             items: the slice's changes.
-            cells: their text.
+            cells: their text or, with ``wants_binary``, their binary form.
             transactions: the slice's.
             literals: the slice's.
             schemas: its layouts.
