@@ -95,7 +95,7 @@ def compile_layouts(
         texts=texts,
         name_at=_running(labels),
         names=joined(labels),
-        unknown=_unknown(types, texts, session, binary),
+        unknown=_unknown(types, texts, binary),
         refuses_unknown=session.unknown_types == "error",
         unsent=_unsent(types, texts),
     )
@@ -141,16 +141,14 @@ def _check(schema: RelationSchema) -> None:
             raise CatalogError(f"{place} has no type")
 
 
-def _unknown(
-    types: Sequence[TypeInfo | None], texts: TextTables, session: SessionSettings, binary: bool
-) -> dict[int, str]:
+def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) -> dict[int, str]:
     """Why the values of columns cannot be printed or sent whose form is not known."""
     found = np.flatnonzero(texts.code[: len(types)] == CODE_UNKNOWN).tolist()
     reasons = {}
     for number in found:
         type = types[number]
         if type is not None:
-            reasons[number] = (unsendable(type, session) if binary else unprintable(type)) or ""
+            reasons[number] = (unsendable(type) if binary else unprintable(type)) or ""
     return reasons
 
 

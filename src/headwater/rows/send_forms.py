@@ -3,8 +3,6 @@
 PostgreSQL: ``pg_type.dat`` (typsend of the built-in types), ``lsyscache.c`` (getTypeBinaryOutputInfo). The server's own
 types are known by their OID, enums, arrays, composites, ranges and multiranges by their shape, types of extensions and
 of users by the C function that sends them. pgoutput sends values of a type without such a function as text.
-
-Known gap: xml in a database that is not UTF-8, whose declaration would name the encoding.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
 
-_XML = 142
 _ACLITEM, _GTSVECTOR = 1033, 3642
 
 _TEXT = sent.SEND_TEXT | codes.CODE_VERBATIM
@@ -32,7 +29,7 @@ _SEND_CODES = {
     27: sent.SEND_TID,
     30: sent.SEND_OWN | codes.CODE_OIDVECTOR,
     114: _TEXT,
-    _XML: sent.SEND_TEXT | codes.CODE_XML,
+    142: sent.SEND_TEXT | codes.CODE_XML,
     194: _TEXT,
     600: sent.SEND_2_DOUBLES,
     601: sent.SEND_4_DOUBLES,
@@ -127,18 +124,11 @@ def has_send_function(base: TypeInfo) -> bool:
     return send_code(base) != sent.SEND_NONE
 
 
-def send_code(base: TypeInfo, encoding: str = "UTF8") -> int:
-    """The code of a type's binary form by its own shape, whatever it is made of.
+def send_code(base: TypeInfo) -> int:
+    """The code of a type's binary form by its own shape, whatever it is made of, domains looked through.
 
-    Args:
-        base: the type, domains looked through.
-        encoding: of the database.
-
-    Returns:
-        CODE_NONE if it has a send function that is not known here, SEND_NONE if it has none.
+    CODE_NONE if it has a send function that is not known here, SEND_NONE if it has none.
     """
-    if base.oid == _XML and encoding not in ("UTF8", "SQL_ASCII"):
-        return codes.CODE_NONE
     if base.oid in _SEND_CODES:
         return _SEND_CODES[base.oid]
     if base.element is not None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +113,10 @@ _OUTPUTS = {
 }
 
 
+_UNTOLD = ("UTF8", "SQL_ASCII")
+"""Encodings of which xml's declaration says nothing (print_xml_decl)."""
+
+
 class TextTables(NamedTuple):
     """What :func:`headwater.rows._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
 
@@ -136,6 +139,7 @@ class TextTables(NamedTuple):
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
+        encoding: uint8[] its name, which xml in binary form tells; empty where it does not.
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
         settings: int64[8], slots ``SET_*`` of ``_text_codes``.
@@ -157,6 +161,7 @@ class TextTables(NamedTuple):
     enum_oid: NDArray[np.uint32]
     enum_start: NDArray[np.int64]
     enum_text: NDArray[np.uint8]
+    encoding: NDArray[np.uint8]
     tz_at: NDArray[np.int64]
     tz_offset: NDArray[np.int32]
     settings: NDArray[np.int64]
@@ -231,11 +236,11 @@ def unprintable(type: TypeInfo) -> str | None:
     return None if reason is None else f"values of type {type.display_name} cannot be printed{reason}"
 
 
-def unsendable(type: TypeInfo, session: SessionSettings) -> str | None:
+def unsendable(type: TypeInfo) -> str | None:
     """Why values of a type cannot be made in the form in which they are sent in binary mode; None if they can."""
     if not has_send_function(base_type(type)):
         return unprintable(type)
-    reason = _lacking(base_type(type), 0, partial(send_code, encoding=session.encoding))
+    reason = _lacking(base_type(type), 0, send_code)
     return None if reason is None else f"values of type {type.display_name} cannot be sent in binary form{reason}"
 
 
@@ -271,9 +276,9 @@ def text_code(type: TypeInfo) -> int:
 
 
 def _code_or_unknown(type: TypeInfo, session: SessionSettings, binary: bool) -> int:
-    if (unsendable(type, session) if binary else unprintable(type)) is None:
+    if (unsendable(type) if binary else unprintable(type)) is None:
         base = base_type(type)
-        return send_code(base, session.encoding) if binary and has_send_function(base) else _code(base)
+        return send_code(base) if binary and has_send_function(base) else _code(base)
     return codes.CODE_HEX if session.unknown_types == "hex" else codes.CODE_UNKNOWN
 
 
@@ -294,7 +299,7 @@ def build_text_tables(
     is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
     columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
     entries, children = _with_parts(columns)
-    code_of = partial(send_code, encoding=session.encoding) if binary else _code
+    code_of = send_code if binary else _code
     own_codes += [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
     bases = [part.type for part in entries]
     missing = [part.missing for parts in children for part, _ in parts]
@@ -318,6 +323,7 @@ def build_text_tables(
         enum_oid=np.array([oid for oid, _ in labels], dtype=np.uint32),
         enum_start=np.cumsum([0] + [len(label) for _, label in labels], dtype=np.int64),
         enum_text=joined([label for _, label in labels]),
+        encoding=joined([session.encoding.encode()] if binary and session.encoding not in _UNTOLD else []),
         tz_at=zone.at,
         tz_offset=zone.offset,
         settings=_settings(session, zone.cycle),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_text import array_type, built_in, domain, enum_type, numeric
+from plain_text import array_type, built_in, domain, enum_type, numeric, text_of
 from stored_values import STORED
 from test_text_safety import IDS, SAMPLES
 
@@ -19,7 +19,7 @@ from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
 from headwater.rows._send import type_send
-from headwater.rows.send_forms import has_send_function, send_code
+from headwater.rows.send_forms import has_send_function
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import (
     MAX_NESTING,
@@ -201,18 +201,35 @@ def test_which_form_a_column_has() -> None:
 
 def test_why_a_type_cannot_be_sent() -> None:
     reason = "values of type strange[] cannot be sent in binary form: they hold strange"
-    assert reason == unsendable(array_type(STRANGE), UTC)
-    assert unsendable(OWN, UTC) is None
+    assert reason == unsendable(array_type(STRANGE))
+    assert unsendable(OWN) is None
     nowhere = TypeInfo(17_003, "nowhere", "public", "nowhere", "b", -1, "i", False)
-    assert "values of type nowhere cannot be printed" == unsendable(nowhere, UTC)
+    assert "values of type nowhere cannot be printed" == unsendable(nowhere)
     deep = built_in("int4")
     for _ in range(MAX_NESTING + 1):
         deep = domain(array_type(deep))
-    assert "more than 32 types" in str(unsendable(deep, UTC))
+    assert "more than 32 types" in str(unsendable(deep))
 
 
-def test_xml_names_its_encoding_but_in_utf8() -> None:
-    xml = TypeInfo(142, "xml", "pg_catalog", "xml", "b", -1, "i", False)
-    assert sent.SEND_TEXT | codes.CODE_XML == send_code(xml, "SQL_ASCII")
-    assert unsendable(xml, UTC) is None
-    assert unsendable(array_type(xml), SessionSettings(encoding="LATIN1")) is not None
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        (b"<a/>", b'<?xml version="1.0" encoding="LATIN1"?><a/>'),
+        (b"<?xml version='1.0'?>\n<a/>", b'<?xml version="1.0" encoding="LATIN1"?>\n<a/>'),
+        (
+            b"<?xml version='1.1' encoding='UTF-8' standalone='no'?>x",
+            b'<?xml version="1.1" encoding="LATIN1" standalone="no"?>x',
+        ),
+    ],
+)
+def test_xml_tells_its_encoding(stored: bytes, expected: bytes) -> None:
+    """As a server with a database in LATIN1 sends it; in UTF-8 and SQL_ASCII it is the text."""
+    xml, out = TypeInfo(142, "xml", "pg_catalog", "xml", "b", -1, "i", False), np.zeros(99, dtype=np.uint8)
+    end = run(build_text_tables([xml], SessionSettings(encoding="LATIN1"), binary=True), stored, out)
+    assert expected == out[:end].tobytes()
+    texts = {form_of(xml, stored)}
+    for encoding, binary in (("SQL_ASCII", True), ("LATIN1", False)):
+        tables = build_text_tables([xml], SessionSettings(encoding=encoding), binary=binary)
+        assert 0 == len(tables.encoding)
+        texts.add(text_of(xml, stored).encode())
+    assert 1 == len(texts)
