@@ -5,6 +5,8 @@ The server's own types are known by their OID, which never changes; enums, domai
 multiranges by their shape; types of extensions, and of users, by the C function that prints them. A type that is not
 known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
 
+With `binary`, values of types that have a send function are given codes of binary forms instead (``send_forms.py``).
+
 The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
 """
 
