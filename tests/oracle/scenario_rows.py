@@ -109,6 +109,24 @@ a| INSERT INTO t VALUES (1, 'a:1A fat:2 cat:3,4B', 'fat & !(rat | cat:*A)', '$.a
 a| UPDATE t SET v = v || 'more:9'::tsvector, q = 'a <-> b', p = 'strict $', x = NULL
 a| DELETE FROM t
 """,
+    "types_without_a_send_function": """
+a| CREATE TYPE plain
+a| CREATE FUNCTION plain_in(cstring) RETURNS plain LANGUAGE internal IMMUTABLE STRICT AS 'textin'
+a| CREATE FUNCTION plain_out(plain) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'textout'
+a| CREATE TYPE plain (INPUT = plain_in, OUTPUT = plain_out, LIKE = text)
+a| CREATE TYPE sent
+a| CREATE FUNCTION sent_in(cstring) RETURNS sent LANGUAGE internal IMMUTABLE STRICT AS 'int4in'
+a| CREATE FUNCTION sent_out(sent) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'int4out'
+a| CREATE FUNCTION sent_send(sent) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'int4send'
+a| CREATE TYPE sent (INPUT = sent_in, OUTPUT = sent_out, SEND = sent_send, LIKE = int4)
+a| CREATE DOMAIN plain_domain AS plain
+a| CREATE TYPE pair AS (a plain, b sent)
+a| CREATE TABLE t (id int PRIMARY KEY, p plain, d plain_domain, s sent, r pair, ps plain[], ss sent[], note text)
+a| INSERT INTO t VALUES (1, 'text', 'more text', '7', ROW(NULL, '-8'), NULL, '{1,NULL,-1}', 'note')
+a| ALTER TABLE t REPLICA IDENTITY FULL
+a| UPDATE t SET p = NULL, s = '-1' WHERE id = 1
+a| DELETE FROM t
+""",
     "identity_index_goes_away": """
 a| CREATE TABLE t (id int NOT NULL, a text, UNIQUE (id))
 a| ALTER TABLE t REPLICA IDENTITY USING INDEX t_id_key

@@ -39,6 +39,7 @@ PGOUTPUT: dict[str, Options] = {
     "pgoutput, all": _published("pub_all", ("messages", "true")),
     "pgoutput, lists": _published("pub_list,pub_some", ("messages", "on")),
     "pgoutput, some": _published("pub_some"),
+    "pgoutput, binary": _published("pub_all", ("binary", "true"), ("messages", "true")),
 }
 RANDOM_PGOUTPUT: dict[str, Options] = {
     **PGOUTPUT,

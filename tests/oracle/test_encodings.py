@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,19 @@ from psycopg.types.string import ByteaBinaryLoader
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.pipeline import DecodeRequest, decode
-from oracle.streams import parse_lsn
+from oracle.streams import parse_lsn, plugin_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 WORDS = {"LATIN1": "Táblaÿ", "EUC_JP": "表テーブル", "SQL_ASCII": "Tábla"}
 """A word for each encoding; in SQL_ASCII any bytes are."""
 
-PLUGINS = {
+STREAMS = {
     "test_decoding": (("include-timestamp", "0"),),
     "pgoutput": (("proto_version", "1"), ("publication_names", "everything")),
+    "pgoutput, binary": (("proto_version", "1"), ("publication_names", "everything"), ("binary", "true")),
 }
+PLUGINS = ("test_decoding", "pgoutput")
 SCRIPT = """
 CREATE SCHEMA "{word}";
 CREATE TYPE "{word}".mood AS ENUM ('{word}', 'plain');
@@ -32,7 +35,9 @@ INSERT INTO "{word}"."{word}" VALUES (1, '{word}', '{word}'), (2, 'plain', NULL)
 UPDATE "{word}"."{word}" SET id = 3 WHERE id = 1;
 TRUNCATE "{word}"."{word}";
 CREATE TABLE plain (id int, m "{word}".mood);
-INSERT INTO plain VALUES (1, '{word}')
+INSERT INTO plain VALUES (1, '{word}');
+CREATE TABLE documents (x xml);
+INSERT INTO documents VALUES ('<{word}/>'), ('<?xml version="1.1" standalone="yes"?><a>{word}</a>')
 """
 
 
@@ -52,8 +57,9 @@ class Encoded:
             starts = {(e, plugin): make_slot(server, e, plugin) for e in WORDS for plugin in PLUGINS}
             for encoding, word in WORDS.items():
                 run(server, encoding.lower(), *SCRIPT.format(word=word).split(";\n"))
-            for key, start in starts.items():
-                self.expected[key] = start, peek(server, *key)
+            for encoding, stream in product(WORDS, STREAMS):
+                start = starts[encoding, plugin_of(stream)]
+                self.expected[encoding, stream] = start, peek(server, encoding, stream)
             server.stop()
             self.wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
 
@@ -72,9 +78,10 @@ def make_slot(server: EmbeddedPostgres, encoding: str, plugin: str) -> int:
     return parse_lsn(row[0])
 
 
-def peek(server: EmbeddedPostgres, encoding: str, plugin: str) -> pa.Table:
+def peek(server: EmbeddedPostgres, encoding: str, stream: str) -> pa.Table:
+    plugin = plugin_of(stream)
     kind = "" if plugin == "test_decoding" else "_binary"
-    options = ", ".join(f"'{part}'" for option in PLUGINS[plugin] for part in option)
+    options = ", ".join(f"'{part}'" for option in STREAMS[stream] for part in option)
     call = f"pg_logical_slot_peek{kind}_changes('{encoding.lower()}_{plugin}', NULL, NULL, {options})"
     with server.connect(encoding.lower(), client_encoding=encoding) as connection:
         connection.adapters.register_loader("text", ByteaBinaryLoader)
@@ -87,12 +94,12 @@ def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Encoded(request.param, tmp_path_factory.mktemp("encodings"))
 
 
-@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("encoding", WORDS)
-def test_names_have_the_bytes_of_the_database(spark: Any, encoded: Encoded, encoding: str, plugin: str) -> None:
-    start, expected = encoded.expected[encoding, plugin]
+def test_names_have_the_bytes_of_the_database(spark: Any, encoded: Encoded, encoding: str, stream: str) -> None:
+    start, expected = encoded.expected[encoding, stream]
     request = DecodeRequest(
-        str(encoded.wal), str(encoded.backup), encoding.lower(), plugin, PLUGINS[plugin], start, None, ()
+        str(encoded.wal), str(encoded.backup), encoding.lower(), plugin_of(stream), STREAMS[stream], start, None, ()
     )
     with decode(spark, request) as result:
         actual = joined(result.tables())

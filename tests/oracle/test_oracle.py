@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists"]
+MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists", "pgoutput, binary"]
 
 
 @pytest.mark.parametrize("name", MARKED_STREAMS)

@@ -16,6 +16,7 @@ import psycopg
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.rows._send import type_send
 from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
@@ -28,6 +29,9 @@ _TYPE_QUERY = """
            coalesce((select rngsubtype::int8 from pg_range where t.oid in (rngtypid, rngmultitypid)), 0),
            case when t.oid >= 16384 and t.typtype = 'b' then case prolang when 12 then '' when 13 then
                regexp_replace(probin, '.*/|[.]so$', '', 'g') || ':' end || prosrc else '' end,
+           case when t.oid >= 16384 and t.typtype = 'b' then coalesce((select case prolang when 12 then '' when 13 then
+               regexp_replace(probin, '.*/|[.]so$', '', 'g') || ':' end || prosrc
+               from pg_proc where oid = t.typsend), '') else '' end,
            array(select (oid::int8)::text from pg_enum where enumtypid = t.oid order by oid),
            array(select enumlabel::text from pg_enum where enumtypid = t.oid order by oid)
     from pg_type t join pg_namespace n on n.oid = t.typnamespace join pg_proc p on p.oid = t.typoutput where t.oid = %s
@@ -42,7 +46,22 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
     """A type as the server's catalog has it; fast defaults of a composite's attributes are left out."""
     row = connection.execute(_TYPE_QUERY, (oid,)).fetchone()
     assert row is not None
-    oid, name, namespace, display, kind, length, align, by_value, delimiter, *inner, output, label_oids, labels = row
+    (
+        oid,
+        name,
+        namespace,
+        display,
+        kind,
+        length,
+        align,
+        by_value,
+        delimiter,
+        *inner,
+        output,
+        send,
+        label_oids,
+        labels,
+    ) = row
     relation, *inner_oids = inner
     base, element, subtype = (type_info(connection, other) if other else None for other in inner_oids)
     if base is not None and base.base is not None:
@@ -51,7 +70,7 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
     attributes = attributes_of(connection, relation) if kind == "c" else ()
     return TypeInfo(
         *(oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, pairs),
-        *(subtype, attributes, output),
+        *(subtype, attributes, output, send),
     )
 
 
@@ -109,14 +128,17 @@ def _datum(row: bytes, type: TypeInfo) -> tuple[int, bytes | None]:
     return number, row[aligned + 4 : aligned + (size >> 2)]
 
 
-def printed(type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings) -> list[bytes | int]:
-    """Our text of each payload, or the kernel's status."""
-    tables = build_text_tables([type], session)
+def printed(
+    type: TypeInfo, payloads: Sequence[bytes], session: SessionSettings, *, binary: bool = False
+) -> list[bytes | int]:
+    """Our text of each payload, or its binary form, or the kernel's status."""
+    tables = build_text_tables([type], session, binary=binary)
+    kernel = type_send if binary else type_text
     out = np.zeros(1 << 20, dtype=np.uint8)
     results: list[bytes | int] = []
     for payload in payloads:
         source = np.frombuffer(payload, dtype=np.uint8).copy()
-        end = type_text(tables, 0, source, 0, len(payload), out, 0)
+        end = kernel(tables, 0, source, 0, len(payload), out, 0)
         results.append(out[:end].tobytes() if end >= 0 else end)
     return results
 
@@ -127,6 +149,15 @@ def server_text(connection: psycopg.Connection[Any], table: str) -> dict[int, by
         result = cursor.execute(f"select id, value from {table}").pgresult
         assert result is not None
         return {int(result.get_value(i, 0) or 0): result.get_value(i, 1) for i in range(result.ntuples)}
+
+
+def server_binary(connection: psycopg.Connection[Any], table: str) -> dict[int, bytes]:
+    """What the send function makes of the values, by id."""
+    with connection.cursor(binary=True) as cursor:
+        result = cursor.execute(f"select id, value from {table}").pgresult
+        assert result is not None
+        pairs = [(result.get_value(i, 0), result.get_value(i, 1)) for i in range(result.ntuples)]
+        return {int.from_bytes(number or b""): value for number, value in pairs if value is not None}
 
 
 def file_of(server: EmbeddedPostgres, connection: psycopg.Connection[Any], table: str) -> Path:
@@ -146,4 +177,7 @@ def compare(
     actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
     assert {n for n, text in expected.items() if text is not None} == set(numbers)
     assert {n: expected[n] for n in numbers} == actual
+    payloads = [stored[number] or b"" for number in numbers]
+    sent = dict(zip(numbers, printed(type, payloads, session, binary=True), strict=True))
+    assert server_binary(connection, table) == sent
     return len(numbers)

@@ -13,7 +13,7 @@ from stored_tables import PAGE, type_info
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.rows.items import ABSENT, INSERT, TEXT, TOAST, UNCHANGED, Cells, Items
+from headwater.rows.items import ABSENT, BINARY, INSERT, TEXT, TOAST, UNCHANGED, Cells, Items
 
 _COLUMNS = """
     select attnum, attname::text, atttypid, atttypmod, attlen, attalign::text, attisdropped from pg_attribute
@@ -68,7 +68,7 @@ def stored_items(
 
 
 def rows_of(cells: Cells, schema: RelationSchema) -> list[list[bytes | None]]:
-    """Texts of the live columns of each row, None for NULL."""
+    """Texts or binary forms of the live columns of each row, None for NULL."""
     found = []
     for first in cells.new_first[cells.new_first >= 0]:
         row: list[bytes | None] = []
@@ -78,14 +78,14 @@ def rows_of(cells: Cells, schema: RelationSchema) -> list[list[bytes | None]]:
             assert column.is_dropped == (kind == ABSENT)
             if not column.is_dropped:
                 text = cells.text[start : start + cells.length[cell]].tobytes()
-                row.append(text if kind == TEXT else None)
+                row.append(text if kind in (TEXT, BINARY) else None)
         found.append(row)
     return found
 
 
-def server_rows(connection: psycopg.Connection[Any], table: str) -> list[list[bytes | None]]:
-    """What the server prints, in the order of the file."""
-    with connection.cursor() as cursor:
+def server_rows(connection: psycopg.Connection[Any], table: str, *, binary: bool = False) -> list[list[bytes | None]]:
+    """What the server prints, or sends in binary form, in the order of the file."""
+    with connection.cursor(binary=binary) as cursor:
         result = cursor.execute(f"select * from {table} order by ctid").pgresult
         assert result is not None
         return [[result.get_value(i, j) for j in range(result.nfields)] for i in range(result.ntuples)]

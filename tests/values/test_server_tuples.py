@@ -33,11 +33,14 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 def compare(
     server: EmbeddedPostgres, connection: psycopg.Connection[Any], missing: dict[str, bytes] | None = None
 ) -> None:
-    """Render the table's file and compare with a query."""
+    """Render the table's file, as text and in binary form, and compare with queries."""
     schema = schema_of(connection, "tuples", missing or {})
     data, items = stored_items(server, connection, "tuples")
-    layouts = compile_layouts([schema], SessionSettings(major=server.programs.major))
-    assert server_rows(connection, "tuples") == rows_of(render(data, items, layouts, room=1 << 12), schema)
+    session = SessionSettings(major=server.programs.major)
+    for binary in (False, True):
+        layouts = compile_layouts([schema], session, binary=binary)
+        cells = render(data.copy(), items, layouts, room=1 << 12)
+        assert server_rows(connection, "tuples", binary=binary) == rows_of(cells, schema)
 
 
 def long_text(source: random.Random) -> str | None:

@@ -315,6 +315,7 @@ class HistoricCatalog:
         else:
             display = SPELLINGS.get(oid) or self._type_name(row.name, row.namespace)
         base = self.type_info(row.base) if row.typtype == "d" else None
+        is_own_base = row.typtype == "b" and oid >= FIRST_NORMAL_OBJECT_ID
         return TypeInfo(
             oid=oid,
             name=row.name,
@@ -330,7 +331,8 @@ class HistoricCatalog:
             labels=self._labels(oid) if row.typtype == "e" else (),
             subtype=self._subtype(oid, row.typtype) if row.typtype in "rm" else None,
             attributes=self._attributes(row.relation) if row.typtype == "c" else (),
-            output=self._output(row.output) if row.typtype == "b" and oid >= FIRST_NORMAL_OBJECT_ID else "",
+            output=self._c_function(row.output) if is_own_base else "",
+            send=self._c_function(row.send) if is_own_base and row.send else "",
         )
 
     def _subtype(self, oid: int, typtype: str) -> TypeInfo:
@@ -346,8 +348,8 @@ class HistoricCatalog:
             return self._columns(relation, row.natts)
         raise CatalogError(f"cache lookup failed for relation {relation}", lsn=self._lsn)
 
-    def _output(self, oid: int) -> str:
-        """Which C function an output function is; empty for one in another language, which none is."""
+    def _c_function(self, oid: int) -> str:
+        """Which C function an output or send function is; empty for one in another language, which none is."""
         for row in self._rows.functions(self._keyed("pg_proc", "oid", oid)):
             if row.language == INTERNAL_LANGUAGE:
                 return row.symbol

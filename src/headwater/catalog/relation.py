@@ -33,6 +33,7 @@ class TypeInfo:
         attributes: for a composite its columns as of the position, dropped ones included, else empty.
         output: for a base type that is not the server's own, whose output function prints it: the C function's name
             (``textout``), behind its library if it is not the server's (``hstore:hstore_out``); else empty.
+        send: likewise of its send function; empty if it has none (``typsend`` is 0).
     """
 
     oid: int
@@ -50,6 +51,7 @@ class TypeInfo:
     subtype: TypeInfo | None = None
     attributes: tuple[Column, ...] = ()
     output: str = ""
+    send: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ class TypeRow:
     base: int
     relation: int
     output: int
+    send: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class CatalogRows:
         self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
         self._type = layouts[PG_TYPE].reader(
             *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typrelid", "typsubscript"),
-            *("typelem", "typoutput", "typalign", "typstorage", "typbasetype"),
+            *("typelem", "typoutput", "typsend", "typalign", "typstorage", "typbasetype"),
         )
         self._range = layouts[PG_RANGE].reader("rngtypid", "rngsubtype")
         self._function = layouts[PG_PROC].reader("prolang")
@@ -327,10 +328,10 @@ class CatalogRows:
         """Rows of ``pg_type``."""
         found = []
         for row in rows:
-            name, space, length, by_value, kind, delimiter, relation, subscript, element, output, *rest = (
+            name, space, length, by_value, kind, delimiter, relation, subscript, element, *rest = (
                 self._type.unpack_from(row.body)
             )
-            align, storage, base = rest
+            output, send, align, storage, base = rest
             found.append(
                 TypeRow(
                     self._name(name),
@@ -346,6 +347,7 @@ class CatalogRows:
                     base,
                     relation,
                     output,
+                    send,
                 )
             )
         return found

@@ -66,7 +66,8 @@ class SliceDecoder:
         changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
         schemas = [use.schema for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
-        layouts = compile_layouts(schemas, self.session, shown, [exact(schema) for schema in schemas])
+        exactly = [exact(schema) for schema in schemas]
+        layouts = compile_layouts(schemas, self.session, shown, exactly, binary=self.plugin.wants_binary)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def _say(self, record: KeptRecord) -> Sequence[bytes]:

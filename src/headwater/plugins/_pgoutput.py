@@ -1,4 +1,4 @@
-"""Kernel of pgoutput: changes into messages of the logical replication protocol, text mode, no streaming.
+"""Kernel of pgoutput: changes into messages of the logical replication protocol, no streaming.
 
 Mirrors ``pgoutput_send_begin``, ``pgoutput_change``, ``pgoutput_commit_txn`` of replication/pgoutput/pgoutput.c and
 ``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 18). What a
@@ -18,7 +18,7 @@ from headwater.plugins._messages import Out, put_i32, put_i64, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
+from headwater.rows.items import BINARY, DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
 
 FIXED_SIZE, TUPLE_SIZE, CELL_SIZE = 32, 3, 5
 """Room for BEGIN, COMMIT or the head of a change; for the head of a tuple; of a cell."""
@@ -68,11 +68,12 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
     for c in range(first, last):
         cell = base + wire.attribute[c]
         kind = cells.kind[cell]
-        length = np.int64(cells.length[cell]) if kind == TEXT else np.int64(0)
+        is_value = kind in (TEXT, BINARY)
+        length = np.int64(cells.length[cell]) if is_value else np.int64(0)
         if o + CELL_SIZE + length > len(out):
             return -1
-        if kind == TEXT:
-            out[o] = 0x74
+        if is_value:
+            out[o] = 0x74 if kind == TEXT else 0x62
             o = put_i32(length, out, o + 1)
             start = cells.start[cell]
             o = copy(cells.text, start, out, o, length)

@@ -111,6 +111,7 @@ class OutputPlugin(ABC):
         publication_names: the publications that its options name.
         announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
             or ANNOUNCED, if that it has been announced is forgotten by itself.
+        wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
@@ -124,6 +125,7 @@ class OutputPlugin(ABC):
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
+    wants_binary: bool = False
     heeded: frozenset[int] = frozenset()
 
     @abstractmethod
@@ -232,7 +234,7 @@ class OutputPlugin(ABC):
 
         Args:
             items: the slice's changes.
-            cells: their text.
+            cells: their text or, with ``wants_binary``, their binary form.
             transactions: the slice's.
             literals: the slice's.
             schemas: its layouts.

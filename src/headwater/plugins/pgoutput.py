@@ -1,7 +1,7 @@
 """pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
 
-Protocol versions 1 up to the major's highest, text mode. Versions above 1 differ only by features that are refused
-here: streaming, two-phase commit, binary mode.
+Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
+features that are refused here: streaming, two-phase commit.
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
@@ -12,7 +12,7 @@ of any publication only, so it outlives changes of the relation, even that it is
 anew after a message about that relation only. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
-Known gaps: row filters; the three features above.
+Known gaps: row filters; the two features above.
 """
 
 from __future__ import annotations
@@ -277,7 +277,6 @@ def _check_protocol(options: PgOutputOptions, major: int) -> None:
 def _refuse_features(options: PgOutputOptions) -> None:
     """Stop at what the server can do and we cannot."""
     for asked, feature in (
-        (options.binary, "binary"),
         (options.streaming != "off", "streaming"),
         (options.two_phase, "two_phase"),
     ):
@@ -310,6 +309,7 @@ class PgOutput(KernelPlugin):
         self._announces_bare_deletes = version.announces_bare_deletes
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
+        self.wants_binary = self.options.binary
         self.publication_names = self.options.publication_names
         self.heeded = _heeded(self.major)
         self._numbers = {

@@ -1,8 +1,8 @@
 """Located payloads printed one after the other: cells' payload offsets become text offsets, in place.
 
-``_deform`` has left a payload's offset, length and place (slice's data or arena) in every cell. Two kernels print them:
-one knows only the types that most tables are made of, and compiles and runs fast; the other knows all. Statuses are
-those of ``_text``.
+``_deform`` has left a payload's offset, length and place (slice's data or arena) in every cell. Three kernels print
+them: one knows only the types that most tables are made of, and compiles and runs fast; the second knows all; the third
+also makes the binary forms. Statuses are those of ``_text`` and ``_send``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from headwater.kernels import borrowing_kernel, inline_kernel, kernel
 from headwater.rows._copy import copy
 from headwater.rows._deform import IN_ARENA, CellArrays
+from headwater.rows._send import type_send
+from headwater.rows._send_codes import SENT
 from headwater.rows._text import type_text
 from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_i64, write_uuid
 from headwater.rows._text_codes import (
@@ -34,7 +36,7 @@ from headwater.rows._text_codes import (
 )
 from headwater.rows._text_datetime import write_date, write_timestamp, write_timestamptz
 from headwater.rows._text_number import write_bool, write_int, write_numeric
-from headwater.rows.items import TEXT
+from headwater.rows.items import BINARY, TEXT
 from headwater.rows.text_tables import TextTables
 
 DONE, TOO_LONG = 0, -14
@@ -181,6 +183,44 @@ def print_any(
         if end < 0:
             state[CELL], state[TEXT_END] = cell, o
             return end
+        o = end
+    state[CELL], state[TEXT_END] = len(kinds), o
+    return DONE
+
+
+@borrowing_kernel
+def _form(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A value in the form that its column's code says, binary or text."""
+    if tables.code[column] >= SENT:
+        return type_send(tables, column, src, start, length, out, o)
+    return type_text(tables, column, src, start, length, out, o)
+
+
+@kernel
+def print_forms(
+    data: Bytes,
+    arena: Bytes,
+    tables: TextTables,
+    cells: CellArrays,
+    text: Bytes,
+    state: NDArray[np.int64],
+) -> Int:
+    """Like :func:`print_any`, for cells of which some have codes of binary forms: these become BINARY."""
+    kinds, starts, lengths, owners = cells
+    o = state[TEXT_END]
+    for cell in range(state[CELL], len(kinds)):
+        kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
+        column = np.int64(owners[cell])
+        if kind == TEXT:
+            end = _form(tables, column, data, start, length, text, o)
+        elif kind == IN_ARENA:
+            end = _form(tables, column, arena, start, length, text, o)
+        end = _done(kinds, starts, lengths, cell, o, end)
+        if end < 0:
+            state[CELL], state[TEXT_END] = cell, o
+            return end
+        if tables.code[column] >= SENT and kinds[cell] == TEXT:
+            kinds[cell] = BINARY
         o = end
     state[CELL], state[TEXT_END] = len(kinds), o
     return DONE

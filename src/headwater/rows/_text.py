@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._compression import decompress, raw_size
 from headwater.rows._text_bytes import Bytes, Int, no_room
 from headwater.rows._text_codes import CODE_ARRAY, CODE_RECORD, CORRUPT, NEED_SPACE
 from headwater.rows._text_parts import (
@@ -30,6 +29,7 @@ from headwater.rows._text_parts import (
     put_closing,
     put_opening,
     quote,
+    unpack_behind,
 )
 from headwater.rows._text_scalar import scalar_text
 from headwater.rows.text_tables import TextTables
@@ -67,12 +67,9 @@ def _nested_text(tables: TextTables, entry: Int, src: Bytes, start: Int, length:
             if found == MISSING_PART:
                 origin = tables.missing
             elif found == PACKED_PART:
-                # The value lies behind the room for its text meanwhile.
-                raw = raw_size(src, payload, size)
-                if raw < 0 or no_room(out, o, raw):
-                    return CORRUPT if raw < 0 else NEED_SPACE
-                if decompress(src, payload, size, out, len(out) - raw) < 0:
-                    return CORRUPT
+                raw = unpack_behind(src, payload, size, out, o)
+                if raw < 0:
+                    return raw
                 origin, room, payload, size = out, out[: len(out) - raw], len(out) - raw, raw
             if is_made_of_parts(code):
                 after = _nested_text(tables, child, origin, payload, size, room, o)

@@ -15,10 +15,10 @@ from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_float import MAX_FLOAT_TEXT, write_float4, write_float8
 from headwater.rows._text_number import MAX_INT_TEXT, write_int
 
-_HSTORE_IS_NEW, _HSTORE_COUNT = 0x80000000, 0x0FFFFFFF
-_ENTRY_IS_FIRST, _ENTRY_IS_NULL, _ENTRY_END = 0x80000000, 0x40000000, 0x3FFFFFFF
-_CUBE_IS_POINT, _CUBE_DIMENSIONS = 0x80000000, 0x7FFFFFFF
-_VECTOR_HEADER, _SPARSE_HEADER = 4, 12
+HSTORE_IS_NEW, HSTORE_COUNT = 0x80000000, 0x0FFFFFFF
+ENTRY_IS_FIRST, ENTRY_IS_NULL, ENTRY_END = 0x80000000, 0x40000000, 0x3FFFFFFF
+CUBE_IS_POINT, CUBE_DIMENSIONS = 0x80000000, 0x7FFFFFFF
+VECTOR_HEADER, SPARSE_HEADER = 4, 12
 
 
 @borrowing_kernel
@@ -49,13 +49,13 @@ def write_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
-    count, entries = head & _HSTORE_COUNT, start + 4
+    count, entries = head & HSTORE_COUNT, start + 4
     text, before = entries + 8 * count, np.int64(0)
-    if head & _HSTORE_IS_NEW == 0 or text > start + length:
+    if head & HSTORE_IS_NEW == 0 or text > start + length:
         return CORRUPT
     for i in range(2 * count):
         entry = load_u32(src, entries + 4 * i)
-        begin, after = 0 if entry & _ENTRY_IS_FIRST else before, entry & _ENTRY_END
+        begin, after = 0 if entry & ENTRY_IS_FIRST else before, entry & ENTRY_END
         if after < begin or text + after > start + length:
             return CORRUPT
         before = after
@@ -67,7 +67,7 @@ def write_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
         elif i > 0:
             out[o], out[o + 1] = 44, 32
             o += 2
-        if i & 1 and entry & _ENTRY_IS_NULL:
+        if i & 1 and entry & ENTRY_IS_NULL:
             if no_room(out, o, 4):
                 return NEED_SPACE
             out[o], out[o + 1], out[o + 2], out[o + 3] = 78, 85, 76, 76
@@ -148,7 +148,7 @@ def write_cube(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: 
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
-    dimensions, corners = head & _CUBE_DIMENSIONS, 1 if head & _CUBE_IS_POINT else 2
+    dimensions, corners = head & CUBE_DIMENSIONS, 1 if head & CUBE_IS_POINT else 2
     if 4 + 8 * dimensions * corners > length:
         return CORRUPT
     o = _write_corner(src, start + 4, dimensions, digits, out, o)
@@ -178,10 +178,10 @@ def _single_of_half(half: Int) -> Int:
 @borrowing_kernel
 def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``[1,2.5]`` of singles (`size` 4, vector_out) or halves (2, halfvec_out)."""
-    if start < 0 or length < _VECTOR_HEADER:
+    if start < 0 or length < VECTOR_HEADER:
         return CORRUPT
     count = load_u16(src, start)
-    if _VECTOR_HEADER + size * count > length:
+    if VECTOR_HEADER + size * count > length:
         return CORRUPT
     if no_room(out, o, 2):
         return NEED_SPACE
@@ -193,7 +193,7 @@ def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: 
         if i > 0:
             out[o] = 44
             o += 1
-        at = start + _VECTOR_HEADER + size * i
+        at = start + VECTOR_HEADER + size * i
         if size == 4:
             o = write_float4(src, at, size, np.int64(0), out, o)
         else:
@@ -211,10 +211,10 @@ def write_vector(size: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: 
 @borrowing_kernel
 def write_sparsevec(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """``{1:2.5,7:1}/10``: indices, from 1, and values of what is not zero, and the dimensions (sparsevec_out)."""
-    if start < 0 or length < _SPARSE_HEADER:
+    if start < 0 or length < SPARSE_HEADER:
         return CORRUPT
     dimensions, count = load_i32(src, start), load_i32(src, start + 4)
-    if count < 0 or _SPARSE_HEADER + 8 * count > length:
+    if count < 0 or SPARSE_HEADER + 8 * count > length:
         return CORRUPT
     if no_room(out, o, 1):
         return NEED_SPACE
@@ -226,9 +226,9 @@ def write_sparsevec(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> 
         if i > 0:
             out[o] = 44
             o += 1
-        o = write_int(load_i32(src, start + _SPARSE_HEADER + 4 * i) + 1, out, o)
+        o = write_int(load_i32(src, start + SPARSE_HEADER + 4 * i) + 1, out, o)
         out[o] = 58
-        o = write_float4(src, start + _SPARSE_HEADER + 4 * (count + i), np.int64(4), np.int64(0), out, o + 1)
+        o = write_float4(src, start + SPARSE_HEADER + 4 * (count + i), np.int64(4), np.int64(0), out, o + 1)
         if o < 0:
             return o
     if no_room(out, o, MAX_INT_TEXT + 2):

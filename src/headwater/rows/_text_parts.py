@@ -20,6 +20,7 @@ import numpy as np
 
 from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rows._compression import decompress, raw_size
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u16, load_u32, no_room
 from headwater.rows._text_codes import (
     CODE_ARRAY,
@@ -203,6 +204,15 @@ def _span(src: Bytes, start: Int, length: Int, at: Int, size: Int) -> tuple[Int,
     if head == 1 or total < header or place + total > end:
         return CORRUPT, place, 0, at
     return found, place + header, total - header, at + total
+
+
+@borrowing_kernel
+def unpack_behind(src: Bytes, at: Int, size: Int, out: Bytes, o: Int) -> Int:
+    """Decompress a part to the end of `out`, behind the room for what is made of it; its bytes there, or a status."""
+    raw = raw_size(src, at, size)
+    if raw < 0 or no_room(out, o, raw):
+        return CORRUPT if raw < 0 else NEED_SPACE
+    return raw if decompress(src, at, size, out, len(out) - raw) >= 0 else CORRUPT
 
 
 @borrowing_kernel

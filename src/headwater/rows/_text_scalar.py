@@ -215,7 +215,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
     if code == CODE_JSONPATH:
         return write_jsonpath(src, start, length, out, o)
     if code == CODE_XML:
-        return write_xml(src, start, length, out, o)
+        return write_xml(tables.encoding, src, start, length, out, o)
     if code == CODE_SNAPSHOT:
         return write_snapshot(src, start, length, out, o)
     if code == CODE_HSTORE:

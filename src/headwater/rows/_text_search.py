@@ -15,9 +15,9 @@ from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_u16,
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import MAX_INT_TEXT, write_int
 
-_COUNT_SIZE, _WORD_SIZE, _ITEM_SIZE = 4, 4, 12
-_OPERAND, _OPERATOR = 1, 2
-_NOT, _AND, _OR, _PHRASE = 1, 2, 3, 4
+COUNT_SIZE, WORD_SIZE, ITEM_SIZE = 4, 4, 12
+OPERAND, OPERATOR = 1, 2
+NOT, AND, OR, PHRASE = 1, 2, 3, 4
 _PRIORITY = np.array([0, 4, 2, 1, 3], dtype=np.int64)
 """By operator (tsearch_op_priority)."""
 _WEIGHTS = np.frombuffer(b"DCBA", dtype=np.uint8).copy()
@@ -74,15 +74,15 @@ def _write_positions(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Lexemes in quotes, each with its positions (tsvectorout)."""
-    if start < 0 or length < _COUNT_SIZE:
+    if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count, end = load_i32(src, start), start + length
-    words = start + _COUNT_SIZE
-    text = words + _WORD_SIZE * count
+    words = start + COUNT_SIZE
+    text = words + WORD_SIZE * count
     if count < 0 or text > end:
         return CORRUPT
     for i in range(count):
-        word = load_u32(src, words + _WORD_SIZE * i)
+        word = load_u32(src, words + WORD_SIZE * i)
         has_positions, size, offset = word & 1, word >> 1 & 0x7FF, word >> 12
         if text + offset + size > end:
             return CORRUPT
@@ -102,8 +102,8 @@ def write_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
 @borrowing_kernel
 def _write_operand(src: Bytes, start: Int, length: Int, item: Int, out: Bytes, o: Int) -> Int:
     """A lexeme in quotes, up to the NUL that ends it, with ``:``, ``*`` and its weights."""
-    at = start + _COUNT_SIZE + _ITEM_SIZE * item
-    text = start + _COUNT_SIZE + _ITEM_SIZE * load_i32(src, start)
+    at = start + COUNT_SIZE + ITEM_SIZE * item
+    text = start + COUNT_SIZE + ITEM_SIZE * load_i32(src, start)
     begin = text + (load_u32(src, at + 8) >> 12)
     end = begin
     while end < start + length and src[end] != 0:
@@ -135,7 +135,7 @@ def _write_operator(src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
     operator, distance = np.int64(src[at + 1]), load_i16(src, at + 2)
     out[o] = 32
     o += 1
-    if operator == _PHRASE:
+    if operator == PHRASE:
         out[o] = 60
         o += 1
         if distance == 1:
@@ -145,7 +145,7 @@ def _write_operator(src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
             o = write_int(distance, out, o)
         out[o] = 62
     else:
-        out[o] = 38 if operator == _AND else 124
+        out[o] = 38 if operator == AND else 124
     out[o + 1] = 32
     return o + 2
 
@@ -169,10 +169,10 @@ def _put_parenthesis(is_opening: bool, out: Bytes, o: Int) -> Int:
 @borrowing_kernel
 def write_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """The query in infix notation, with no more parentheses than needed (infix)."""
-    if start < 0 or length < _COUNT_SIZE:
+    if start < 0 or length < COUNT_SIZE:
         return CORRUPT
     count = load_i32(src, start)
-    if count < 0 or _COUNT_SIZE + _ITEM_SIZE * count > length:
+    if count < 0 or COUNT_SIZE + ITEM_SIZE * count > length:
         return CORRUPT
     if count == 0:
         return o
@@ -185,26 +185,26 @@ def write_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
         if no_room(room, o, MAX_INT_TEXT + 4 + _FRAME):
             return NEED_SPACE
         item, step = load_u32(out, frame + _ITEM), np.int64(out[frame + _STEP])
-        at = start + _COUNT_SIZE + _ITEM_SIZE * item
+        at = start + COUNT_SIZE + ITEM_SIZE * item
         kind, operator = np.int64(src[at]), np.int64(src[at + 1])
-        if kind == _OPERAND:
+        if kind == OPERAND:
             o = _write_operand(src, start, length, item, room, o)
             if o < 0:
                 return o
             frame += _FRAME
             visits += 1
             continue
-        if kind != _OPERATOR or operator < _NOT or operator > _PHRASE:
+        if kind != OPERATOR or operator < NOT or operator > PHRASE:
             return CORRUPT
         priority = _PRIORITY[operator]
         child, is_right = item + 1, np.int64(0)
         if step == _BEGUN:
             visits += 1
-            needs = priority < np.int64(out[frame + _PARENT]) or (operator == _PHRASE and out[frame + _IS_RIGHT] != 0)
+            needs = priority < np.int64(out[frame + _PARENT]) or (operator == PHRASE and out[frame + _IS_RIGHT] != 0)
             if needs:
                 out[frame + _IN_PARENTHESES] = 1
                 o = _put_parenthesis(True, out, o)
-            if operator == _NOT:
+            if operator == NOT:
                 out[o] = 33
                 o += 1
                 out[frame + _STEP] = _ALL_DONE
@@ -213,7 +213,7 @@ def write_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
                 out[frame + _STEP] = _LEFT_DONE
         elif step == _LEFT_DONE:
             o = _write_operator(src, at, out, o)
-            is_right = np.int64(operator == _PHRASE)
+            is_right = np.int64(operator == PHRASE)
             out[frame + _STEP] = _ALL_DONE
         else:
             if out[frame + _IN_PARENTHESES]:

@@ -1,8 +1,8 @@
-"""Kernel for xml (PostgreSQL: ``xml.c`` xml_out, parse_xml_decl, print_xml_decl).
+"""Kernel for xml (PostgreSQL: ``xml.c`` xml_out, xml_send, parse_xml_decl, print_xml_decl).
 
 The text is what was stored, but for its declaration: that goes if it says nothing else than version 1.0 and an
 encoding, together with one line feed, and is made anew otherwise. A declaration that cannot be read stays as it is, as
-on the server (which warns).
+on the server (which warns). xml_send makes one that names the encoding, where that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _VERSION, _ENCODING, _STANDALONE = _literal(b"version"), _literal(b"encoding"), 
 _DEFAULT_VERSION = _literal(b"1.0")
 _YES, _NO = _literal(b"yes"), _literal(b"no")
 _PUT_VERSION, _PUT_STANDALONE = _literal(b'<?xml version="'), _literal(b' standalone="')
+_PUT_ENCODING = _literal(b' encoding="')
 
 
 @borrowing_kernel
@@ -113,8 +114,18 @@ def _put(text: Bytes, begin: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def write_xml(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A document or a fragment (xml_out)."""
+def _put_attribute(name: Bytes, value: Bytes, out: Bytes, o: Int) -> Int:
+    """An attribute behind another one, whose closing quote it puts before; its own is left out."""
+    if o < 0 or no_room(out, o, 1):
+        return NEED_SPACE
+    out[o] = 34
+    o = _put(name, 0, len(name), out, o + 1)
+    return _put(value, 0, len(value), out, o)
+
+
+@borrowing_kernel
+def write_xml(encoding: Bytes, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A document or a fragment (xml_out; xml_send with the name of an encoding that is to be told, else empty)."""
     if start < 0:
         return CORRUPT
     end = start + length
@@ -122,16 +133,16 @@ def write_xml(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     if at < 0:
         return write_verbatim(src, start, length, out, o)
     has_version = high > low or at > start
-    if standalone >= 0 or (has_version and not _equals(src, low, high, _DEFAULT_VERSION)):
+    if len(encoding) > 0 or standalone >= 0 or (has_version and not _equals(src, low, high, _DEFAULT_VERSION)):
         o = _put(_PUT_VERSION, 0, len(_PUT_VERSION), out, o)
-        o = _put(src, low, high, out, o)
+        if has_version:
+            o = _put(src, low, high, out, o)
+        else:
+            o = _put(_DEFAULT_VERSION, 0, len(_DEFAULT_VERSION), out, o)
+        if len(encoding) > 0:
+            o = _put_attribute(_PUT_ENCODING, encoding, out, o)
         if standalone >= 0:
-            if o < 0 or no_room(out, o, 1):
-                return NEED_SPACE
-            out[o] = 34
-            o = _put(_PUT_STANDALONE, 0, len(_PUT_STANDALONE), out, o + 1)
-            word = _YES if standalone == 1 else _NO
-            o = _put(word, 0, len(word), out, o)
+            o = _put_attribute(_PUT_STANDALONE, _YES if standalone == 1 else _NO, out, o)
         if o < 0 or no_room(out, o, 3):
             return NEED_SPACE
         out[o] = 34

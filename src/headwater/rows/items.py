@@ -19,8 +19,9 @@ a speculative insert that was not confirmed (yet): neither is rendered."""
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
 """Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""
 
-NULL, TEXT, UNCHANGED, ABSENT = 0, 1, 2, 3
-"""Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column."""
+NULL, TEXT, UNCHANGED, ABSENT, BINARY = 0, 1, 2, 3, 5
+"""Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column, and a value's
+binary form, of which there are none unless it was asked for (``compile_layouts``)."""
 
 
 class Items(NamedTuple):
@@ -52,7 +53,7 @@ class Items(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The text of the items' tuples; a tuple has one cell per attribute in attnum order, dropped ones included.
+    """The text, or binary form, of the items' tuples; a tuple has a cell per attribute in attnum order, dropped or not.
 
     Attributes:
         new_first: int64[n] index of the new tuple's first cell, -1 absent.

@@ -15,13 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import Column, RelationSchema
+from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import CatalogError
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
+from headwater.rows._send_codes import SENT
 from headwater.rows._text_codes import CODE_UNKNOWN
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import TextTables, build_text_tables, unprintable
+from headwater.rows.text_tables import (
+    TextTables,
+    build_text_tables,
+    unprintable,
+    unsendable,
+    without_send_function,
+)
 
 _ALIGN_MASK = {"c": 0, "s": 1, "i": 3, "d": 7}
 
@@ -38,8 +45,9 @@ class SliceLayouts(NamedTuple):
         texts: how each column's values become text.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
-        unknown: by column what is wrong with its type, for those whose values cannot be printed.
+        unknown: by column what is wrong with its type, for those whose values cannot be printed (or sent).
         refuses_unknown: a value of such a column is an error; otherwise NULL takes its place.
+        unsent: by column of those that are sent in binary form, the type inside its own that has no send function.
     """
 
     first_column: NDArray[np.int64]
@@ -50,6 +58,7 @@ class SliceLayouts(NamedTuple):
     names: NDArray[np.uint8]
     unknown: Mapping[int, str]
     refuses_unknown: bool
+    unsent: Mapping[int, str]
 
 
 def compile_layouts(
@@ -57,6 +66,8 @@ def compile_layouts(
     session: SessionSettings,
     shown: Sequence[Container[int] | None] | None = None,
     exact: Sequence[Container[int]] | None = None,
+    *,
+    binary: bool = False,
 ) -> SliceLayouts:
     """Lay out relation versions for the kernels.
 
@@ -67,6 +78,7 @@ def compile_layouts(
             like dropped ones.
         exact: for each version the numbers of the columns whose text is read back, and so does not depend on the
             session's styles (None: none).
+        binary: cells are BINARY, as the type's send function makes them; those of a type that has none stay TEXT.
 
     Raises:
         CatalogError: a column that no relation could have.
@@ -81,7 +93,7 @@ def compile_layouts(
     types = [None if column.is_dropped else column.type for column in columns]
     read_back = zip(schemas, exact or [()] * len(schemas), strict=True)
     is_exact = [column.number in numbers for schema, numbers in read_back for column in schema.columns]
-    texts = build_text_tables(types, session, frozenset(np.flatnonzero(is_exact).tolist()))
+    texts = build_text_tables(types, session, frozenset(np.flatnonzero(is_exact).tolist()), binary=binary)
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),
@@ -89,8 +101,9 @@ def compile_layouts(
         texts=texts,
         name_at=_running(labels),
         names=joined(labels),
-        unknown=_unknown(columns, texts),
+        unknown=_unknown(types, texts, binary),
         refuses_unknown=session.unknown_types == "error",
+        unsent=_unsent(types, texts),
     )
 
 
@@ -134,10 +147,22 @@ def _check(schema: RelationSchema) -> None:
             raise CatalogError(f"{place} has no type")
 
 
-def _unknown(columns: Sequence[Column], texts: TextTables) -> dict[int, str]:
-    """Why the values of columns cannot be printed that have no text form."""
-    found = np.flatnonzero(texts.code[: len(columns)] == CODE_UNKNOWN).tolist()
-    return {number: unprintable(type) or "" for number in found if (type := columns[number].type) is not None}
+def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) -> dict[int, str]:
+    """Why the values of columns cannot be printed or sent whose form is not known."""
+    found = np.flatnonzero(texts.code[: len(types)] == CODE_UNKNOWN).tolist()
+    reasons = {}
+    for number in found:
+        type = types[number]
+        if type is not None:
+            reasons[number] = (unsendable(type) if binary else unprintable(type)) or ""
+    return reasons
+
+
+def _unsent(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
+    """The types without a send function inside those of columns that are sent in binary form."""
+    found = np.flatnonzero(texts.code[: len(types)] >= SENT).tolist()
+    named = {number: without_send_function(type) for number in found if (type := types[number]) is not None}
+    return {number: name for number, name in named.items() if name is not None}
 
 
 def _running(pieces: Sequence[bytes]) -> NDArray[np.int64]:

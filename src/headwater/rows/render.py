@@ -8,7 +8,7 @@ Arrow string array needs no copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError, UnsupportedTypeError, warn
 from headwater.rows import _deform, _print
+from headwater.rows._send_codes import NO_SEND_FUNCTION, SENT
 from headwater.rows._text_codes import CODE_UNKNOWN, CORRUPT, NEED_SPACE, UNKNOWN_LABEL
 from headwater.rows._toast import CHUNK_MALFORMED, CHUNK_ORDER, make_pending
 from headwater.rows.items import NULL, TEXT, Cells, Items
@@ -47,7 +48,7 @@ class _Located(NamedTuple):
 
 
 def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
-    """Turn the tuples of a slice's items into text cells.
+    """Turn the tuples of a slice's items into text cells, or binary ones as the layouts say.
 
     Args:
         data: uint8[] the slice's bytes, which the items' offsets refer to.
@@ -57,7 +58,8 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
 
     Raises:
         RecordError: a tuple, a chunk row or compressed data is malformed; with the item's LSN.
-        DecodingError: TOAST chunks do not fit together, or an enum value is unknown; with the item's LSN.
+        DecodingError: TOAST chunks do not fit together, an enum value is unknown, or a value that is to be sent in
+            binary form is made of one that has none; with the item's LSN.
         UnsupportedTypeError: a value's type has no text form, and the session takes none; with the item's LSN.
 
     Warns:
@@ -132,15 +134,24 @@ def _print_cells(
     firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.uint8]:
     """Print all cells; their text."""
-    print_cells = _print.print_common if np.isin(layouts.texts.code, _print.COMMON).all() else _print.print_any
+    print_cells = _printer(layouts)
     state = np.zeros(_print.STATE_SIZE, dtype=np.int64)
     while status := print_cells(data, arena, layouts.texts, cells.arrays(), text, state):
         cell, used = int(state[_print.CELL]), int(state[_print.TEXT_END])
         if status != NEED_SPACE or len(text) - used >= _MAX_AHEAD:
             lsn = int(items.lsn[_item_of(cell, firsts)])
-            _raise_cell(status, lsn, column_label(layouts, int(cells.owners[cell])))
+            column = int(cells.owners[cell])
+            _raise_cell(status, lsn, column_label(layouts, column), layouts.unsent.get(column))
         text = _grown(text, used, 2 * len(text) + 64)
     return text[: state[_print.TEXT_END]]
+
+
+def _printer(layouts: SliceLayouts) -> Callable[..., int]:
+    """The kernel that knows all codes of the layouts, and fewest others."""
+    codes = layouts.texts.code
+    if (codes >= SENT).any():
+        return _print.print_forms
+    return _print.print_common if np.isin(codes, _print.COMMON).all() else _print.print_any
 
 
 def _guess(cells: _Located) -> int:
@@ -179,8 +190,12 @@ def _raise_item(status: int, state: NDArray[np.int64], items: Items, layouts: Sl
     raise DecodingError(f"item {item} of kind {kind} refers to relation version {layout}", lsn=lsn)
 
 
-def _raise_cell(status: int, lsn: int, place: str) -> NoReturn:
+def _raise_cell(status: int, lsn: int, place: str, unsent: str | None) -> NoReturn:
     """Raise what a status of a printing kernel means."""
+    if status == NO_SEND_FUNCTION:
+        # The server's own words (getTypeBinaryOutputInfo).
+        message = f"no binary output function available for type {unsent}, needed for {place}"
+        raise DecodingError(message, lsn=lsn, hint="leave the column out, or do not ask for binary")
     if status == UNKNOWN_LABEL:
         raise DecodingError(f"value of {place} is no label of its enum type as the catalog has it", lsn=lsn)
     if status == CORRUPT:

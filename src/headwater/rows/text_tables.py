@@ -5,6 +5,8 @@ The server's own types are known by their OID, which never changes; enums, domai
 multiranges by their shape; types of extensions, and of users, by the C function that prints them. A type that is not
 known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
 
+With `binary`, values of types that have a send function are given codes of binary forms instead (``send_forms.py``).
+
 The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
 Under settings that make another text of a common type than the usual one, that type has another code: the kernels of
 the usual text need not ask. A column that is to be read back (``exact``) has the usual code whatever the settings are.
@@ -12,7 +14,7 @@ the usual text need not ask. A column that is to be read back (``exact``) has th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.money_format import MoneyFormat
+from headwater.rows.send_forms import has_send_function, send_code
 from headwater.rows.session import SessionSettings
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
@@ -124,12 +127,16 @@ _OUTPUTS = {
 }
 
 
+_UNTOLD = ("UTF8", "SQL_ASCII")
+"""Encodings of which xml's declaration says nothing (print_xml_decl)."""
+
+
 class TextTables(NamedTuple):
     """What :func:`headwater.rows._text.type_text` needs to know of c columns, in e entries; all arrays are flat.
 
     Attributes:
-        code: int32[e] type code (``_text_codes``); 0 for a dropped column or attribute, CODE_HEX or CODE_UNKNOWN for a
-            type with no text form, as the session wants it.
+        code: int32[e] type code (``_text_codes``, or ``_send_codes`` for what is sent in binary form); 0 for a dropped
+            column or attribute, CODE_HEX or CODE_UNKNOWN for a type whose form is not known, as the session wants it.
         oid: uint32[e] the type's OID, as values of composites and ranges hold it.
         length: int32[e] its typlen (a dropped attribute's attlen).
         align: int32[e] its alignment in bytes.
@@ -137,6 +144,7 @@ class TextTables(NamedTuple):
         first_child: int64[e+1] what entry i is made of is ``[first_child[i], first_child[i+1])``: an array's elements,
             a range's or a multirange's bounds, a composite's attributes.
         child: int32[k] entries.
+        child_oid: uint32[k] OIDs of a composite's attributes' types as declared, be they domains; 0 for a dropped one.
         missing_at: int64[k] where the payload of an attribute's fast default begins, -1 for none (then NULL).
         missing_end: int64[k] where it ends.
         missing: uint8[] payloads, without varlena headers.
@@ -145,6 +153,7 @@ class TextTables(NamedTuple):
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
+        encoding: uint8[] its name, which xml in binary form tells; empty where it does not.
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
         tz_label: int32[n+1] the numbers of the abbreviations before, between and after them.
@@ -161,6 +170,7 @@ class TextTables(NamedTuple):
     delimiter: NDArray[np.uint8]
     first_child: NDArray[np.int64]
     child: NDArray[np.int32]
+    child_oid: NDArray[np.uint32]
     missing_at: NDArray[np.int64]
     missing_end: NDArray[np.int64]
     missing: NDArray[np.uint8]
@@ -169,6 +179,7 @@ class TextTables(NamedTuple):
     enum_oid: NDArray[np.uint32]
     enum_start: NDArray[np.int64]
     enum_text: NDArray[np.uint8]
+    encoding: NDArray[np.uint8]
     tz_at: NDArray[np.int64]
     tz_offset: NDArray[np.int32]
     tz_label: NDArray[np.int32]
@@ -201,12 +212,14 @@ class _Part:
         length: typlen or attlen.
         align: typalign or attalign.
         missing: payload of an attribute's fast default.
+        declared: OID of an attribute's type, domains not looked through.
     """
 
     type: TypeInfo | None
     length: int
     align: str
     missing: bytes | None = None
+    declared: int = 0
 
 
 def _whole(type: TypeInfo | None) -> _Part:
@@ -228,6 +241,7 @@ def _parts(base: TypeInfo | None) -> list[_Part]:
                 column.attlen,
                 column.attalign,
                 missing_payload(column, f'attribute "{column.name}" of type {base.display_name}'),
+                0 if column.is_dropped or column.type is None else column.type.oid,
             )
             for column in base.attributes
         ]
@@ -240,18 +254,35 @@ def unprintable(type: TypeInfo) -> str | None:
 
     Either the type, or one that it is made of, has no text form here, or they are nested deeper than MAX_NESTING.
     """
-    reason = _lacking(base_type(type), 0)
+    reason = _lacking(base_type(type), 0, _code)
     return None if reason is None else f"values of type {type.display_name} cannot be printed{reason}"
 
 
-def _lacking(base: TypeInfo, depth: int) -> str | None:
-    """What stands in the way of printing a type that lies so deep in another; None for nothing."""
+def unsendable(type: TypeInfo) -> str | None:
+    """Why values of a type cannot be made in the form in which they are sent in binary mode; None if they can."""
+    if not has_send_function(base_type(type)):
+        return unprintable(type)
+    reason = _lacking(base_type(type), 0, send_code)
+    return None if reason is None else f"values of type {type.display_name} cannot be sent in binary form{reason}"
+
+
+def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> str | None:
+    """What stands in the way of printing or sending a type that lies so deep in another; None for nothing."""
     if depth > MAX_NESTING:
         return f": more than {MAX_NESTING} types lie inside one another"
-    if _code(base) == codes.CODE_NONE:
+    if code_of(base) == codes.CODE_NONE:
         return f": they hold {base.display_name}" if depth else ""
-    parts = (part.type for part in _parts(base))
-    return next((why for part in parts if part is not None and (why := _lacking(part, depth + 1)) is not None), None)
+    parts = [part.type for part in _parts(base) if part.type is not None]
+    return next((why for part in parts if (why := _lacking(part, depth + 1, code_of)) is not None), None)
+
+
+def without_send_function(type: TypeInfo) -> str | None:
+    """The first type without a send function that a type is made of, by its name; None if all have one."""
+    base = base_type(type)
+    if not has_send_function(base):
+        return base.display_name
+    parts = [part.type for part in _parts(base) if part.type is not None]
+    return next((name for part in parts if (name := without_send_function(part)) is not None), None)
 
 
 def text_code(type: TypeInfo) -> int:
@@ -266,32 +297,39 @@ def text_code(type: TypeInfo) -> int:
     return _code(base_type(type))
 
 
-def _code_or_unknown(type: TypeInfo, session: SessionSettings) -> int:
-    if unprintable(type) is None:
-        return _code(base_type(type))
+def _code_or_unknown(type: TypeInfo, session: SessionSettings, binary: bool) -> int:
+    if (unsendable(type) if binary else unprintable(type)) is None:
+        base = base_type(type)
+        return send_code(base) if binary and has_send_function(base) else _code(base)
     return codes.CODE_HEX if session.unknown_types == "hex" else codes.CODE_UNKNOWN
 
 
 def build_text_tables(
-    types: Sequence[TypeInfo | None], session: SessionSettings, exact: Container[int] = ()
+    types: Sequence[TypeInfo | None],
+    session: SessionSettings,
+    exact: Container[int] = (),
+    *,
+    binary: bool = False,
 ) -> TextTables:
     """Tables for columns of the types given, one entry each.
 
     Args:
-        types: None is a dropped column.
+        types: the columns'; None is a dropped column.
         session: the settings that values are printed under.
         exact: places of columns of scalar types whose text is read back: dates and timestamps are in ISO style, floats
             in their shortest exact form.
+        binary: columns whose type has a send function have codes of binary forms; others are printed.
 
     Raises:
         CatalogError: a composite's fast default is malformed.
         UsageError: a column holds money, and this machine does not have its locale.
     """
-    own_codes = [_code_or_unknown(type, session) if type is not None else codes.CODE_NONE for type in types]
+    own_codes = [_code_or_unknown(type, session, binary) if type is not None else codes.CODE_NONE for type in types]
     is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
     columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
     entries, children = _with_parts(columns)
-    own_codes += [_code(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
+    code_of = send_code if binary else _code
+    own_codes += [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
     styled = _styled_codes(session)
     own_codes = [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
     money = session.money if codes.CODE_MONEY in own_codes else None
@@ -309,6 +347,7 @@ def build_text_tables(
         delimiter=np.array([_delimiter(base) for base in bases], dtype=np.uint8),
         first_child=np.cumsum([0] + [len(parts) for parts in children], dtype=np.int64),
         child=_int32(entry for parts in children for _, entry in parts),
+        child_oid=np.array([part.declared for parts in children for part, _ in parts], dtype=np.uint32),
         missing_at=np.where([payload is None for payload in missing], -1, ends[:-1]),
         missing_end=ends[1:],
         missing=joined([payload or b"" for payload in missing]),
@@ -317,6 +356,7 @@ def build_text_tables(
         enum_oid=np.array([oid for oid, _ in labels], dtype=np.uint32),
         enum_start=np.cumsum([0] + [len(label) for _, label in labels], dtype=np.int64),
         enum_text=joined([label for _, label in labels]),
+        encoding=joined([session.encoding.encode()] if binary and session.encoding not in _UNTOLD else []),
         tz_at=zone.at,
         tz_offset=zone.offset,
         tz_label=zone.label,

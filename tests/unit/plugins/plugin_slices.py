@@ -47,9 +47,13 @@ def make_table(oid: int, name: str, columns: Sequence[Column], **more: object) -
     )
 
 
+class Sent(bytes):
+    """A value in binary form, where other bytes are text."""
+
+
 @dataclass(frozen=True)
 class Change:
-    """An item: tuples are a cell a column, text or NULL, UNCHANGED, ABSENT; a literal's kind is LITERAL."""
+    """An item: tuples are a cell a column, text, binary or NULL, UNCHANGED, ABSENT; a literal's kind is LITERAL."""
 
     kind: int
     lsn: int
@@ -118,6 +122,12 @@ class Slice:
         )
 
 
+def _kind(value: bytes | int) -> int:
+    if isinstance(value, bytes):
+        return it.BINARY if isinstance(value, Sent) else it.TEXT
+    return value
+
+
 class _CellBuilder:
     def __init__(self) -> None:
         self.kind: list[int] = []
@@ -131,7 +141,7 @@ class _CellBuilder:
         first = len(self.kind)
         for value in values:
             text = value if isinstance(value, bytes) else b""
-            self.kind.append(it.TEXT if isinstance(value, bytes) else value)
+            self.kind.append(_kind(value))
             self.start.append(len(self.text))
             self.length.append(len(text))
             self.text += text

@@ -68,7 +68,6 @@ REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
     ((16, 17, 18), V1P | {"origin": "x"}, 'unrecognized origin value: "x"'),
     ((16, 17, 18), V1P | {"origin": None}, "origin requires a parameter"),
     (MAJORS, V1P | {"foo": "x"}, "unrecognized pgoutput option: foo"),
-    (MAJORS, V1P | {"binary": "on"}, 'pgoutput option "binary" is not supported yet'),
     (MAJORS, V1P | {"proto_version": "2", "streaming": None}, 'pgoutput option "streaming" is not supported yet'),
     (SINCE_15, V1P | {"proto_version": "3", "two_phase": "TRUE"}, 'pgoutput option "two_phase" is not supported yet'),
 ]
@@ -97,6 +96,8 @@ def test_pgoutput_takes_every_version_and_switches_that_are_off(major: int) -> N
     for version in ("1", " +2", "03" if major in SINCE_15 else "02 "):
         plugin = PgOutput(tuple((V1P | off | {"proto_version": version}).items()), PluginContext(major))
         assert plugin.options.messages
+        assert not plugin.wants_binary
+    assert PgOutput(tuple((V1P | {"binary": "on"}).items()), PluginContext(major)).wants_binary
 
 
 def test_origin_none_filters_what_has_an_origin() -> None:

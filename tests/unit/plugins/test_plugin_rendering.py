@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_slices import (
     INT4,
+    MOOD,
     TEXT,
     TYPES,
     Change,
+    Sent,
     Slice,
     Txn,
     make_column,
@@ -119,6 +121,17 @@ def test_only_announced_columns_are_sent() -> None:
     part = Slice((txn,), (), (schema,), (announced,))
     messages = PgOutput(PGOUTPUT, PluginContext(17)).render(*part.tables(), part.schemas, part.schema_messages)
     assert plain_pgoutput(part, [[0, 2]]) == rows(messages)
+
+
+def test_values_in_binary_form_are_marked() -> None:
+    schema = make_table(16400, "t", [make_column(1, "a", INT4), make_column(2, "b", MOOD), make_column(3, "c", TEXT)])
+    announced = tuple(announce(schema, schema.columns))
+    new, old = (Sent(b"\0\0\0\7"), b"text", it.NULL), (Sent(b""), it.NULL, Sent(b"\xff" * 300))
+    part = Slice((Txn(700, (Change(it.UPDATE, 5, 0, new, old),)),), (), (schema,), (announced,))
+    plugin = PgOutput((*PGOUTPUT, ("binary", "true")), PluginContext(17))
+    messages = plugin.render(*part.tables(), part.schemas, part.schema_messages)
+    key = b"K\0\3b\0\0\0\0nb\0\0\1\x2c" + b"\xff" * 300
+    assert b"U\0\0\x40\x10" + key + b"N\0\3b\0\0\0\4\0\0\0\7t\0\0\0\4textn" == rows(messages)[1][2]
 
 
 def test_a_partition_is_sent_as_its_ancestor() -> None:

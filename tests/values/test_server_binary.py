@@ -1,0 +1,119 @@
+"""Binary forms that text tests do not come by: of types without a text form here, and of types that have none.
+
+Every value that is printed is also sent: ``test_server_text.py`` compares both with the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from stored_tables import printed, stored_datums, type_info
+from test_server_text import file_of, server_binary
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import DecodingError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline import DecodeRequest, decode
+from headwater.rows import _send_codes as sent
+from headwater.rows.send_forms import has_send_function, send_code
+from headwater.rows.session import SessionSettings
+
+pytestmark = pytest.mark.server
+
+QUERIES = {
+    "money": "select unnest(array['12.34', '-92233720368547758.08', '0']::money[])",
+    "money[]": "select array['12.34', null]::money[]",
+    "regproc": "select oid::regproc from pg_proc where oid < 300",
+    "regprocedure": "select oid::regprocedure from pg_proc where oid < 100",
+    "regoper": "select oid::regoper from pg_operator limit 50",
+    "regoperator": "select oid::regoperator from pg_operator limit 50",
+    "regclass": "select oid::regclass from pg_class union all select 0::regclass",
+    "regtype": "select oid::regtype from pg_type",
+    "regtype[]": "select array_agg(oid::regtype) from pg_type",
+    "regconfig": "select oid::regconfig from pg_ts_config",
+    "regdictionary": "select oid::regdictionary from pg_ts_dict",
+    "regnamespace": "select oid::regnamespace from pg_namespace",
+    "regrole": "select oid::regrole from pg_roles",
+    "regcollation": "select oid::regcollation from pg_collation limit 50",
+    "pg_node_tree": "select adbin from pg_attrdef",
+    "pg_ndistinct": "select stxdndistinct from pg_statistic_ext_data",
+    "pg_dependencies": "select stxddependencies from pg_statistic_ext_data",
+    "pg_mcv_list": "select stxdmcv from pg_statistic_ext_data",
+}
+
+
+@pytest.fixture
+def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
+    with server.connect() as opened:
+        opened.execute("create table measured as select i % 3 a, i % 3 b, i c from generate_series(1, 50) i")
+        opened.execute("alter table measured alter c set default 7, alter b set default length('text')")
+        opened.execute("create statistics measures on a, b from measured; analyze measured")
+        yield opened
+        opened.execute("drop table measured")
+
+
+def test_types_without_a_text_form_here(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    for number, (name, query) in enumerate(QUERIES.items()):
+        table = f"sent{number}"
+        connection.execute(f"create table {table} (id int not null, value {name})")
+        connection.execute(f"alter table {table} alter value set storage plain")
+        connection.execute(f"insert into {table} select row_number() over (), value from ({query}) q (value)")
+        row = connection.execute("select %s::regtype::oid::int8", (name,)).fetchone()
+        assert row is not None
+        type = type_info(connection, row[0])
+        stored = dict(stored_datums(file_of(server, connection, table), type))
+        session = SessionSettings(major=server.programs.major)
+        forms = printed(type, [payload or b"" for payload in stored.values()], session, binary=True)
+        expected = server_binary(connection, table)
+        assert expected
+        assert expected == dict(zip(stored, forms, strict=True)), name
+        connection.execute(f"drop table {table}")
+
+
+def test_which_types_of_the_server_have_a_send_function(connection: psycopg.Connection[Any]) -> None:
+    query = "select oid::int8, typsend <> 0 from pg_type where typtype <> 'p' and oid < 16384"
+    for oid, has_one in connection.execute(query).fetchall():
+        type = type_info(connection, oid)
+        base = type.base or type
+        assert has_send_function(base) == has_one, type.name
+        assert not has_one or send_code(base) >= sent.SENT, type.name
+
+
+@pytest.mark.spark
+def test_a_value_made_of_one_without_a_send_function_is_refused(spark: Any, tmp_path: Path) -> None:
+    """In the server's words, but for where it lies; NULLs are no matter."""
+    options = (("proto_version", "1"), ("publication_names", "p"), ("binary", "true"))
+    with EmbeddedPostgres(find_programs(16, plugin="pgoutput"), autovacuum=False) as server:
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            connection.execute("create publication p for all tables")
+            connection.execute("select pg_create_logical_replication_slot('s', 'pgoutput')")
+            row = connection.execute("select confirmed_flush_lsn::text from pg_replication_slots").fetchone()
+            assert row is not None
+            connection.execute("create table t (id int, acl aclitem[])")
+            connection.execute("insert into t values (1, null)")
+            words = [word for option in options for word in option]
+            peek = "select data from pg_logical_slot_peek_binary_changes('s', null, null, %s, %s, %s, %s, %s, %s)"
+            expected = [bytes(data) for (data,) in connection.execute(peek, words).fetchall()]
+            last = connection.execute("select pg_current_wal_insert_lsn()::text").fetchone()
+            assert last is not None
+            connection.execute("insert into t values (2, '{}')")
+            with pytest.raises(psycopg.errors.UndefinedFunction) as said:
+                connection.execute(peek, words)
+        server.stop()
+        start, end = int(Lsn.parse(row[0])), int(Lsn.parse(last[0]))
+        request = DecodeRequest(str(server.wal_directory), str(backup), "postgres", "pgoutput", options, start, end)
+        with decode(spark, request) as result:
+            assert expected == [data for table in result.tables() for data in table.column("data").to_pylist()]
+        with pytest.raises(DecodingError) as caught, decode(spark, replace(request, end=None)):
+            pass
+    assert str(said.value.diag.message_primary) + ', needed for column "acl" of table "public.t"' in str(caught.value)
+    assert caught.value.lsn is not None
+    assert caught.value.lsn >= end
