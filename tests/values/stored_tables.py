@@ -177,7 +177,10 @@ def compare(
     actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
     assert {n for n, text in expected.items() if text is not None} == set(numbers)
     assert {n: expected[n] for n in numbers} == actual
+    try:
+        expected_sent = server_binary(connection, table)
+    except psycopg.errors.UndefinedFunction:  # a type without a send function
+        return len(numbers)
     payloads = [stored[number] or b"" for number in numbers]
-    sent = dict(zip(numbers, printed(type, payloads, session, binary=True), strict=True))
-    assert server_binary(connection, table) == sent
+    assert expected_sent == dict(zip(numbers, printed(type, payloads, session, binary=True), strict=True))
     return len(numbers)
