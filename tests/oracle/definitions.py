@@ -175,7 +175,8 @@ def drop_column(session: Session) -> None:
     names = [c.name for c in table.columns if c.name != "id" or session.rng.random() < 0.1]
     if names:
         name = session.rng.choice(names)
-        added = f", ADD COLUMN c{session.next_number()} integer" if name == "id" else ""
+        # The key of some tables includes a column of this name.
+        added = f", ADD COLUMN c{session.next_number()} integer" if name in ("id", "filler") else ""
         session.run(f'ALTER TABLE {table.name} DROP COLUMN "{name}" CASCADE{added}', "drop column")
 
 

@@ -133,6 +133,8 @@ a| ANALYZE low
 a| INSERT INTO parent VALUES (3, 'announced anew'), (103, 'not announced')
 a| ALTER TABLE parent ADD b int DEFAULT 5
 a| INSERT INTO parent VALUES (4, 'with a column'), (104, 'with a column')
+a| ALTER TABLE low REPLICA IDENTITY FULL; ALTER TABLE high REPLICA IDENTITY FULL
+a| UPDATE parent SET a = 'was there before the column' WHERE id IN (3, 103)
 a| TRUNCATE mid
 a| ALTER PUBLICATION pub_all SET (publish_via_partition_root = false)
 a| DELETE FROM parent WHERE id = 3

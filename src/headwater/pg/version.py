@@ -89,6 +89,15 @@ class Version:
         return self.major < 15
 
     @property
+    def reads_missing_of_partitions_as_null(self) -> bool:
+        """Pgoutput reads rows of a partition that is published as an ancestor without the values of added columns.
+
+        Rows from before a column was added do not hold it, and neither the copy of the partition's descriptor nor that
+        of the partitioned table has what the partition's own one has for them (CreateTupleDescCopy).
+        """
+        return self.major < 15
+
+    @property
     def has_origin_option(self) -> bool:
         """Pgoutput knows the option ``origin``."""
         return self.major >= 16

@@ -64,7 +64,7 @@ class SliceDecoder:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
         changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
-        schemas = [use.schema for use in changes.relations]
+        schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
         exactly = [exact(schema) for schema in schemas]
         layouts = compile_layouts(schemas, self.session, shown, exactly, binary=self.plugin.wants_binary)

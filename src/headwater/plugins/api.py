@@ -155,6 +155,10 @@ class OutputPlugin(ABC):
         """
         return None
 
+    def read_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> RelationSchema:
+        """The relation as its rows are taken apart, given its schema messages."""
+        return schema
+
     @abstractmethod
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """Messages of a TRUNCATE of relations that are all wanted; none for an empty list."""

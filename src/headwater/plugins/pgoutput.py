@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -307,6 +307,7 @@ class PgOutput(KernelPlugin):
         self.skips_empty = version.puts_off_begin
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
         self._announces_bare_deletes = version.announces_bare_deletes
+        self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.wants_binary = self.options.binary
@@ -377,6 +378,12 @@ class PgOutput(KernelPlugin):
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
         """Those published."""
         return frozenset(place + 1 for place in _attributes(schema, _first_relation(schema_messages, self.encoding)))
+
+    def read_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> RelationSchema:
+        """In 14 without the values that older rows lack, if it is sent as an ancestor."""
+        if not self._reads_missing_as_null or self.published_as(schema, schema_messages) == schema.oid:
+            return schema
+        return replace(schema, columns=tuple(replace(column, missing=None) for column in schema.columns))
 
     def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
         """T; the schemas that are due go before it."""

@@ -65,7 +65,6 @@ def has_same_rows(schema: RelationSchema, other: RelationSchema) -> bool:
     return len(schema.columns) == len(other.columns) and all(
         mine.attlen == theirs.attlen
         and mine.attalign == theirs.attalign
-        and mine.missing in (None, theirs.missing)
         and (theirs.is_dropped or (mine.name, mine.type) == (theirs.name, theirs.type))
         for mine, theirs in zip(schema.columns, other.columns, strict=True)
     )

@@ -364,3 +364,13 @@ def test_14_sends_a_partition_unannounced_only_if_its_rows_are_the_same() -> Non
     for schema, announced_as in ((LEAF, LEAF.oid), (alike, MIDDLE.oid)):
         with pytest.raises(PluginError, match=r'sends rows of partition "public\.leaf" as such of "public\.root"'):
             plugin.require_sendable(schema, catalog, announced_as, ROOT.oid)
+
+
+def test_14_reads_rows_of_a_partition_without_values_of_added_columns() -> None:
+    catalog = Catalog(RELATIONS, [publication(all_tables=True, via_root=True)])
+    schema = replace(LEAF, columns=(*COLUMNS[:2], replace(COLUMNS[2], missing=b"x")))
+    for major, expected in ((14, None), (15, b"x")):
+        plugin = pgoutput("p", major)
+        via_root = plugin.schema_messages(schema, catalog)
+        assert plugin.read_as(schema, via_root).columns[2].missing == expected
+        assert plugin.read_as(schema, via_root[1:]) == schema
