@@ -310,4 +310,25 @@ a| INSERT INTO t VALUES (3, 'fresh')
 """,
         (("allow_in_place_tablespaces", "on"),),
     ),
+    "styles_of_the_server": (
+        """
+CREATE TYPE spell AS (since date, until timestamptz, length interval, price money);
+CREATE TABLE t (id int PRIMARY KEY, d date, ts timestamp, tz timestamptz, z timetz, i interval, f float8, g float4,
+    p point, m money, a timestamptz[], c spell, r tstzrange);
+---
+a| INSERT INTO t VALUES (1, '2024-02-03', '2024-02-03 04:05:06.7', '2024-07-03 04:05:06.7+00', '04:05:06-03',
+ '-1 year -2 days +3 hours', 2.0/3, 2.0/3, '(0.1,12345.678)', -1234567.89, '{2024-02-03 04:05:06+00,infinity}',
+ '(0044-03-15 BC,294276-12-31,1 mon,0.5)', '[2024-01-01,2024-07-01)')
+a| UPDATE t SET d = '-infinity', i = '-5.5 sec', f = 1e-300, g = 'NaN', m = '-92233720368547758.08'
+a| SET DateStyle = ISO
+b| UPDATE t SET i = '3 days', tz = '1883-11-18 17:00:00+00', c = NULL, f = 123456.5
+""",
+        (
+            ("datestyle", "Postgres, DMY"),
+            ("intervalstyle", "postgres_verbose"),
+            ("extra_float_digits", "-9"),
+            ("timezone", "America/New_York"),
+            ("lc_monetary", "C"),
+        ),
+    ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -122,6 +123,16 @@ SCENARIOS = {
         INSERT INTO t VALUES (2, 'infinity', '-infinity', 'infinity');
         INSERT INTO t VALUES (3, '0044-03-15 BC', '10000-01-01', '294276-12-31 23:59:59+00');
         INSERT INTO t VALUES (4, '0001-01-01', '9999-12-31 23:59:59.999999', '9999-12-31 23:59:59.999999+00');
+    """,
+    "styles": """
+        CREATE TABLE t (id int PRIMARY KEY, d date, ts timestamp, tz timestamptz, f float8, g float4, b bytea,
+            i interval, m money, p point, a timestamptz[]);
+        ALTER TABLE t REPLICA IDENTITY FULL;
+        INSERT INTO t VALUES (1, '2024-02-03', '2024-02-03 04:05:06.7', '2024-02-03 04:05:06.7+00', 1.0/3, 1.0/3, 'x',
+            '1 year -2 days', 1234.5, '(0.1,0.3)', '{2024-02-03 04:05:06.7+00}');
+        UPDATE t SET id = 2;
+        ALTER TABLE t ALTER d TYPE text;
+        INSERT INTO t (id, d) VALUES (3, 'a text');
     """,
     "sometimes": "ALTER TABLE sometimes ADD COLUMN late int; INSERT INTO part VALUES (1); TRUNCATE partitioned, idle;",
 }
@@ -323,6 +334,32 @@ def test_dates_and_times_without_end_follow_the_option(log: Log) -> None:
         ("0044-03-15 BC", "10000-01-01 00:00:00", "294276-12-31 23:59:59+00"),
         ("0001-01-01", "9999-12-31 23:59:59.999999", "9999-12-31 23:59:59.999999+00"),
     ]
+
+
+STYLES = {
+    "set.DateStyle": "SQL, DMY",
+    "set.IntervalStyle": "sql_standard",
+    "set.extra_float_digits": "-12",
+    "set.bytea_output": "escape",
+    "set.TimeZone": "America/New_York",
+    "set.lc_monetary": "C",
+}
+
+
+def test_styles_change_what_is_text_and_nothing_else(log: Log) -> None:
+    columns = ("id", "d", "ts", "tz", "f", "g", "b", "i", "m", "p", "a")
+    first, second, third = log.values("styles", *columns, **STYLES)
+    moment = datetime(2024, 2, 3, 4, 5, 6, 700_000)
+    single = struct.unpack("<f", struct.pack("<f", 1 / 3))[0]
+    texts = ("+1-0 -2 +0:00:00", "$1,234.50", "(0.1,0.3)", '{"02/02/2024 23:05:06.7 EST"}')
+    assert first == (1, "03/02/2024", moment, moment.replace(tzinfo=UTC), 1 / 3, single, b"x", *texts)
+    assert (second, third) == ((2, *first[1:]), (3, "a text", *[None] * 9))
+    before = log.rows("styles", **STYLES)[1]["_before"]
+    assert tuple(before.values()) == first
+    as_text = log.values("styles", "ts", "tz", onUnrepresentable="string", **STYLES)[0]
+    assert as_text == ("03/02/2024 04:05:06.7", "02/02/2024 23:05:06.7 EST")
+    image = dict(log.rows("styles", "public.t", images="true", **STYLES)[0]["_after"])
+    assert (image["ts"], image["f"], image["g"]) == ("03/02/2024 04:05:06.7", "0.333", "0.3")
 
 
 def test_what_can_be_held_can_be_collected(spark: Any, log: Log) -> None:

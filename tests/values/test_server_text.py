@@ -196,8 +196,12 @@ def test_every_transition_of_a_zone(server: EmbeddedPostgres, connection: psycop
         session = SessionSettings(timezone=zone, major=server.programs.major)
         type = type_info(connection, 1184)
         assert compare(server, connection, "instants", type, session) == len(usec)
+        # The other styles show the zone's abbreviation.
+        connection.execute("set datestyle = 'Postgres, DMY'")
+        session = SessionSettings(timezone=zone, datestyle="Postgres, DMY", major=server.programs.major)
+        assert compare(server, connection, "instants", type, session) == len(usec)
     finally:
-        connection.execute("reset timezone")
+        connection.execute("reset timezone; reset datestyle")
 
 
 def test_types_without_text_form_are_refused(connection: psycopg.Connection[Any]) -> None:

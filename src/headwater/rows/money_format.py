@@ -66,7 +66,7 @@ def money_format(name: str, encoding: str) -> MoneyFormat:
         except (UnicodeEncodeError, LookupError):
             raise UsageError(
                 f'the locale "{name}" of lc_monetary has signs that encoding {encoding} does not have',
-                hint="print amounts under another locale, as with --set lc_monetary=C",
+                hint="print by another one: --set lc_monetary=C (in the data source, the option set.lc_monetary)",
             ) from None
 
     return format_of(conventions, encoded)
@@ -84,7 +84,8 @@ def _ask(name: str) -> dict[str, Any]:
             return dict(json.loads(done.stdout))
     raise UsageError(
         f'amounts of type money are printed by the locale "{name}" of lc_monetary, which this machine does not have',
-        hint="install it (locale -a lists those there are), or print by another one, as with --set lc_monetary=C",
+        hint="install it (locale -a lists those there are), or print by another one: --set lc_monetary=C (in the data "
+        "source, the option set.lc_monetary)",
     )
 
 
