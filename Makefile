@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all hosts test-spark bench bench-memory demo clean
+.PHONY: help install servers lint format types test test-all hosts postgis test-spark bench bench-memory demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2
 	@tools/system_package.sh unshare util-linux
 	@tools/system_package.sh setpriv util-linux
+
+postgis: ## install Debian's PostgreSQL 15 with PostGIS, for tests/values/test_postgis.py
+	@tools/system_package.sh /usr/lib/postgresql/15/bin/postgres postgresql-15-postgis-3
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

@@ -79,7 +79,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
     """The majors on which the oracle must have run."""
-    return (15, 16, 17, 18) if config.getoption("--all-majors") else (15, 16, 18)
+    return (14, 15, 16, 17, 18) if config.getoption("--all-majors") else (14, 15, 16, 18)
 
 
 def _idle_majors(config: pytest.Config) -> list[int]:

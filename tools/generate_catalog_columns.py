@@ -57,12 +57,13 @@ def types(text: str, columns: list[str]) -> dict[str, tuple[int, str]]:
 
 
 def read(path: Path) -> tuple[int, dict[str, str]]:
-    """The major version of a ``postgres.bki`` and the columns of :data:`CATALOGS`."""
+    """The major version of a ``postgres.bki`` and the columns of those of :data:`CATALOGS` that it has."""
     text = path.read_text()
     major = int(text[: text.index("\n")].rsplit(maxsplit=1)[-1])
     created = {name: COLUMN.findall(body) for name, _, _, body in CREATE.findall(text)}
     kinds = types(text, [name for name, _, _ in created["pg_type"]])
-    return major, {name: ", ".join(column(kinds, *found) for found in created[name]) for name in CATALOGS}
+    there = [name for name in CATALOGS if name in created]
+    return major, {name: ", ".join(column(kinds, *found) for found in created[name]) for name in there}
 
 
 def column(kinds: dict[str, tuple[int, str]], name: str, kind: str, null: str) -> str:

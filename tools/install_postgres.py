@@ -25,7 +25,13 @@ from headwater.errors import HeadwaterError
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_path, make_directory
 
-VERSIONS = {15: "15.18.0-beta.17", 16: "16.14.0-beta.17", 17: "17.10.0-beta.17", 18: "18.4.0-beta.17"}
+VERSIONS = {
+    14: "14.23.0-beta.17",
+    15: "15.18.0-beta.17",
+    16: "16.14.0-beta.17",
+    17: "17.10.0-beta.17",
+    18: "18.4.0-beta.17",
+}
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 
 

@@ -6,6 +6,8 @@
     ├── UsageError             the command line or an option is wrong (exit status 2)
     ├── WalError               the write-ahead log cannot be read as asked
     │   ├── SegmentError       a segment file is missing, truncated, of another cluster, size or version
+    │   │   ├── TruncatedSegmentError    a packed file ends before what is packed in it
+    │   │   └── SegmentGoneError         it was there a moment ago
     │   ├── PageError          a page header is not what its place demands
     │   └── RecordError        a record is malformed, of an unknown kind, or fails its checksum
     ├── CatalogError           the catalog cannot be read, or does not fit the WAL
@@ -91,6 +93,14 @@ class WalError(HeadwaterError):
 
 class SegmentError(WalError):
     """A segment file is missing, truncated, or of another cluster, segment size or version."""
+
+
+class TruncatedSegmentError(SegmentError):
+    """A packed segment file ends before what is packed in it; it may be on its way."""
+
+
+class SegmentGoneError(SegmentError):
+    """A segment file that was listed is not there any more: a server has removed or renamed it."""
 
 
 class PageError(WalError):

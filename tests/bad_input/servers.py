@@ -43,16 +43,16 @@ def now(server: EmbeddedPostgres) -> str:
     return str(row[0])
 
 
-def make_slot(server: EmbeddedPostgres, name: str) -> str:
+def make_slot(server: EmbeddedPostgres, name: str, database: str = "postgres") -> str:
     """Make a slot; its ``confirmed_flush_lsn``."""
-    with server.connect() as connection:
+    with server.connect(database) as connection:
         connection.execute(SLOT, [name])
     return value(server, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", [name])
 
 
-def peek(server: EmbeddedPostgres, slot: str) -> bytes:
+def peek(server: EmbeddedPostgres, slot: str, database: str = "postgres") -> bytes:
     """What test_decoding says, as ``--with-lsn`` prints it."""
-    with server.connect() as connection:
+    with server.connect(database) as connection:
         rows = connection.execute(PEEK, [slot]).fetchall()
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 

@@ -129,7 +129,7 @@ class Timelines:
     expected: bytes
 
 
-def _base_backup(server: EmbeddedPostgres, target: Path) -> Path:
+def base_backup(server: EmbeddedPostgres, target: Path) -> Path:
     """What ``pg_basebackup`` makes, without WAL."""
     program = find_client("pg_basebackup", server.programs.major)
     assert program is not None
@@ -139,7 +139,7 @@ def _base_backup(server: EmbeddedPostgres, target: Path) -> Path:
 
 
 @contextmanager
-def _standby_of(primary: EmbeddedPostgres, backup: Path) -> Iterator[EmbeddedPostgres]:
+def standby_of(primary: EmbeddedPostgres, backup: Path) -> Iterator[EmbeddedPostgres]:
     """A hot standby that was made of a base backup."""
     with EmbeddedPostgres(primary.programs) as standby:
         standby.stop()
@@ -159,7 +159,7 @@ def _standby_of(primary: EmbeddedPostgres, backup: Path) -> Iterator[EmbeddedPos
         yield standby
 
 
-def _catch_up(standby: EmbeddedPostgres, lsn: str) -> None:
+def catch_up(standby: EmbeddedPostgres, lsn: str) -> None:
     with standby.connect() as connection:
         while connection.execute("SELECT pg_last_wal_replay_lsn() < %s::pg_lsn", [lsn]).fetchone() != (False,):
             connection.execute("SELECT pg_sleep(0.01)")
@@ -170,14 +170,14 @@ def timelines(tmp_path_factory: pytest.TempPathFactory) -> Timelines:
     directory = tmp_path_factory.mktemp("timelines")
     with small_server(16) as primary:
         run(primary, "CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'before')")
-        backup = _base_backup(primary, directory / "backup")
+        backup = base_backup(primary, directory / "backup")
         slot = make_slot(primary, "s")
-        with _standby_of(primary, backup) as standby:
+        with standby_of(primary, backup) as standby:
             run(primary, "INSERT INTO t VALUES (2, 'a is called a')")
             early = now(primary)
             run(primary, "ALTER TABLE t RENAME a TO b", "INSERT INTO t VALUES (3, 'now b')")
-            _catch_up(standby, now(primary))
-            of_standby = _base_backup(standby, directory / "standby")
+            catch_up(standby, now(primary))
+            of_standby = base_backup(standby, directory / "standby")
             standby.stop()
             stopped = standby.copy_data_directory(directory / "stopped")
             standby.start()
@@ -345,7 +345,7 @@ def _files(catalog: Path) -> dict[str, Path]:
         rows = [row for name in CATALOG_NAMES for row in store.view(store.start_lsn + 1).class_rows(name)]
         oid = oid or next((row.oid for row in rows if row.filenode == locator[2]), 0)
         if oid in CATALOG_NAMES:
-            found[CATALOG_NAMES[oid]] = directory.relation_path(locator)
+            found[CATALOG_NAMES[oid]] = Path(directory.relation_place(locator))
     return found
 
 

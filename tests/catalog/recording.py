@@ -22,6 +22,8 @@ from headwater.catalog.versions import OwnCommands
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.rmgr import heap2, standby, xact
+from headwater.slots.kept_state import KeptState
+from headwater.slots.value_file import load_value
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.record import Record, parse_record
@@ -67,9 +69,12 @@ SELECT p.pubname::text, p.puballtables, p.pubinsert, p.pubupdate, p.pubdelete, p
   FROM pg_publication p
 """
 MEMBERS = """
-SELECT prrelid::int8, prpubid::int8, string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL
+SELECT prrelid::int8, prpubid::int8, {choices}
   FROM pg_publication_rel ORDER BY 1, 2
 """
+CHOICES = "string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL"
+"""What 14 has not, nor has it schemas."""
+
 SCHEMAS = "SELECT pnnspid::int8, array_agg(pnpubid::int8 ORDER BY pnpubid) FROM pg_publication_namespace GROUP BY 1"
 ORIGINS = "SELECT roident::int8, roname FROM pg_replication_origin"
 
@@ -108,14 +113,15 @@ def ask(connection: psycopg.Connection[Any]) -> Content:
     columns: dict[Any, Any] = {}
     for oid, *column in run(COLUMNS):
         columns.setdefault(oid, []).append(tuple(column))
+    is_14 = connection.info.server_version < 150000
     members: dict[Any, Any] = {}
-    for oid, publication, numbers, is_filtered in run(MEMBERS):
+    for oid, publication, numbers, is_filtered in run(MEMBERS.format(choices="NULL, false" if is_14 else CHOICES)):
         members.setdefault(oid, []).append((publication, numbers and tuple(numbers), is_filtered))
     return {
         "relations": {row[0]: row for row in run(RELATIONS)},
         "columns": columns,
         "members": members,
-        "schemas": {oid: tuple(publications) for oid, publications in run(SCHEMAS)},
+        "schemas": {oid: tuple(publications) for oid, publications in (() if is_14 else run(SCHEMAS))},
         "keys": keys,
         "ancestors": {oid: tuple(parents or ()) for oid, parents in run(ANCESTORS)},
         "types": {row[0]: row for row in run(TYPES)},
@@ -225,6 +231,16 @@ def read_records(wal: Path, start: int, major: int) -> list[Record]:
     return [parse_record(frames.record(i), lsn, end, major) for i, (lsn, end) in enumerate(ends)]
 
 
+def open_copy(backup: Path, database: str, extra: Iterable[tuple[int, int, int]] = ()) -> CatalogStore:
+    """The catalog of a backup, or of a file that a server's was exported to; a new one each time."""
+    if not backup.is_file():
+        return open_catalog(backup, database, extra)
+    store = CatalogStore.of_image(load_value(backup, KeptState).state.catalog)
+    for locator in extra:
+        store.add_extra(locator)
+    return store
+
+
 def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
     """Open a backup's catalog and roll it forward to the end of the WAL, as often as new catalog files are met."""
     extra: frozenset[tuple[int, int, int]] = frozenset()
@@ -232,13 +248,12 @@ def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
     rounds = 0
     while True:
         rounds += 1
-        store = open_catalog(backup, database, extra)
+        store = open_copy(backup, database, extra)
         if records is None:
             records = read_records(wal, store.start_lsn, store.major)
         rolled = Rolled(store, rounds)
         for record in records:
-            if is_wanted(record, store):
-                store.apply(record)
+            apply(store, record)
         if not store.missing_locators():
             break
         assert not store.missing_locators() <= extra
@@ -247,6 +262,14 @@ def roll_forward(backup: Path, wal: Path, database: str = "postgres") -> Rolled:
     tell(store, records)
     rolled.extra = extra
     return rolled
+
+
+def apply(store: CatalogStore, record: Record) -> None:
+    """Roll a store forward over a record, if it is one that it needs."""
+    if record.lsn >= store.origin.consistent_lsn > 0 and not store.is_complete:
+        store.complete()
+    if is_wanted(record, store):
+        store.apply(record)
 
 
 def is_wanted(record: Record, store: CatalogStore) -> bool:
@@ -276,6 +299,8 @@ def tell(store: CatalogStore, records: Iterable[Record]) -> None:
 def _completes(record: Record, store: CatalogStore) -> bool:
     """The end of the online backup that the store was opened from, or a checkpoint that began behind another copy's."""
     start = store.origin.backup_start
+    if store.origin.is_exported:
+        return False
     if record.info & 0xF0 == 0x50:
         return int.from_bytes(record.main_data[:8], "little") == start
     redo = int.from_bytes(record.main_data[:8], "little")

@@ -81,17 +81,25 @@ def partitions(r: Recorder) -> None:
 
 
 def publications(r: Recorder) -> None:
-    """Publications of all shapes, and origins."""
-    r.run(
-        "a",
-        "CREATE TABLE m (a int PRIMARY KEY, b int); CREATE TABLE n (a int PRIMARY KEY); CREATE SCHEMA s",
-        "CREATE PUBLICATION every FOR ALL TABLES",
+    """Publications of all shapes that the server has, and origins."""
+    whole = (
+        "CREATE PUBLICATION few FOR TABLE m, n WITH (publish = 'insert,truncate')",
+        "ALTER PUBLICATION few SET (publish_via_partition_root = true)",
+        "ALTER PUBLICATION few SET TABLE m",
+    )
+    since_15 = (
         "CREATE PUBLICATION few FOR TABLE m (a), n WHERE (a > 5) WITH (publish = 'insert,truncate')",
         'CREATE PUBLICATION "In Schema" FOR TABLES IN SCHEMA s, TABLE m',
         "ALTER PUBLICATION few SET (publish_via_partition_root = true)",
         "ALTER PUBLICATION few SET TABLE m (b, a) WHERE (a = 1)",
-        "ALTER PUBLICATION every RENAME TO alles",
         'ALTER PUBLICATION "In Schema" ADD TABLES IN SCHEMA public',
+    )
+    r.run(
+        "a",
+        "CREATE TABLE m (a int PRIMARY KEY, b int); CREATE TABLE n (a int PRIMARY KEY); CREATE SCHEMA s",
+        "CREATE PUBLICATION every FOR ALL TABLES",
+        *(since_15 if r.server.programs.major >= 15 else whole),
+        "ALTER PUBLICATION every RENAME TO alles",
         "SELECT pg_replication_origin_create('far')",
         "SELECT pg_replication_origin_create('farther')",
         "SELECT pg_replication_origin_drop('far')",

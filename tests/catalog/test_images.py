@@ -24,7 +24,7 @@ def make_server(major: int) -> EmbeddedPostgres:
     return EmbeddedPostgres(programs, autovacuum=False)
 
 
-@pytest.mark.parametrize("major", [15, 18])
+@pytest.mark.parametrize("major", [pytest.param(14, marks=pytest.mark.slow), 15, 18])
 def test_transactions_prepared_before_the_copy(major: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = Recorder(server)

@@ -67,7 +67,10 @@ def make_server(major: int) -> EmbeddedPostgres:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize(("major", "catalog"), [(15, "pg_enum"), (18, "pg_enum"), (18, "pg_class")])
+@pytest.mark.parametrize(
+    ("major", "catalog"),
+    [pytest.param(14, "pg_enum", marks=pytest.mark.slow), (15, "pg_enum"), (18, "pg_enum"), (18, "pg_class")],
+)
 def test_a_crash_undoes_the_move(major: int, catalog: str, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = begun(server, catalog)

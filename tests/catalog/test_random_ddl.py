@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from catalog.recording import Recorder, read_records, roll_forward, wrong_marks
 from catalog.windows import check_windows, cut_at_random
 from headwater.catalog.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.errors import CatalogError
+from headwater.pipeline.catalog_export import export_catalog
+from headwater.slots.value_file import save_value
 
 pytestmark = pytest.mark.server
 
@@ -54,7 +58,7 @@ def end_of_log(directory: Path, major: int) -> int:
     return read_records(directory / "pg_wal", open_catalog(directory, "postgres").start_lsn, major)[-1].end_lsn
 
 
-@pytest.mark.parametrize(("major", "seed"), [_slow(15, 1), _slow(16, 2), _slow(17, 3), (18, 4)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 10), _slow(15, 1), _slow(16, 2), _slow(17, 3), (18, 4)])
 def test_from_a_stopped_copy(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         server.stop()
@@ -97,7 +101,46 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory, older)
 
 
-@pytest.mark.parametrize(("major", "seed"), [(15, 8), _slow(18, 9)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(15, 10), (16, 11), _slow(18, 12)])
+def test_from_an_exported_catalog(major: int, seed: int, tmp_path: Path) -> None:
+    """Marks behind the consistent point, of transactions that began behind it or that the slot waited for."""
+    with make_server(major) as server:
+        recorder = Recorder(server)
+        ddl = RandomDdl(recorder, seed)
+        ddl.set_up()
+        for _ in range(STEPS // 3):
+            ddl.step(mark=False)
+        recorder.quietly("a", "CHECKPOINT") if not recorder.open_xid("a") else None
+        with ThreadPoolExecutor(1) as pool:
+            while not exporting_done(pool, server, tmp_path / "catalog", ddl):
+                pass
+        for _ in range(STEPS):
+            ddl.step()
+        ddl.finish()
+        recorder.close()
+        server.stop()
+        check(recorder, tmp_path / "catalog", server.wal_directory)
+
+
+def exporting_done(pool: ThreadPoolExecutor, server: EmbeddedPostgres, file: Path, ddl: RandomDdl) -> bool:
+    """Export while the work goes on; False if that has rewritten a catalog meanwhile."""
+    exporting = pool.submit(export_catalog, dsn_of(server))
+    while not exporting.done():
+        ddl.step(mark=False)
+    try:
+        save_value(file, exporting.result())
+    except CatalogError as error:
+        if error.hint != "export again":
+            raise
+        return False
+    return True
+
+
+def dsn_of(server: EmbeddedPostgres) -> str:
+    return " ".join(f"{name}={word}" for name, word in server.connection_info().items())
+
+
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 11), (15, 8), _slow(18, 9)])
 def test_from_a_copy_of_a_crashed_server(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = Recorder(server)

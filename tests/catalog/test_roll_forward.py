@@ -14,6 +14,7 @@ from catalog.windows import check_windows, cut_at_random
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
 SETTINGS: dict[int, dict[str, str]] = {
+    14: {"wal_compression": "on", "wal_consistency_checking": "heap,heap2"},
     15: {"full_page_writes": "off"},
     16: {"wal_compression": "pglz"},
     17: {"wal_compression": "off", "wal_log_hints": "on", "wal_consistency_checking": "heap,heap2"},
@@ -21,7 +22,9 @@ SETTINGS: dict[int, dict[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[15, *(pytest.param(major, marks=pytest.mark.slow) for major in (16, 17)), 18])
+@pytest.fixture(
+    scope="module", params=[15, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 16, 17)), 18]
+)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
     """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""
     major = request.param

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from catalog.recording import Mark, Rolled, is_wanted, read_records, tell, wrong_marks
-from headwater.catalog.bootstrap import open_catalog
+from catalog.recording import Mark, Rolled, apply, open_copy, read_records, tell, wrong_marks
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heaps import Locator
 from headwater.catalog.image import CatalogImage
@@ -55,7 +54,7 @@ class Windows:
 
     def all_at_once(self, is_eager: bool) -> list[bytes]:
         """The images at all cuts, of one store that knows all files from the beginning and is never opened again."""
-        store, images, begin = open_catalog(self.backup, "postgres", self.rolled.extra), list[bytes](), 0
+        store, images, begin = open_copy(self.backup, "postgres", self.rolled.extra), list[bytes](), 0
         for at, cut in enumerate(self.cuts):
             if is_eager:
                 load_everything(store)
@@ -66,7 +65,7 @@ class Windows:
 
     def at_the_end(self) -> bytes:
         """The image at the last cut, of a store that was told of transactions there."""
-        store = open_catalog(self.backup, "postgres", self.rolled.extra)
+        store = open_copy(self.backup, "postgres", self.rolled.extra)
         roll(store, self.records)
         return value_bytes(self.image(store, -1))
 
@@ -81,20 +80,20 @@ class Windows:
                 return store
             extra |= missing
             if image is None:
-                store = open_catalog(self.backup, "postgres", extra)
+                store = open_copy(self.backup, "postgres", extra)
                 continue
             self.refetched |= missing
             store = CatalogStore.of_image(image)
             for locator in extra:
-                store.add_extra(locator, None if image.is_complete else DataDirectory(self.backup).heap(locator))
+                has_copy = not image.is_complete and not image.origin.is_exported
+                store.add_extra(locator, DataDirectory(self.backup).heap(locator) if has_copy else None)
             store.apply_earlier([record for record in self.records[:begin] if names_only(record, extra)])
 
 
 def roll(store: CatalogStore, records: Sequence[Record]) -> None:
     """Apply records and tell what became of transactions."""
     for record in records:
-        if is_wanted(record, store):
-            store.apply(record)
+        apply(store, record)
     tell(store, records)
 
 
@@ -147,7 +146,7 @@ def check_windows(windows: Windows, marks: Sequence[Mark]) -> list[str]:
     """Roll forward window by window: all that differs from one roll-forward, or from what the server said."""
     found = []
     lazy, eager = windows.all_at_once(False), windows.all_at_once(True)
-    store, begin = open_catalog(windows.backup, "postgres"), 0
+    store, begin = open_copy(windows.backup, "postgres"), 0
     for at, cut in enumerate(windows.cuts):
         store = windows.window(store, begin, cut)
         seen = [m for m in marks if windows.horizons[at - 1] * (at > 0) <= m.lsn <= windows.lsn(cut)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 
 from oracle import values
+from oracle.older_servers import as_server_takes
 
 SESSIONS = 5
 ASIDE = "aside"
@@ -77,7 +78,7 @@ def setup_statements(rng: random.Random, major: int) -> list[str]:
     old = "g, 'old', repeat('old body ' || g, 900)"
     statements.append("INSERT INTO account SELECT g, 'name ' || g, g / 7.0 FROM generate_series(-100, -1) g")
     statements.append(f"INSERT INTO document SELECT {old} FROM generate_series(-9, -1) g")
-    return statements
+    return [as_server_takes(statement, major) for statement in statements]
 
 
 def _own(number: int, rng: random.Random) -> list[str]:

@@ -119,6 +119,43 @@ a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
 a| INSERT INTO parent VALUES (7, 'by the leaf')
 a| ALTER PUBLICATION pub_list DROP TABLE parent, beside
 """,
+    "everything_published_as_its_root": """
+CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parent FOR VALUES FROM (0) TO (100);
+CREATE TABLE mid PARTITION OF parent FOR VALUES FROM (100) TO (200) PARTITION BY RANGE (id);
+CREATE TABLE high PARTITION OF mid FOR VALUES FROM (100) TO (200);
+---
+a| INSERT INTO parent VALUES (1, 'by the leaf'), (101, 'by the leaf')
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root = true)
+a| INSERT INTO parent VALUES (2, 'by the root'), (102, 'by the root')
+a| UPDATE parent SET id = id + 10 WHERE id IN (2, 102)
+a| ANALYZE low
+a| INSERT INTO parent VALUES (3, 'announced anew'), (103, 'not announced')
+a| ALTER TABLE parent ADD b int DEFAULT 5
+a| INSERT INTO parent VALUES (4, 'with a column'), (104, 'with a column')
+a| TRUNCATE mid
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root = false)
+a| DELETE FROM parent WHERE id = 3
+a| INSERT INTO parent VALUES (5, 'by the leaf again'), (105, 'by the leaf again')
+a| ALTER TABLE parent DETACH PARTITION low
+a| INSERT INTO low VALUES (6, 'on its own')
+a| TRUNCATE low, parent
+""",
+    "delete_without_identity_behind_an_open_transaction": """
+CREATE TABLE keyless (id int, a text);
+INSERT INTO keyless VALUES (1, 'old'), (2, 'old');
+---
+a| ALTER PUBLICATION pub_all SET (publish = 'insert, truncate')
+a| BEGIN
+a| DELETE FROM keyless WHERE id = 1
+b| ALTER PUBLICATION pub_list ADD TABLE keyless
+c| INSERT INTO keyless VALUES (3, 'now it is known how it is published')
+c| ANALYZE keyless
+a| COMMIT
+c| INSERT INTO keyless VALUES (4, 'after a delete that nobody can be told of')
+b| ALTER PUBLICATION pub_list DROP TABLE keyless
+b| ALTER PUBLICATION pub_all SET (publish = 'insert, update, delete, truncate')
+""",
     "roots_and_leaves_in_different_publications": """
 CREATE TABLE top (id int, region int, a text, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
 CREATE TABLE mid PARTITION OF top FOR VALUES IN (1) PARTITION BY RANGE (id);

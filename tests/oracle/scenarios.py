@@ -8,6 +8,7 @@ the server and get one to themselves, where a line ``!restart``, ``!crash``, ``!
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
@@ -32,12 +33,20 @@ class Scenario:
     setup: str = ""
     is_alone: bool = False
     settings: tuple[tuple[str, str], ...] = ()
-    since: int = 15
+    since: int = 14
+
+
+_SINCE_15 = re.compile(
+    r"TABLES IN SCHEMA|PUBLICATION \w+ (?:ADD|SET|FOR) TABLE [^\n]*\(|NULLS NOT DISTINCT|SET ACCESS METHOD|"
+    r"\bMERGE INTO\b"
+)
+"""What 14 has not: schemas, lists of columns and filters in publications, and some statements."""
 
 
 def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str], ...] = ()) -> Scenario:
     setup, marker, script = text.partition("---\n")
-    return Scenario(script, setup, is_alone, settings) if marker else Scenario(text, "", is_alone, settings)
+    since = 15 if _SINCE_15.search(text) else 14
+    return Scenario(script if marker else text, setup if marker else "", is_alone, settings, since)
 
 
 def _named() -> dict[str, Scenario]:

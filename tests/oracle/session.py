@@ -18,6 +18,7 @@ import psycopg
 
 from oracle import values
 from oracle.initial_schema import ASIDE
+from oracle.older_servers import as_server_takes
 
 CATALOG_QUERY = """
 SELECT n.nspname || '.' || quote_ident(c.relname), c.relkind::text, c.relpersistence::text, c.relreplident::text,
@@ -137,6 +138,7 @@ class Session:
     def run(self, statement: str, kind: str = "") -> bool:
         """Run a statement; on an error put the transaction right and say False."""
         self.statements[kind or statement.split(None, 1)[0].lower()] += 1
+        statement = as_server_takes(statement, self.major)
         return self.guard(lambda: self.connection.execute(statement.encode()), statement)
 
     def copy_in(self, statement: str, lines: Iterable[str]) -> bool:

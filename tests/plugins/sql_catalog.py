@@ -103,11 +103,14 @@ class SqlCatalog:
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
         """What a publication says of a relation that it names."""
-        query = "select prattrs::int2[], prqual is not null from pg_publication_rel where (prrelid, prpubid) = (%s, %s)"
+        choices = "prattrs::int2[], prqual is not null" if self.major >= 15 else "null, false"
+        query = f"select {choices} from pg_publication_rel where (prrelid, prpubid) = (%s, %s)"
         found = self.connection.execute(query, (relation, publication)).fetchone()
         return None if found is None else PublicationMember(found[0] and tuple(found[0]), found[1])
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a schema is in."""
+        if self.major < 15:
+            return ()
         query = "select pnpubid from pg_publication_namespace where pnnspid = %s"
         return tuple(publication for (publication,) in self.connection.execute(query, (oid,)))

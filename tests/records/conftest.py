@@ -19,8 +19,8 @@ from headwater.demo.embedded_postgres import (
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
-MAJORS = (15, 16, 17, 18)
-FEW_OR_ALL = [pytest.param(15, marks=pytest.mark.slow), 16, pytest.param(17, marks=pytest.mark.slow), 18]
+MAJORS = (14, 15, 16, 17, 18)
+FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
 
 
 def programs_of(major: int) -> ServerPrograms:

@@ -106,7 +106,8 @@ def _changes(connection: psycopg.Connection[Any]) -> None:
     connection.execute("create type mood as enum ('sad', 'ok')")
     connection.execute("alter type mood add value 'happy'")
     connection.execute("create database template_copy")
-    connection.execute("create database file_copy strategy file_copy")
+    by_copying = " strategy file_copy" if connection.info.server_version >= 150000 else ""
+    connection.execute(f"create database file_copy{by_copying}")
     connection.execute("drop database file_copy")
 
 

@@ -34,7 +34,7 @@ def test_as_pg_walinspect(recorded: RecordedWal) -> None:
     for i, row in enumerate(recorded.inspected):
         record = parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), recorded.major)
         assert (row.lsn, _plain(row.text)) == (record.lsn, _plain(description(record, style)))
-        assert row.block_ref == block_ref(record)
+        assert row.block_ref == block_ref(record, style.version)
         kinds[row.rmgr, row.name] += 1
     assert len(recorded.inspected) == len(frames.lsns)
     assert len(kinds) > 85, kinds

@@ -124,6 +124,8 @@ def test_where_it_begins_and_ends(recorded: RecordedWal, ours: Ours) -> None:
 
 
 def test_the_first_record_goes_on_behind_the_end(recorded: RecordedWal, ours: Ours) -> None:
+    if not recorded.inspected:
+        pytest.skip(f"no pg_walinspect of PostgreSQL {recorded.major}")
     row = next(row for row in recorded.inspected if row.length > 1000 and row.lsn > recorded.start)
     for start, end in (
         (row.lsn, row.lsn + 500),

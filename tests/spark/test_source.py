@@ -177,7 +177,9 @@ def test_addresses_of_files(spark: Any, window: Window) -> None:
     found = read(spark, window, path=window.wal.as_uri(), catalog=f"file:{window.backup}").where("_table = 'orders'")
     assert found.count() == 5
     with pytest.raises(Exception, match='scheme "s3a" are not supported'):
-        read(spark, window, path="s3a://bucket/wal", plugin="test_decoding").count()
+        read(spark, window, catalog="s3a://bucket/backup", plugin="test_decoding").count()
+    with pytest.raises(Exception, match='cannot read addresses of "nosuchstore://"'):
+        read(spark, window, path="nosuchstore://bucket/wal", plugin="test_decoding").count()
 
 
 @pytest.mark.parametrize(

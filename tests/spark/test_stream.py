@@ -144,7 +144,7 @@ def query(spark: Any, options: dict[str, str], checkpoint: Path, take: Collected
 
 def make_slot(live: Live, path: Path, wal: Path | None = None, plugin: str = "pgoutput") -> str:
     flags = CreateFlags(
-        wal=str(wal or live.wal),
+        wal=[str(wal or live.wal)],
         catalog=str(live.backup),
         database=None,
         plugin=plugin,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from generated_values import TEXTS
 
 Random = random.Random
-EXTENSIONS = ("citext", "hstore", "ltree", "cube", "lo")
+EXTENSIONS = ("citext", "hstore", "ltree", "cube", "lo", "intarray")
 
 
 def _hstore_string(text: str) -> str:
@@ -64,10 +64,44 @@ def sparsevecs(r: Random) -> list[str]:
     return values
 
 
+def _word(r: Random) -> str:
+    return r.choice(["a", "Top", "x_1"]) + r.choice(["", "%", "@", "*", "%@*"])
+
+
+def _lquery_level(r: Random) -> str:
+    if r.random() < 0.3:
+        return "*" + r.choice(["", "{2}", "{0}", "{,3}", "{2,}", "{1,4}", "{,}"])
+    words = "|".join(_word(r) for _ in range(r.randrange(1, 4)))
+    return r.choice(["", "", "!"]) + words + r.choice(["", "", "{2}", "{,}", "{0,5}"])
+
+
+def lqueries(r: Random) -> list[str]:
+    return ["a", *(".".join(_lquery_level(r) for _ in range(r.randrange(1, 7))) for _ in range(400))]
+
+
+def _query(r: Random, leaf: Callable[[Random], str], depth: int) -> str:
+    if depth == 0 or r.random() < 0.2:
+        return leaf(r)
+    if r.random() < 0.25:
+        return f"!({_query(r, leaf, depth - 1)})"
+    return f"({_query(r, leaf, depth - 1)} {r.choice('&|')} {_query(r, leaf, depth - 1)})"
+
+
+def ltxtqueries(r: Random) -> list[str]:
+    return [_query(r, _word, r.randrange(6)) for _ in range(500)]
+
+
+def integer_queries(r: Random) -> list[str]:
+    return [_query(r, lambda r: str(r.randrange(-9, 10**6)), r.randrange(6)) for _ in range(500)]
+
+
 VALUES: dict[str, Callable[[Random], list[str]]] = {
     "citext": lambda r: [text for text in TEXTS for _ in range(4)],
     "hstore": hstores,
     "ltree": ltrees,
+    "lquery": lqueries,
+    "ltxtquery": ltxtqueries,
+    "query_int": integer_queries,
     "cube": cubes,
     "lo": lambda r: [str(r.randrange(1 << 32)) for _ in range(100)],
 }

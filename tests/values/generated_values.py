@@ -261,7 +261,7 @@ def booleans(r: Random) -> list[str]:
 
 
 def chars(r: Random) -> list[str]:
-    return ["a", " ", '"', "\\\\", "{", ",", "~", "", "\\\\001", "\\\\377", "\\\\200", "\\\\303"]
+    return ["a", " ", '"', "\\\\", "{", ",", "~", "", "\\\\001", "\\\\377", "\\\\200", "\\\\303", "é"]
 
 
 def names(r: Random) -> list[str]:

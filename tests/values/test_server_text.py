@@ -23,7 +23,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import UnsupportedTypeError
 from headwater.rows import timezones
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import MAX_NESTING, text_code
+from headwater.rows.text_tables import MAX_NESTING, text_code, without_send_function
 
 pytestmark = pytest.mark.server
 
@@ -81,6 +81,10 @@ ZONES += [
 ZONES += ["AAA3BBB,M3.2.0,M11.1.0", "XYZ-10XYD,J60/3,299/25:30", "XXX3EDT4,0/0,J365/23", "Etc/GMT-14", "+100:00"]
 
 
+MORE_HOURS = ("2562047788:00:54.775807", "-9223372036854775807 microseconds")
+"""More of them than 14 takes."""
+
+
 @pytest.fixture(scope="session")
 def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
     """A session with the types made here, and the server's own zone files in use."""
@@ -130,6 +134,8 @@ def compare(
     actual = dict(zip(numbers, printed(type, [stored[n] or b"" for n in numbers], session), strict=True))
     assert {n for n, text in expected.items() if text is not None} == set(numbers)
     assert {n: expected[n] for n in numbers} == actual
+    if without_send_function(type) is not None:
+        return len(numbers)
     payloads = [stored[number] or b"" for number in numbers]
     sent = dict(zip(numbers, printed(type, payloads, session, binary=True), strict=True))
     assert server_binary(connection, table) == sent
@@ -149,6 +155,8 @@ def test_text_equals_the_servers(
         values = [value for value in values if len(value.encode()) < 500][:400]
     if type_name == "interval" and server.programs.major >= 17:
         values += ["infinity", "-infinity"]
+    if "interval" in type_name and server.programs.major < 15:
+        values = [value for value in values if not any(more in value for more in MORE_HOURS)]
     table = f"t{zlib.crc32(f'{type_name}{plain}'.encode())}"
     type = store(connection, table, type_name, [*values, None], plain=plain)
     session = SessionSettings(major=server.programs.major)
@@ -165,7 +173,7 @@ def test_values_made_of_others(server: EmbeddedPostgres, connection: psycopg.Con
 def test_types_of_extensions(server: EmbeddedPostgres, connection: psycopg.Connection[Any], type_name: str) -> None:
     make = extension_values.VALUES[type_name]
     compare_values(server, connection, type_name, make(random.Random(type_name)))
-    compare_values(server, connection, f"{type_name}[]", array_of(make, ",", 100)(random.Random(type_name)))
+    compare_values(server, connection, f"{type_name}[]", array_of(make, ",", 40)(random.Random(type_name)))
 
 
 @pytest.mark.parametrize("type_name", language_values.VALUES)

@@ -25,6 +25,7 @@ from headwater.pg.catalogs import (
     PG_CLASS,
     PG_DATABASE,
     SHARED_CATALOGS,
+    catalog_oids,
 )
 from headwater.pg.encodings import encoding_name
 
@@ -33,7 +34,7 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     """Read the catalog of one database.
 
     Args:
-        path: a data directory of a stopped server, or a plain base backup.
+        path: a data directory of a stopped server, or a base backup, plain or in tar format.
         database: its name; may be left out if only one accepts connections and is no template.
         extra_locators: files that an earlier store reported as missing.
 
@@ -53,13 +54,16 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
     store.map_catalogs(local_map, is_shared=False)
-    for oid in SHARED_CATALOGS:
-        _add_heap(directory, store, (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)), oid)
-    for oid in CATALOG_NAMES.keys() - SHARED_CATALOGS:
+    mapped = {oid: (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)) for oid in SHARED_CATALOGS}
+    for oid in catalog_oids(directory.major) - SHARED_CATALOGS:
         if oid in local_map:
-            _add_heap(directory, store, (chosen.tablespace, chosen.oid, local_map[oid]), oid)
+            mapped[oid] = chosen.tablespace, chosen.oid, local_map[oid]
+    directory.expect_heaps(mapped.values())
+    for oid, locator in mapped.items():
+        _add_heap(directory, store, locator, oid)
     _mapped(local_map, PG_CLASS)
-    for oid in sorted(CATALOG_NAMES.keys() - SHARED_CATALOGS - local_map.keys()):
+    directory.expect_heaps(_named_places(store))
+    for oid in sorted(catalog_oids(directory.major) - SHARED_CATALOGS - local_map.keys()):
         _add_heaps(directory, store, oid)
     if directory.is_clean:
         store.check_files()
@@ -147,13 +151,13 @@ def _add_heap(
     if base is None and (must_exist or directory.is_clean):
         raise CatalogError(
             f"{CATALOG_NAMES[oid]} has no file",
-            file=str(directory.relation_path(locator)),
+            file=directory.relation_place(locator),
             hint=INCOMPLETE,
         )
     try:
-        store.add_heap(locator, oid, base, directory.is_clean, str(directory.relation_path(locator)))
+        store.add_heap(locator, oid, base, directory.is_clean, directory.relation_place(locator))
     except CatalogError as error:
-        raise CatalogError(error.message, file=str(directory.relation_path(locator))) from None
+        raise CatalogError(error.message, file=directory.relation_place(locator)) from None
 
 
 def _mapped(mappings: dict[int, int], oid: int) -> int:
@@ -181,13 +185,19 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
         locator = _place(store, row)
         if not row.filenode or locator in added:
             continue
-        if locator in live or directory.relation_path(locator).exists():
+        if locator in live or directory.has_heap(locator):
             _add_heap(directory, store, locator, oid)
             if added:
                 store.add_successor(locator, is_certain=id(version) not in uncertain)
             added.add(locator)
     for locator in live:
         store.places[oid] = locator
+
+
+def _named_places(store: CatalogStore) -> list[Locator]:
+    """The files that some version of a row of pg_class, whether it is right or not, names for a catalog."""
+    versions = [version for oid in CATALOG_NAMES for version in store.tables[PG_CLASS].find("oid", oid)]
+    return [_place(store, row) for row in store.rows.classes(version.data for version in versions) if row.filenode]
 
 
 def _place(store: CatalogStore, row: ClassRow) -> Locator:

@@ -19,7 +19,7 @@ from headwater.errors import CatalogError
 FILE_BYTES = 32 * 8192
 """Bytes of a whole file of ``pg_xact``; four transactions a byte."""
 
-_COMMITTED = 1
+_COMMITTED, _FOUR_COMMITTED = 1, 0x55
 _NO_FILE, _PAST_END = -1, -2
 
 
@@ -78,7 +78,8 @@ class CommitLog:
         if xid_precedes(multi, self.next_multi):
             raise CatalogError(
                 f"the members of multixact {multi} are not known any more",
-                hint="begin with a window that reaches to the end of the backup",
+                hint="begin with a window that reaches to the end of the backup; if the catalog was exported, take a "
+                "base backup instead",
             )
         return 0
 
@@ -116,6 +117,37 @@ def commit_log_of(files: Mapping[int, bytes], next_xid: int, next_multi: int, is
         gaps = [_PAST_END if len(content) else _NO_FILE, _NO_FILE][-len(ends) :]
         values.append(np.append(content[begins].astype(np.int16), gaps).astype(np.int16))
     return CommitLog(*_joined(np.concatenate(starts), np.concatenate(values)), next_xid, next_multi, is_online)
+
+
+def commit_log_between(oldest: int, next_xid: int, not_committed: NDArray[np.int64], next_multi: int) -> CommitLog:
+    """The commit log of a span of transactions nearly all of which committed.
+
+    Args:
+        oldest: 64 bits: of those before it nothing is known.
+        next_xid: 64 bits: nothing of this one and those after it.
+        not_committed: int64[n] of the others, those that aborted or ran, sorted; 64 bits.
+        next_multi: the first multixact that was to come, low 32 bits.
+    """
+    parts = []
+    for epoch in range(oldest >> 32, (next_xid - 1 >> 32) + 1):
+        lo, hi = max(oldest, epoch << 32) - (epoch << 32), min(next_xid, epoch + 1 << 32) - (epoch << 32)
+        inside = not_committed[(not_committed >> 32) == epoch] & 0xFFFFFFFF
+        parts.append((lo, _runs_between(lo, hi, inside)))
+    runs = [run for _, run in sorted(parts, key=lambda part: part[0])]
+    starts = np.concatenate([np.zeros(1, np.int64), *(run[0] for run in runs)])
+    values = np.concatenate([np.full(1, _NO_FILE, np.int16), *(run[1] for run in runs)])
+    return CommitLog(*_joined(starts, values), next_xid & 0xFFFFFFFF, next_multi, True)
+
+
+def _runs_between(lo: int, hi: int, not_committed: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Runs of a span of one epoch, whose ends are rounded to whole bytes."""
+    at, number = np.unique(not_committed // 4, return_inverse=True)
+    taken = np.full(len(at), _FOUR_COMMITTED, np.int16)
+    np.bitwise_and.at(taken, number, (0xFF ^ (3 << not_committed % 4 * 2)).astype(np.int16))
+    starts = np.concatenate([[lo // 4], np.column_stack([at, at + 1]).ravel(), [-(-hi // 4)]]).astype(np.int64)
+    behind = np.full(len(at), _FOUR_COMMITTED, np.int16)
+    values = np.concatenate([[_FOUR_COMMITTED], np.column_stack([taken, behind]).ravel(), [_NO_FILE]])
+    return starts, values.astype(np.int16)
 
 
 def _joined(starts: NDArray[np.int64], values: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:

@@ -1,8 +1,9 @@
-"""A data directory, or a plain base backup, read without a server.
+"""A data directory, or a base backup, read without a server.
 
-Job: the only file reader of this room. It knows where PostgreSQL keeps things, not what they mean for decoding:
-``PG_VERSION``, ``pg_control``, ``backup_label``, relation maps, relation files in any tablespace, ``pg_xact`` and
-``pg_multixact``. Mirrors relpath.c, relmapper.c, slru.c, clog.c, multixact.c and xlogbackup.c.
+Job: the only reader of a cluster's files in this room, whatever they lie in (:mod:`headwater.catalog.file_tree`). It
+knows where PostgreSQL keeps things, not what they mean for decoding: ``PG_VERSION``, ``pg_control``, ``backup_label``,
+relation maps, relation files in any tablespace, ``pg_xact`` and ``pg_multixact``. Mirrors relpath.c, relmapper.c,
+slru.c, clog.c, multixact.c and xlogbackup.c.
 
 Known gaps: page checksums are not verified; block sizes other than 8192 bytes are refused.
 """
@@ -12,19 +13,22 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.catalog.commit_log import CommitLog, commit_log_of
+from headwater.catalog.file_tree import TABLESPACES, DirectoryTree, FileTree
 from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.snapshot import xid_precedes
+from headwater.catalog.tar_backup import base_archive, open_archives
 from headwater.errors import CatalogError, RecordError
 from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.relmap import crc_offset, parse_relation_map
 from headwater.wal.checksum import crc32c
-from headwater.wal.control import SHUTDOWNED, ControlFile, read_control_file
+from headwater.wal.control import SHUTDOWNED, ControlFile, parse_control_file
 
 Locator = tuple[int, int, int]
 
@@ -39,7 +43,19 @@ _LRU_FILE = re.compile(r"[0-9A-F]{4,15}")
 _START = re.compile(r"^START WAL LOCATION: ([0-9A-F]+/[0-9A-F]+) \(file ([0-9A-F]{24})\)$", re.M)
 _FROM_STANDBY = re.compile(r"^BACKUP FROM: standby$", re.M)
 _MANIFEST_END = re.compile(r'"End-LSN": "([0-9A-F]+/[0-9A-F]+)"')
+_INCREMENTAL = re.compile(r"^INCREMENTAL FROM LSN: ([0-9A-F]+/[0-9A-F]+)$", re.M)
 _START_TIMELINE = re.compile(r"^START TIMELINE: (\d+)$", re.M)
+
+_FOREIGN = {
+    "backup.manifest": (
+        "a backup of pgBackRest",
+        "restore it with pgbackrest restore, and give that directory",
+    ),
+    "backup.info": ("a backup of Barman", "give the directory data in it, or restore it with barman recover"),
+    "backup.control": ("a backup of pg_probackup", "restore it with pg_probackup restore, and give that directory"),
+    "tar_partitions": ("a backup of WAL-G", "restore it with wal-g backup-fetch, and give that directory"),
+}
+"""What other programs leave in the directory of a backup: whose it is, and what to do with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +101,50 @@ def _works_in(pid: int, path: Path) -> bool:
         return not os.path.isdir("/proc/self")
 
 
+def open_tree(path: Path) -> FileTree:
+    """The files of a cluster: of a directory, or of the archives of a backup in tar format.
+
+    Args:
+        path: a data directory or plain base backup, a directory with ``base.tar``, or that archive itself; the archive
+            may be compressed and have another name.
+
+    Raises:
+        CatalogError: it is none of these, or an archive cannot be read.
+    """
+    if path.is_dir() and not (path / "PG_VERSION").exists():
+        base = base_archive(path)
+        if base is not None:
+            return open_archives(base)
+        for name, (what, hint) in _FOREIGN.items():
+            if (path / name).exists():
+                raise CatalogError(f"not a PostgreSQL data directory: {what}", file=str(path), hint=hint)
+    return open_archives(path) if path.is_file() else DirectoryTree(path)
+
+
 class DataDirectory:
     """A cluster's files.
 
     Args:
-        path: the directory.
+        path: the directory, or the archives of a base backup, see :func:`open_tree`.
 
     Attributes:
-        path: the directory.
+        path: the directory, or what stands for it.
+        tree: its files.
         control: ``global/pg_control``.
         label: ``backup_label``, None if the directory is no online backup.
 
     Raises:
-        CatalogError: not a data directory, an unsupported version, a broken control file.
+        CatalogError: not a data directory, an unsupported version, a broken control file, an incremental backup.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.tree = open_tree(self.path)
         self._check_version()
-        self.control: ControlFile = read_control_file(self.path)
+        control = "global/pg_control"
+        self.control: ControlFile = parse_control_file(
+            self.tree.read(control, "control file"), self.tree.place(control)
+        )
         if self.control.block_size != BLCKSZ:
             raise CatalogError(f"block size is {self.control.block_size}, expected {BLCKSZ}", file=str(self.path))
         self.label = self._read_label()
@@ -153,9 +194,15 @@ class DataDirectory:
         return self.control.min_recovery_timeline if self.reach_lsn else self.control.timeline
 
     def manifest_end_lsn(self) -> int | None:
-        """The last LSN that ``backup_manifest`` says a backup needs; None without such a file."""
-        file = self.path / "backup_manifest"
-        ends = _MANIFEST_END.findall(self.read(file).decode("utf-8", "replace")) if file.exists() else []
+        """The last LSN that ``backup_manifest`` says a backup needs; None without such a file.
+
+        It lies beside the archives of a backup in tar format.
+        """
+        file = (self.path if self.path.is_dir() else self.path.parent) / "backup_manifest"
+        try:
+            ends = _MANIFEST_END.findall(file.read_text("utf-8", "replace"))
+        except OSError:
+            return None
         return max((Lsn.parse(end) for end in ends), default=None)
 
     def relation_map(self, database: int = 0, tablespace: int = GLOBAL_TABLESPACE) -> dict[int, int]:
@@ -164,20 +211,32 @@ class DataDirectory:
         Raises:
             CatalogError: the map is missing or broken.
         """
-        file = self._database_path(tablespace, database) / "pg_filenode.map"
-        data = self.read(file)
+        name = f"{self._database_folder(tablespace, database)}/pg_filenode.map"
+        data = self.tree.read(name)
         try:
             found = parse_relation_map(data)
         except RecordError as error:
-            raise CatalogError(error.message, file=str(file)) from None
+            raise CatalogError(error.message, file=self.tree.place(name)) from None
         at = crc_offset(data)
         expected = int.from_bytes(data[at : at + 4], "little")
         if crc32c(data[:at]) != expected:
             raise CatalogError(
                 f"incorrect checksum in relation map, found {crc32c(data[:at]):08X}, expected {expected:08X}",
-                file=str(file),
+                file=self.tree.place(name),
             )
         return found
+
+    def expect_heaps(self, locators: Iterable[Locator]) -> None:
+        """These relations will be read next; those that are not there are passed over.
+
+        Raises:
+            CatalogError: the copy cannot be read.
+        """
+        self.tree.expect(map(self._relation_name, locators))
+
+    def has_heap(self, locator: Locator) -> bool:
+        """Whether there is a file of a relation's main fork."""
+        return self.tree.exists(self._relation_name(locator))
 
     def heap(self, locator: Locator) -> bytes | None:
         """A relation's main fork, all segments joined; None if there is no such file.
@@ -185,22 +244,28 @@ class DataDirectory:
         Raises:
             CatalogError: it cannot be read, or does not end at a page's end although nothing wrote during the copy.
         """
-        first = self.relation_path(locator)
-        if not first.exists():
+        first = self._relation_name(locator)
+        if not self.tree.exists(first):
             return None
-        parts = [self.read(first)]
+        parts = [self.tree.read(first)]
         limit = self.control.relation_segment_blocks * BLCKSZ
-        while len(parts[-1]) == limit and (more := first.with_name(f"{first.name}.{len(parts)}")).exists():
-            parts.append(self.read(more))
+        while len(parts[-1]) == limit and self.tree.exists(more := f"{first}.{len(parts)}"):
+            parts.append(self.tree.read(more))
         data = b"".join(parts)
         if len(data) % BLCKSZ and self.is_clean:
-            raise CatalogError(f"file has {len(data)} bytes, expected a multiple of {BLCKSZ}", file=str(first))
+            raise CatalogError(
+                f"file has {len(data)} bytes, expected a multiple of {BLCKSZ}", file=self.relation_place(locator)
+            )
         return data[: len(data) // BLCKSZ * BLCKSZ]
 
-    def relation_path(self, locator: Locator) -> Path:
-        """Where a relation's main fork lies (GetRelationPath)."""
+    def relation_place(self, locator: Locator) -> str:
+        """Where a relation's main fork lies, or should lie, for errors."""
+        return self.tree.place(self._relation_name(locator))
+
+    def _relation_name(self, locator: Locator) -> str:
+        """Name of a relation's main fork (GetRelationPath)."""
         spc, db, rel = locator
-        return self._database_path(spc, db) / str(rel)
+        return f"{self._database_folder(spc, db)}/{rel}"
 
     def is_committed(self, xid: int) -> bool:
         """Whether ``pg_xact`` has the transaction as committed; False for one that was to come.
@@ -230,8 +295,7 @@ class DataDirectory:
         Raises:
             CatalogError: a file cannot be read.
         """
-        folder = self.path / "pg_xact"
-        numbers = [int(file.name, 16) for file in folder.iterdir() if _LRU_FILE.fullmatch(file.name)]
+        numbers = [int(name, 16) for name in self.tree.names("pg_xact") if _LRU_FILE.fullmatch(name)]
         files = {number: self._slru("pg_xact", number) for number in numbers}
         control = self.control
         return commit_log_of(files, control.next_xid & 0xFFFFFFFF, control.next_multi, self.label is not None)
@@ -287,7 +351,7 @@ class DataDirectory:
             reason = f"the file ends at {len(data)} bytes" if data else "no such file"
             raise CatalogError(
                 f"could not read the status of {what}: {reason}",
-                file=str(self.path / f"{directory}/{number:04X}"),
+                file=self.tree.place(f"{directory}/{number:04X}"),
                 hint="the backup is incomplete; take it again",
             )
         return data[at : at + size]
@@ -296,55 +360,46 @@ class DataDirectory:
         """A file of a simple LRU; empty if it is not there."""
         name = f"{directory}/{number:04X}"
         if name not in self._slru_files:
-            file = self.path / name
-            self._slru_files[name] = self.read(file) if file.exists() else b""
+            self._slru_files[name] = self.tree.read(name) if self.tree.exists(name) else b""
         return self._slru_files[name]
 
-    def _database_path(self, tablespace: int, database: int) -> Path:
+    def _database_folder(self, tablespace: int, database: int) -> str:
         if tablespace == GLOBAL_TABLESPACE:
-            return self.path / "global"
+            return "global"
         if tablespace == DEFAULT_TABLESPACE:
-            return self.path / "base" / str(database)
-        version = f"PG_{self.major}_{self.control.catalog_version}"
-        return self.path / "pg_tblspc" / str(tablespace) / version / str(database)
+            return f"base/{database}"
+        return f"{TABLESPACES}{tablespace}/PG_{self.major}_{self.control.catalog_version}/{database}"
 
     def _check_version(self) -> None:
-        file = self.path / "PG_VERSION"
-        if not file.exists():
+        if not self.tree.exists("PG_VERSION"):
             raise CatalogError(
                 "not a PostgreSQL data directory: it has no PG_VERSION",
                 file=str(self.path),
-                hint="name a data directory or an unpacked base backup",
+                hint="name a data directory, or a base backup as pg_basebackup writes it, plain or in tar format",
             )
-        found = self.read(file).decode("ascii", "replace").strip()
+        found = self.tree.read("PG_VERSION").decode("ascii", "replace").strip()
         if found not in {str(major) for major in VERSIONS}:
             raise CatalogError(
-                f"PostgreSQL {found} is unsupported, expected one of {', '.join(map(str, VERSIONS))}", file=str(file)
+                f"PostgreSQL {found} is unsupported, expected one of {', '.join(map(str, VERSIONS))}",
+                file=self.tree.place("PG_VERSION"),
             )
 
     def _read_label(self) -> BackupLabel | None:
-        file = self.path / "backup_label"
-        if not file.exists():
+        if not self.tree.exists("backup_label"):
             return None
-        text = self.read(file).decode("utf-8", "replace")
-        start = _START.search(text)
+        text = self.tree.read("backup_label").decode("utf-8", "replace")
+        start, earlier = _START.search(text), _INCREMENTAL.search(text)
+        if earlier is not None:
+            raise CatalogError(
+                f"this is an incremental backup: files have only what was changed since {earlier[1]}",
+                file=self.tree.place("backup_label"),
+                hint="combine it with the backups before it (pg_combinebackup), and give the result",
+            )
         if start is None:
-            raise CatalogError("backup_label has no START WAL LOCATION", file=str(file))
+            raise CatalogError("backup_label has no START WAL LOCATION", file=self.tree.place("backup_label"))
         timeline = _START_TIMELINE.search(text)
         return BackupLabel(
             Lsn.parse(start[1]),
             int(timeline[1]) if timeline else int(start[2][:8], 16),
             _FROM_STANDBY.search(text) is not None,
         )
-
-    @staticmethod
-    def read(file: Path) -> bytes:
-        """The bytes of a file.
-
-        Raises:
-            CatalogError: it cannot be read.
-        """
-        try:
-            return file.read_bytes()
-        except OSError as error:
-            raise CatalogError(f"could not read file: {error.strerror}", file=str(file)) from None

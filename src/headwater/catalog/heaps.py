@@ -127,6 +127,7 @@ class CatalogHeap:
         base_lsn: ``pd_lsn`` of the backup's youngest page, 0 if it has none.
         is_extended: the WAL has shown how the next one came to be.
         is_changed: a record has touched it since it was opened.
+        is_as_of_now: of an exported catalog, behind its consistent point: its provisional pages come from no future.
         pages: those that were read or made so far.
     """
 
@@ -151,6 +152,7 @@ class CatalogHeap:
         self.base_lsn = 0
         self.is_extended = False
         self.is_changed = False
+        self.is_as_of_now = False
         self.pages: dict[int, Page] = {}
         self._fates = fates
         self._update_xid = update_xid
@@ -359,6 +361,8 @@ class CatalogHeap:
 
     def unsettled(self) -> list[Version]:
         """Versions of pages that may come from the future: none of them is joined with a copy of it."""
+        if self.is_as_of_now:
+            return []
         blocks = [block for block in sorted(self._provisional) if self.is_provisional(block)]
         return [version for block in blocks for version in self.page(block).slots.values()]
 

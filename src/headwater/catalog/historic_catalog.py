@@ -30,6 +30,7 @@ from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
     PG_CATALOG_NAMESPACE,
+    PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
 from headwater.pg.version import VERSIONS
@@ -392,6 +393,8 @@ class HistoricCatalog:
         return {row.publication: PublicationMember(row.columns, row.is_filtered) for row in members}
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
+        if PG_PUBLICATION_NAMESPACE not in self._store.tables:
+            return ()
         members = self._rows.publication_schemas(self._keyed("pg_publication_namespace", "pnnspid", oid))
         return tuple(sorted(row.publication for row in members))
 

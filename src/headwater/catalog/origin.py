@@ -28,6 +28,7 @@ class CatalogOrigin:
         segment_blocks: blocks per file of a relation.
         backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
         reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
+        consistent_lsn: of a catalog that a server exported: decoding begins there; 0 for a copy of files.
     """
 
     major: int
@@ -47,8 +48,19 @@ class CatalogOrigin:
     reach_lsn: int = 0
     reach_timeline: int = 1
     xid_epoch: int = 0
+    consistent_lsn: int = 0
 
     @property
     def next_full_xid(self) -> int:
         """The next xid of ``pg_control``, all 64 bits."""
         return self.xid_epoch << 32 | self.next_xid
+
+    @property
+    def is_exported(self) -> bool:
+        """The rows are those that a snapshot of the server showed, not those of files."""
+        return self.consistent_lsn != 0
+
+    @property
+    def first_lsn(self) -> int:
+        """Nothing that committed before it can be asked for."""
+        return self.consistent_lsn or self.start_lsn

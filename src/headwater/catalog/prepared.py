@@ -55,26 +55,24 @@ def prepared_transactions(directory: DataDirectory) -> tuple[PreparedTransaction
     Raises:
         CatalogError: a state file is broken, or the file of ``pg_xact`` that should know of it is missing.
     """
-    folder = directory.path / "pg_twophase"
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    found = [_read(directory, name, int(match[1], 16)) for name in names if (match := _NAME.fullmatch(name))]
+    names = [(name, match) for name in directory.tree.names("pg_twophase") if (match := _NAME.fullmatch(name))]
+    found = [_read(directory, f"pg_twophase/{name}", int(match[1], 16)) for name, match in names]
     return tuple(one for one in found if directory.is_shutdown or not directory.has_ended(one.xid))
 
 
 def _read(directory: DataDirectory, name: str, xid: int) -> PreparedTransaction:
-    file = directory.path / "pg_twophase" / name
-    data = directory.read(file)
+    file, data = directory.tree.place(name), directory.tree.read(name)
     state, expected = data[:-_CRC_SIZE], int.from_bytes(data[-_CRC_SIZE:], "little")
     if crc32c(state) != expected:
         raise CatalogError(
             f"incorrect checksum in state of a prepared transaction, found {crc32c(state):08X}, "
             f"expected {expected:08X}",
-            file=str(file),
+            file=file,
         )
     try:
         record = parse_prepare(state, 0, directory.major)
     except RecordError as error:
-        raise CatalogError(error.message, file=str(file)) from None
+        raise CatalogError(error.message, file=file) from None
     if record.xid != xid:
-        raise CatalogError(f"state of prepared transaction {record.xid}, expected {xid}", file=str(file))
+        raise CatalogError(f"state of prepared transaction {record.xid}, expected {xid}", file=file)
     return PreparedTransaction.of_record(record)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from headwater.catalog import fields
 from headwater.catalog.pages import HEAP_NATTS_MASK
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     PG_ATTRIBUTE,
     PG_CLASS,
     PG_DATABASE,
@@ -29,6 +28,7 @@ from headwater.pg.catalogs import (
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
     catalog_layout,
+    catalog_oids,
 )
 from headwater.pg.encodings import decode_name, encode_name
 from headwater.rmgr.heap import TupleBytes
@@ -211,7 +211,7 @@ class CatalogRows:
 
     def __init__(self, major: int, encoding: str) -> None:
         self._encoding = encoding
-        self._layouts = {oid: catalog_layout(major, oid) for oid in CATALOG_NAMES}
+        self._layouts = {oid: catalog_layout(major, oid) for oid in catalog_oids(major)}
         layouts = self._layouts
         self._class = layouts[PG_CLASS].reader(
             *("oid", "relname", "relnamespace", "relfilenode", "reltablespace", "reltoastrelid", "relpersistence"),
@@ -238,7 +238,12 @@ class CatalogRows:
             *(["pubgencols"] if self._has_gencols else []),
         )
         self._member = layouts[PG_PUBLICATION_REL].reader("prpubid", "prrelid")
-        self._schema = layouts[PG_PUBLICATION_NAMESPACE].reader("pnpubid", "pnnspid")
+        self._has_choices = layouts[PG_PUBLICATION_REL].has("prattrs")
+        self._schema = (
+            layouts[PG_PUBLICATION_NAMESPACE].reader("pnpubid", "pnnspid")
+            if PG_PUBLICATION_NAMESPACE in layouts
+            else None
+        )
         self._database = layouts[PG_DATABASE].reader(
             "oid", "datname", "encoding", "datistemplate", "datallowconn", "dattablespace"
         )
@@ -409,16 +414,16 @@ class CatalogRows:
         layout = self._layouts[PG_PUBLICATION_REL]
         found = []
         for row in rows:
-            columns = fields.column(layout, row, "prattrs")
-            is_filtered = fields.column(layout, row, "prqual") is not None
+            columns = fields.column(layout, row, "prattrs") if self._has_choices else None
+            is_filtered = self._has_choices and fields.column(layout, row, "prqual") is not None
             numbers = fields.int2vector(columns) if columns else None
             publication, relation = self._member.unpack_from(row.body)
             found.append(MemberRow(publication, relation, is_filtered, numbers))
         return found
 
     def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:
-        """Rows of ``pg_publication_namespace``."""
-        return [SchemaRow(*self._schema.unpack_from(row.body)) for row in rows]
+        """Rows of ``pg_publication_namespace``; none where the version has no such catalog."""
+        return [SchemaRow(*self._schema.unpack_from(row.body)) for row in rows] if self._schema else []
 
     def origins(self, rows: Iterable[TupleBytes]) -> list[str]:
         """Names in ``pg_replication_origin``."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.commit_log import CommitLog
 from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
 from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
@@ -59,7 +60,7 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         xids=xids,
         commits=commits,
         hinted=hinted,
-        commit_log=None if store.is_complete else store.transactions.commit_log(),
+        commit_log=_commit_log(store, next_xid),
         mapped=tuple(sorted(MappedFile(*key, *to) for key, to in store.mapped.items() if to[1] >= horizon)),
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
@@ -70,6 +71,17 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
     )
+
+
+def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
+    """What must be known of transactions of before the WAL.
+
+    A page of which only the rows are known may come whole at any time, with rows that nobody saw any more, as long as
+    xids of then can be there unfrozen.
+    """
+    origin = store.origin
+    is_needed = not store.is_complete or (origin.is_exported and next_xid - origin.next_full_xid < 1 << 31)
+    return store.transactions.commit_log() if is_needed else None
 
 
 class _Maker:
@@ -205,6 +217,7 @@ def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) 
     heap.file, heap.is_missing, heap.is_made = saved.file, saved.is_missing, saved.is_made
     heap.blocks, heap.base_lsn, heap.is_extended = saved.blocks, saved.base_lsn, saved.is_extended
     heap.is_rewritten, heap.is_merged = saved.is_rewritten, saved.is_merged
+    heap.is_as_of_now = store.is_complete and store.origin.is_exported
     for one in saved.commands:
         heap.command_ids[one.block, one.offnum] = one.xid & XID_MASK, one.cmin, one.cmax
     return heap

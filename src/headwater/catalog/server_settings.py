@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import CatalogError
+from headwater.catalog.data_directory import open_tree
 
 PRINTING_SETTINGS = frozenset({"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"})
 """Names of the settings that matter here, in lower case."""
@@ -47,14 +47,14 @@ def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]
     """What a data directory's configuration says of :data:`PRINTING_SETTINGS`, by name in lower case.
 
     Raises:
-        CatalogError: a configuration file is there and cannot be read.
+        CatalogError: it is no data directory or base backup, or a configuration file is there and cannot be read.
     """
-    found: dict[str, ServerSetting] = {}
+    tree, found = open_tree(Path(data_directory)), dict[str, ServerSetting]()
     for name in _FILES:
-        file = Path(data_directory) / name
-        for number, setting, value in parse_configuration(_read(file)):
+        text = tree.read(name, "configuration file").decode("utf-8", "replace") if tree.exists(name) else ""
+        for number, setting, value in parse_configuration(text):
             if setting in PRINTING_SETTINGS:
-                found[setting] = ServerSetting(value, str(file), number)
+                found[setting] = ServerSetting(value, tree.place(name), number)
     return found
 
 
@@ -76,12 +76,3 @@ def _unescaped(match: re.Match[str]) -> str:
     if escape is None:
         return "'"
     return chr(int(escape, 8) & 0xFF) if escape[0] in "01234567" else _CONTROL.get(escape, escape)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise CatalogError(f"could not read configuration file: {error.strerror}", file=str(file)) from None

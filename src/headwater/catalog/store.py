@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headwater.catalog.commit_log import NoTransactions, Transactions
-from headwater.catalog.heaps import CatalogHeap, Locator, places_in_pages
+from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator, places_in_pages
 from headwater.catalog.historic_catalog import HistoricCatalog, relation_map_key
 from headwater.catalog.image import CatalogImage
 from headwater.catalog.memo import Memo
@@ -28,7 +28,6 @@ from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -37,6 +36,7 @@ from headwater.pg.catalogs import (
     PG_TYPE,
     SHARED_CATALOGS,
     catalog_layout,
+    catalog_oids,
 )
 from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
@@ -87,7 +87,8 @@ class CatalogStore:
         self.rows = CatalogRows(origin.major, origin.encoding)
         self._changed: set[Dependency] = set()
         self.tables = {
-            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed) for oid in CATALOG_NAMES
+            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed)
+            for oid in catalog_oids(origin.major)
         }
         self.heaps: dict[Locator, CatalogHeap] = {}
         self.redo = HeapRedo(self.heaps, origin.major, self._arrived)
@@ -261,6 +262,21 @@ class CatalogStore:
         heap.attach(table)
         self.places.setdefault(catalog_oid, locator)
 
+    def add_places(self, locator: Locator, catalog_oid: int, places: HeapPlaces, base_lsn: int) -> None:
+        """A catalog's file of which the rows are known, not the pages.
+
+        Args:
+            locator: its place.
+            catalog_oid: which catalog it is.
+            places: the rows, on provisional pages.
+            base_lsn: as of which they are.
+        """
+        heap = CatalogHeap(locator, self.fates, self.transactions.update_xid, places)
+        heap.blocks, heap.base_lsn = heap.end, base_lsn
+        self.heaps[locator] = heap
+        heap.attach(self.tables[catalog_oid])
+        self.places.setdefault(catalog_oid, locator)
+
     def add_successor(self, locator: Locator, is_certain: bool) -> None:
         """A file that was added is the one to which its catalog moved from one that was added before.
 
@@ -309,10 +325,12 @@ class CatalogStore:
         """The WAL that was applied has shown all that the copy may lack.
 
         To be called after the BACKUP_END record of an online backup; for another copy of a server that was not shut
-        down, after the first checkpoint whose redo LSN is later than the origin's. Until then nothing is left out of
-        images, and a view may lack rows that the copy lacks.
+        down, after the first checkpoint whose redo LSN is later than the origin's; for an exported catalog at its
+        consistent point. Until then nothing is left out of images, and a view may lack rows that the copy lacks.
         """
         self.is_complete = True
+        for heap in self.heaps.values():
+            heap.is_as_of_now = self.origin.is_exported
 
     def take_fates(self, fates: Fates) -> None:
         """Ask these fates of transactions from here on; before there is any heap."""

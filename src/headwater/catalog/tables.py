@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.catalog.pages import HEAP_HASEXTERNAL, TUPLE_IS_SENT
 from headwater.catalog.version_rows import VersionBase
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Fates, Key, Version
 from headwater.errors import CatalogError
@@ -222,6 +223,12 @@ class CatalogTable:
             # Bytes of the fixed part may have changed since the copy; its OID and file have not.
             keys = self.keys_of(copy)
             same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(copy.data.body)]
+        if not same and copy.data.infomask & HEAP_HASEXTERNAL:
+            # A rewrite puts a tuple with values out of line together anew (heap_toast_insert_or_update).
+            same = [v for v in known if v.data.infomask & HEAP_HASEXTERNAL and self._fixed(v) == self._fixed(copy)]
+        if not same:
+            # Of a row that a server sent, the bytes are not known. Nobody has changed it: it is the last version.
+            same = [v for v in known if v.data.infomask2 & TUPLE_IS_SENT and self.keys_of(v) == self.keys_of(copy)]
 
         def likeness(v: Version) -> tuple[bool, int]:
             if copy.copied_deleter:
@@ -229,6 +236,10 @@ class CatalogTable:
             return v.xmin not in v.deleters, v.cmin if v.cmin != INVALID_COMMAND_ID else -1
 
         return max(same, key=likeness, default=None)
+
+    def _fixed(self, version: Version) -> bytes:
+        """The columns that every row has, all at the same place."""
+        return version.data.body[: self.layout.fixed_length]
 
     def is_row(self, data: TupleBytes) -> bool:
         """Whether a tuple is long enough to be a row of this catalog."""

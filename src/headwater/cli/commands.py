@@ -23,6 +23,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 PATH = click.Path()
+CATALOG = (
+    "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
+    "catalog export."
+)
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -37,6 +41,13 @@ class _Text(click.types.StringParamType):
         except UnicodeEncodeError:
             self.fail(f"{value!r} is not valid UTF-8", param, ctx)
         return text
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line]
+
+
+class _Paths(click.Path):
+    """Paths and addresses; of an environment variable, one a line."""
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return [line for line in rv.splitlines() if line]
@@ -57,14 +68,44 @@ def _flags(command: str) -> Callable[..., Callable[[F], F]]:
     return flag
 
 
+def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
+    """The flags of a command that say where the WAL is."""
+
+    def declare(command: F) -> F:
+        for decorator in (
+            flag(
+                "--storage-option",
+                "storage_options",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
+            ),
+            flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
+            flag(
+                "--wal",
+                type=_Paths(),
+                multiple=True,
+                required=required,
+                metavar="PATH|ADDRESS",
+                help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or "
+                "barman. Of several, the first that has a segment is read.",
+            ),
+        ):
+            command = decorator(command)
+        return command
+
+    return declare
+
+
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
+_export_flag = _flags("catalog_export")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=click.Path(path_type=Path))
 
 
 @click.command("decode")
-@_decode_flag("--wal", type=PATH, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive.")
-@_decode_flag("--catalog", type=PATH, metavar="PATH", help="Data directory or plain base backup.")
+@_of_wal(_decode_flag)
+@_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
 )
@@ -133,9 +174,7 @@ def decode_command(**flags: Any) -> None:
 
 
 @click.command("waldump", short_help="Show the records of the WAL, or statistics of them.")
-@_waldump_flag(
-    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
-)
+@_of_wal(_waldump_flag, required=True)
 @_waldump_flag("-s", "--start", metavar="LSN", help="Begin there; default: the first record.")
 @_waldump_flag("-e", "--end", metavar="LSN", help="Stop there; default: the end of the log.")
 @_waldump_flag("-n", "--limit", type=click.IntRange(1), metavar="N", help="Show so many records.")
@@ -166,6 +205,26 @@ def waldump_command(**flags: Any) -> None:
     run_waldump(WaldumpFlags(**flags))
 
 
+@click.group("catalog", short_help="Read a server's catalog into a file.")
+def catalog_command() -> None:
+    """The catalog of a server whose files cannot be reached."""
+
+
+@catalog_command.command("export")
+@click.argument("dsn")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_export_flag("--checkpoint", is_flag=True, help="Let the server make a checkpoint first: less WAL is needed then.")
+def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
+    """Write the catalog of the database that DSN names to FILE, for --catalog.
+
+    Prints from where on WAL is needed, and where decoding begins: transactions that commit behind it are decoded. The
+    server must run with wal_level = logical; the role needs REPLICATION. Waits until all transactions end that run now.
+    """
+    from headwater.cli.catalog import run_export
+
+    run_export(dsn, file, checkpoint)
+
+
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")
 @_demo_flag("--seed", type=int, default=1, show_default=True, help="Seed of the shop workload.")
 def demo_command(seed: int) -> None:
@@ -187,10 +246,8 @@ def slot_command() -> None:
 
 @slot_command.command("create")
 @_SLOT
-@_create_flag(
-    "--wal", type=PATH, required=True, metavar="PATH", help="Directory of WAL segments: pg_wal, or an archive."
-)
-@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help="Data directory or plain base backup.")
+@_of_wal(_create_flag, required=True)
+@_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
 @_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
 @_create_flag(
     "--plugin",

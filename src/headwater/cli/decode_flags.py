@@ -11,7 +11,8 @@ class DecodeFlags:
     """The flags of ``headwater decode``, as they were given.
 
     Attributes:
-        wal, catalog, database: what is read.
+        wal, catalog, database: what is read; wal: places, in the order in which a segment is looked for.
+        timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
         slot: a slot's directory; peek: it does not advance.
         from_state: a file or directory of kept states; keep_states: a directory for them.
         start, end: LSNs.
@@ -25,7 +26,9 @@ class DecodeFlags:
         stats: figures on standard error; stats_json: a file for them.
     """
 
-    wal: str | None
+    wal: Sequence[str]
+    timeline: int | None
+    storage_options: Sequence[str]
     catalog: str | None
     slot: str | None
     peek: bool

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
+from headwater.cli.name_values import pairs, source_of_flags, storage_pairs
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
+from headwater.pipeline.named_catalog import state_of_server
 from headwater.pipeline.request import DecodeRequest, check_begins
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
@@ -20,6 +22,8 @@ from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState, find_state
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot, open_slot
+from headwater.wal.addresses import wal_source
+from headwater.wal.place import WalSource
 
 DEFAULT_PLUGIN = "test_decoding"
 SEE_HELP = "(see 'headwater decode --help')"
@@ -94,10 +98,16 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
-        if flags.wal is not None:
-            source.request = replace(source.request, wal=flags.wal)
+        source.request = replace(source.request, wal=_source_of_slot(source.request.source, flags))
         source.slot = None if flags.peek else opened
         yield source
+
+
+def _source_of_slot(kept: WalSource, flags: DecodeFlags) -> WalSource:
+    """Where a slot's WAL is, unless flags say otherwise."""
+    addresses = flags.wal or [place.address for place in kept.places]
+    timeline = kept.timeline if flags.timeline is None else flags.timeline
+    return wal_source(addresses, storage_pairs(flags.storage_options), timeline)
 
 
 def check_kept_apart(out: str) -> None:
@@ -130,14 +140,14 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
 def _without_slot(flags: DecodeFlags) -> DecodeSource:
     if flags.peek:
         raise UsageError("--peek is for --slot")
-    if flags.wal is None:
+    if not flags.wal:
         raise UsageError("Missing option '--wal'", hint=f"or name a slot with --slot {SEE_HELP}")
     if (flags.catalog is None) == (flags.from_state is None):
         what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
         raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
     start = None if flags.start is None else Lsn.parse(flags.start)
     request = DecodeRequest(
-        wal=flags.wal,
+        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
         catalog=flags.catalog or "",
         database=flags.database,
         plugin=flags.plugin or DEFAULT_PLUGIN,
@@ -149,22 +159,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         tables=TablePatterns.parse(flags.tables),
     )
     if flags.from_state is None:
-        return DecodeSource(request)
+        return DecodeSource(request, state_of_server(request.catalog))
     kept = find_state(Path(flags.from_state), start)
     check_begins(kept.state, request, flags.from_state)
     return DecodeSource(request, replace(kept, state=kept.state.in_new_session))
-
-
-def pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:
-    """Texts ``NAME=VALUE`` as pairs.
-
-    Raises:
-        UsageError: one is none.
-    """
-    found = []
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            raise UsageError(f'invalid value for {flag}: "{value}", expected NAME=VALUE')
-        found.append((name, text))
-    return tuple(found)

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from headwater import __version__
-from headwater.cli.commands import decode_command, demo_command, slot_command, waldump_command
+from headwater.cli.commands import catalog_command, decode_command, demo_command, slot_command, waldump_command
 from headwater.cli.signals import ending_cleanly
 from headwater.cli.surroundings import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.errors import HeadwaterError, HeadwaterWarning
@@ -37,6 +37,7 @@ def cli(context: click.Context) -> None:
 
 
 cli.add_command(decode_command)
+cli.add_command(catalog_command)
 cli.add_command(demo_command)
 cli.add_command(slot_command)
 cli.add_command(waldump_command)

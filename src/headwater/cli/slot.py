@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from headwater.cli.decode_source import pairs, source_of_slot
+from headwater.cli.decode_source import source_of_slot
+from headwater.cli.name_values import pairs, source_of_flags
 from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
@@ -25,7 +27,7 @@ from headwater.slots.slot_directory import active_pid, create_slot, is_slot, ope
 class CreateFlags:
     """The flags of ``headwater slot create``; as those of ``headwater decode``."""
 
-    wal: str
+    wal: Sequence[str]
     catalog: str
     database: str | None
     plugin: str
@@ -35,6 +37,8 @@ class CreateFlags:
     unknown_types: str
     two_phase: bool
     failover: bool
+    timeline: int | None = None
+    storage_options: Sequence[str] = ()
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:
@@ -48,7 +52,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
     options, settings = pairs(flags.options, "-o"), pairs(flags.settings, "--set")
     tables = TablePatterns.parse(flags.tables)
     request = DecodeRequest(
-        wal=flags.wal,
+        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
         catalog=flags.catalog,
         database=flags.database,
         plugin=flags.plugin,
@@ -59,7 +63,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
     )
     found = begin(request)
     kept = SlotRequest(
-        wal=str(Path(request.wal).absolute()),
+        wal=tuple(os.path.abspath(p.address) if p.is_local else p.address for p in request.source.places),
         catalog=str(Path(request.catalog).absolute()),
         database=found.database,
         plugin=flags.plugin,
@@ -68,6 +72,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         server_settings=found.server_settings,
         unknown_types=flags.unknown_types,
         tables=tables.patterns,
+        timeline=flags.timeline,
     )
     create_slot(path, Slot(kept, found.lsn, found.state, flags.two_phase, flags.failover))
     print(Lsn(found.lsn))
@@ -119,7 +124,8 @@ def described(path: Path) -> dict[str, object]:
         "plugin": asked.plugin,
         "options": dict(asked.options),
         "database": asked.database,
-        "wal": asked.wal,
+        "wal": asked.wal[0] if len(asked.wal) == 1 else list(asked.wal),
+        "timeline": asked.timeline or "newest",
         "catalog": asked.catalog if slot.state is None else "not needed any more",
         "active": pid is not None,
         "active_pid": pid or 0,

@@ -1,8 +1,8 @@
 """``headwater waldump``: the records of the WAL as lines, or statistics of them (PostgreSQL: ``pg_waldump.c``).
 
 Lines are those of the ``pg_waldump`` of the server's own major version. What differs: ``--wal`` names the directory,
-the history of its newest timeline is read, by default from its first record on, and the end of the log is no error:
-standard error says where it is and why. Damage is an error, as everywhere here.
+the history of its newest timeline, or of ``--timeline``, is read, by default from its first record on, and the end of
+the log is no error: standard error says where it is and why. Damage is an error, as everywhere here.
 
 Memory holds one stretch of the log, whatever its length.
 """
@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headwater.cli.name_values import source_of_flags
 from headwater.cli.surroundings import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
 from headwater.pg.lsn import Lsn
-from headwater.pg.version import VERSIONS
+from headwater.pg.version import VERSIONS, Version
 from headwater.rmgr.description import (
     blocks_in_detail,
     blocks_in_short,
@@ -58,8 +59,7 @@ def run_waldump(flags: WaldumpFlags) -> None:
         _write(f"{name}\n" for name in RMGR_NAMES)
         return
     choice = _choice(flags)
-    directory = WalDirectory.scan(flags.wal)
-    directory.require_plain(choice.end)
+    directory = WalDirectory.scan(source_of_flags(flags.wal, flags.storage_options, flags.timeline))
     scan = _Scan(directory, choice, flags.limit)
     if flags.stats is not None:
         stats, reached = RecordStats(directory.major), 0
@@ -67,7 +67,9 @@ def run_waldump(flags: WaldumpFlags) -> None:
             stats.add(found)
             reached = _reached(frames, found, reached)
         if not flags.quiet and reached:
-            _write(_table(stats, flags.stats == "record", scan.first, reached))
+            if VERSIONS[directory.major].shows_range_of_statistics:
+                _write([f"WAL statistics between {Lsn(scan.first)} and {Lsn(reached)}:\n"])
+            _write(_table(stats, flags.stats == "record"))
     else:
         _write(_lines(scan, flags))
     if scan.end is not None and not flags.quiet:
@@ -138,7 +140,7 @@ class _Scan:
         lo = max(self.choice.start - self.choice.start % PAGE_SIZE, self.directory.start_lsn)
         hi = self.directory.stop_lsn if self.choice.end is None else self.choice.end
         for _, _, frames in read_stretches(self.directory, lo, hi):
-            found = outline(frames, self.directory.segment_size, self.choice)
+            found = outline(frames, self.directory.segment_size, self.directory.major, self.choice)
             self._note_first(frames, found)
             chosen = np.flatnonzero(found.is_chosen)
             found.is_chosen[chosen[left:]] = False
@@ -181,7 +183,7 @@ def _lines(scan: _Scan, flags: WaldumpFlags) -> Iterator[str]:
 def _line(record: Record, length: int, style: Style, with_details: bool) -> str:
     """A record as XLogDumpDisplayRecord prints it."""
     name = kind_name(style.version.major, record.rmid, record.info, record.lsn)
-    blocks = _detailed_blocks(record) if with_details else f"{blocks_in_short(record)}\n"
+    blocks = _detailed_blocks(record, style.version) if with_details else f"{blocks_in_short(record)}\n"
     return (
         f"rmgr: {manager_name(record.rmid):<11} len (rec/tot): {length - image_bytes(record):6}/{length:6}, "
         f"tx: {record.xid:10}, lsn: {_padded(record.lsn)}, prev {_padded(record.prev)}, "
@@ -193,15 +195,14 @@ def _padded(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:08X}"
 
 
-def _detailed_blocks(record: Record) -> str:
-    return "\n" + "".join(f"\t{text}\n" for text in blocks_in_detail(record))
+def _detailed_blocks(record: Record, version: Version) -> str:
+    return "\n" + "".join(f"\t{text}\n" for text in blocks_in_detail(record, version))
 
 
-def _table(stats: RecordStats, by_kind: bool, first: int, reached: int) -> Iterator[str]:
+def _table(stats: RecordStats, by_kind: bool) -> Iterator[str]:
     """Statistics as XLogDumpDisplayStats prints them."""
     total = stats.total
     titles = ("Type", "N", "(%)", "Record size", "(%)", "FPI size", "(%)", "Combined size", "(%)")
-    yield f"WAL statistics between {Lsn(first)} and {Lsn(reached)}:\n"
     yield _row(titles)
     yield _row(["-" * len(title) for title in titles])
     for row in stats.by_kind() if by_kind else stats.by_manager():

@@ -11,7 +11,8 @@ class WaldumpFlags:
     """The flags of ``headwater waldump``, as they were given.
 
     Attributes:
-        wal: the directory.
+        wal: places, in the order in which a segment is looked for.
+        timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
         start, end: LSNs; limit: number of records.
         managers: names of resource managers, or ``list``; xid: a transaction's.
         relation: text ``T/D/R``; block: its block; fork: name; fullpage: only records with a page image.
@@ -19,7 +20,9 @@ class WaldumpFlags:
         stats: ``rmgr`` or ``record``, None for records.
     """
 
-    wal: str
+    wal: Sequence[str]
+    timeline: int | None
+    storage_options: Sequence[str]
     start: str | None
     end: str | None
     limit: int | None

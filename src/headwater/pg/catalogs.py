@@ -34,7 +34,7 @@ CATALOG_NAMES = {
     PG_PUBLICATION_REL: "pg_publication_rel",
     PG_PUBLICATION_NAMESPACE: "pg_publication_namespace",
 }
-"""The catalogs that are read, by OID."""
+"""The catalogs that are read, by OID; not every major version has each."""
 
 SHARED_CATALOGS = frozenset({PG_DATABASE, PG_REPLICATION_ORIGIN})
 """Those that all databases share: their files lie in ``global``."""
@@ -108,13 +108,19 @@ class CatalogLayout:
         return any(column.name == name for column in self.columns)
 
     def number(self, name: str) -> int:
-        """The column's position, from 0."""
+        """The column's position, from 0; this major version has it."""
         return [column.name for column in self.columns].index(name)
 
 
 @cache
+def catalog_oids(major: int) -> frozenset[int]:
+    """Those of :data:`CATALOG_NAMES` that a major version has."""
+    return frozenset(oid for oid, name in CATALOG_NAMES.items() if name in COLUMNS[major])
+
+
+@cache
 def catalog_layout(major: int, oid: int) -> CatalogLayout:
-    """The layout of a catalog of :data:`CATALOG_NAMES`.
+    """The layout of a catalog of :func:`catalog_oids`.
 
     Args:
         major: PostgreSQL's major version, a key of ``COLUMNS``.

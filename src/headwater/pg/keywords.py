@@ -1,6 +1,6 @@
 """Words that ``quote_identifier`` quotes although their letters are harmless, per major version.
 
-Generated from PostgreSQL 15, 16, 17, 18 by tools/generate_keywords.py, do not edit.
+Generated from PostgreSQL 14, 15, 16, 17, 18 by tools/generate_keywords.py, do not edit.
 PostgreSQL: ``src/include/parser/kwlist.h``,
 every keyword whose category is not UNRESERVED_KEYWORD.
 """
@@ -8,7 +8,7 @@ every keyword whose category is not UNRESERVED_KEYWORD.
 from __future__ import annotations
 
 _NEW = {
-    15: """
+    14: """
 all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast
 char character check coalesce collate collation column concurrently constraint create cross current_catalog
 current_date current_role current_schema current_time current_timestamp current_user dec decimal default deferrable
@@ -19,6 +19,9 @@ offset on only or order out outer overlaps overlay placing position precision pr
 row select session_user setof similar smallint some substring symmetric table tablesample then time timestamp to
 trailing treat trim true union unique user using values varchar variadic verbose when where window with xmlattributes
 xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
+""",
+    15: """
+
 """,
     16: """
 json_array json_arrayagg json_object json_objectagg system_user

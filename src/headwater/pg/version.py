@@ -18,7 +18,7 @@ class Version:
     """One major version.
 
     Attributes:
-        major: 15 to 18.
+        major: 14 to 18.
         page_magic: ``xlp_magic`` of every WAL page.
         control_version: ``pg_control_version`` of ``global/pg_control``.
         catalog_version: ``catalog_version_no`` of ``global/pg_control``.
@@ -28,6 +28,65 @@ class Version:
     page_magic: int
     control_version: int
     catalog_version: int
+
+    @property
+    def names_image_compression(self) -> bool:
+        """A page image says by which method it is compressed; before, only that it is, and by other bits."""
+        return self.major >= 15
+
+    @property
+    def describes_origins_of_all_ends(self) -> bool:
+        """Descriptions of PREPARE and ABORT say where they came from, and those of commits that feedback is wanted."""
+        return self.major >= 15
+
+    @property
+    def shows_range_of_statistics(self) -> bool:
+        """Statistics of pg_waldump begin with the stretch of WAL that they are of."""
+        return self.major >= 15
+
+    @property
+    def logs_created_databases(self) -> bool:
+        """CREATE DATABASE can write the new database's pages to the WAL; the info codes of DBASE differ before."""
+        return self.major >= 15
+
+    @property
+    def has_custom_managers(self) -> bool:
+        """Extensions can bring resource managers."""
+        return self.major >= 15
+
+    @property
+    def has_dropped_stats(self) -> bool:
+        """The ends of transactions, and PREPARE, list dropped statistics."""
+        return self.major >= 15
+
+    @property
+    def puts_off_begin(self) -> bool:
+        """Pgoutput sends BEGIN with the first message, and nothing of a transaction that has none."""
+        return self.major >= 15
+
+    @property
+    def has_two_phase_option(self) -> bool:
+        """Pgoutput knows the option ``two_phase``."""
+        return self.major >= 15
+
+    @property
+    def reads_numbers_as_unsigned(self) -> bool:
+        """Pgoutput reads its number of a protocol version with strtoul; before, with scanint8."""
+        return self.major >= 15
+
+    @property
+    def announces_anew_with_publications(self) -> bool:
+        """What makes pgoutput look up how a relation is published makes it send the schema again, and the other way.
+
+        Before, it looks up the one after a change of any publication only, and sends the other after a message about
+        just that relation only.
+        """
+        return self.major >= 15
+
+    @property
+    def announces_bare_deletes(self) -> bool:
+        """Pgoutput announces a relation before a DELETE that it then leaves out, as it has no old tuple."""
+        return self.major < 15
 
     @property
     def has_origin_option(self) -> bool:
@@ -90,6 +149,16 @@ class Version:
         return self.major >= 17
 
     @property
+    def has_wide_intervals(self) -> bool:
+        """An interval can have more hours than an int holds; before, the server cannot print one that has."""
+        return self.major >= 15
+
+    @property
+    def escapes_chars(self) -> bool:
+        r"""A "char" beyond ASCII is printed as ``\ooo``; before, as the byte it is, which may be no valid text."""
+        return self.major >= 15
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17
@@ -141,6 +210,7 @@ class Version:
 
 
 VERSIONS = {
+    14: Version(14, 0xD10D, 1300, 202107181),
     15: Version(15, 0xD110, 1300, 202209061),
     16: Version(16, 0xD113, 1300, 202307071),
     17: Version(17, 0xD116, 1700, 202406281),
@@ -148,7 +218,7 @@ VERSIONS = {
 }
 """The supported majors."""
 
-UNSUPPORTED_MAGICS = {0xD098: 10, 0xD099: 11, 0xD101: 12, 0xD106: 13, 0xD10D: 14}
+UNSUPPORTED_MAGICS = {0xD098: 10, 0xD099: 11, 0xD101: 12, 0xD106: 13}
 """Page magics of majors that are known and not supported."""
 
 _BY_MAGIC = {version.page_magic: version.major for version in VERSIONS.values()}

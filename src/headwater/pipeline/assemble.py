@@ -173,7 +173,7 @@ class _Assembler:
 
     def _late(self) -> Int64s:
         """Wanted transactions that committed before decoding could begin, and may have changed something."""
-        txns, asked = self.txns, max(self.scope.start, self.store.start_lsn)
+        txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
         late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
         late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.window.control)
         commits: Int64s = txns.commit_lsn[late]

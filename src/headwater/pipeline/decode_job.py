@@ -58,7 +58,7 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(plan, _read(self.directory, plan), self._say)
+        changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
         schemas = [use.schema for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
         layouts = compile_layouts(schemas, self.session, shown, binary=self.plugin.wants_binary)

@@ -53,7 +53,7 @@ def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, majo
     Raises:
         RecordError: a record is malformed, or of an unknown kind.
     """
-    found = outline(frames, segment_size, choice)
+    found = outline(frames, segment_size, major, choice)
     rows = np.flatnonzero(found.is_chosen)
     records = chosen_records(frames, found, major)
     style = Style(VERSIONS[major], utc_stamp)
@@ -64,7 +64,7 @@ def record_batches(frames: Frames, segment_size: int, choice: RecordChoice, majo
                 kind_name(major, record.rmid, record.info, record.lsn),
                 len(record.main_data),
                 _text(description(record, style)),
-                block_ref(record),
+                block_ref(record, style.version),
             )
             for record in islice(records, len(at))
         ]

@@ -19,13 +19,15 @@ from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import record_batches
 from headwater.pipeline.source_options import PARTITION_BYTES, VIEW_RECORDS, parse_partition_bytes, view_of
 from headwater.pipeline.unpickling import PickledByValue
+from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.rmgr.outline import RecordChoice
 from headwater.wal.directory import WalDirectory
 from headwater.wal.page_layout import PAGE_SIZE
+from headwater.wal.place import WalSource
 from headwater.wal.stretches import read_stretches
 
-OPTIONS = ("path", "view", "startingLsn", "endingLsn", "partitionBytes")
-"""Options that this view has."""
+OPTIONS = ("path", "view", "startingLsn", "endingLsn", "partitionBytes", "timeline")
+"""Options that this view has; ``storage.NAME`` come on top."""
 
 
 def shows_records(options: Mapping[str, str]) -> bool:
@@ -42,12 +44,12 @@ class RecordOptions:
     """The options of one read, checked.
 
     Attributes:
-        path: the directory.
+        source: where the WAL is.
         start, end: records that start there or later, and that are whole before it; None for no end.
         partition_bytes: bytes of WAL of a partition, at least a segment.
     """
 
-    path: str
+    source: WalSource
     start: int = 0
     end: int | None = None
     partition_bytes: int = PARTITION_BYTES
@@ -61,8 +63,8 @@ class RecordOptions:
         """
         given = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in OPTIONS}
-        for name in given.keys() - known:
-            hint = f"known: {', '.join(OPTIONS)}"
+        for name in sorted(name for name in given.keys() - known if not name.startswith(STORAGE)):
+            hint = f"known: {', '.join(OPTIONS)}, {STORAGE}*"
             raise UsageError(f'option "{name}" means nothing for the view "records"', hint=hint)
         if not given.get("path"):
             raise UsageError('the headwater data source needs the option "path"')
@@ -70,7 +72,7 @@ class RecordOptions:
         end = Lsn.parse(given["endinglsn"]) if "endinglsn" in given else None
         if end is not None and end <= start:
             raise UsageError(f"endingLsn {end} lies not behind startingLsn {start}")
-        return cls(given["path"], start, end, parse_partition_bytes(given))
+        return cls(source_of_options(given), start, end, parse_partition_bytes(given))
 
     @property
     def choice(self) -> RecordChoice:
@@ -96,8 +98,7 @@ class RecordReader(PickledByValue, DataSourceReader):
     @plain_errors()
     def partitions(self) -> list[RecordPartition]:
         """Runs of whole segments."""
-        directory = WalDirectory.scan(self.options.path)
-        directory.require_plain(self.options.end)
+        directory = WalDirectory.scan(self.options.source)
         stop = directory.stop_lsn
         hi = stop if self.options.end is None else min(stop, self.options.end)
         lo = max(self.options.start - self.options.start % PAGE_SIZE, directory.start_lsn)

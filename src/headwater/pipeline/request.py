@@ -10,14 +10,17 @@ from headwater.catalog.server_settings import read_server_settings
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.local_path import local_path
+from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rows.session import SessionSettings
 from headwater.slots.kept_state import KeptState
+from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
+from headwater.wal.local_path import local_path
+from headwater.wal.place import WalSource
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class DecodeRequest:
     """A window of WAL, and what to make of it.
 
     Attributes:
-        wal: directory of WAL segments, a path or a ``file:`` URL.
-        catalog: data directory or base backup, likewise.
+        wal: where the WAL segments are; an address is taken for the only place.
+        catalog: data directory or base backup, a path or a ``file:`` URL; or what else
+            :mod:`headwater.pipeline.named_catalog` knows.
         database: name of the database, None for the only one that is no template.
         plugin: name of the output plugin.
         options: its options, (name, value).
@@ -42,7 +46,7 @@ class DecodeRequest:
         UsageError: wal or catalog is an address that is not supported.
     """
 
-    wal: str
+    wal: WalSource | str
     catalog: str
     database: str | None = None
     plugin: str = "test_decoding"
@@ -54,8 +58,16 @@ class DecodeRequest:
     tables: TablePatterns = EVERY_TABLE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "wal", local_path(self.wal))
-        object.__setattr__(self, "catalog", local_path(self.catalog))
+        if isinstance(self.wal, str):
+            object.__setattr__(self, "wal", wal_source(self.wal))
+        if not is_server(self.catalog):
+            object.__setattr__(self, "catalog", local_path(self.catalog))
+
+    @property
+    def source(self) -> WalSource:
+        """Where the WAL segments are."""
+        assert isinstance(self.wal, WalSource)
+        return self.wal
 
 
 @dataclass(frozen=True)
@@ -107,6 +119,10 @@ def open_request(
     """
     plugin_class = load_plugin(request.plugin) if make_plugin is None else None
     if kept is None:
+        kept = state_in_file(request.catalog)
+        if kept is not None:
+            check_begins(kept.state, request, request.catalog)
+    if kept is None:
         store = open_catalog(request.catalog, request.database)
         server = server_settings(request, store.major)
     else:
@@ -118,7 +134,7 @@ def open_request(
         assert plugin_class is not None
         plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
     check_order(request)
-    directory = directory or WalDirectory.scan(request.wal)
+    directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
     if kept is None:
         check_bounds(store, request)
@@ -205,10 +221,11 @@ def check_begins(state: State, request: DecodeRequest, file: str) -> None:
     name = state.catalog.origin.database_name
     if request.database not in (None, name):
         raise UsageError(f'the state is of database "{name}", not of "{request.database}"', file=file)
+    first = max(state.lsn, state.catalog.origin.consistent_lsn)
     for word, lsn in (("start", request.start), ("end", request.end)):
-        if lsn is not None and lsn < state.lsn:
+        if lsn is not None and lsn < first:
             raise UsageError(
-                f"the {word} {Lsn(lsn)} lies before the state, expected {Lsn(state.lsn)} or later",
+                f"the {word} {Lsn(lsn)} lies before the state, expected {Lsn(first)} or later",
                 file=file,
                 hint="give an older state, or a later LSN",
             )
@@ -222,12 +239,12 @@ def check_server(directory: WalDirectory, store: CatalogStore, request: DecodeRe
     """
     if directory.major != store.major:
         raise SegmentError(
-            f"the WAL is of PostgreSQL {directory.major}, the catalog of {store.major}", file=request.wal
+            f"the WAL is of PostgreSQL {directory.major}, the catalog of {store.major}", file=request.source.address
         )
     if directory.system_identifier != store.system_identifier:
         raise SegmentError(
             f"the WAL is of system {directory.system_identifier}, expected {store.system_identifier}",
-            file=request.wal,
+            file=request.source.address,
             hint=f"give the WAL of the server that {request.catalog or 'the state'} was taken from",
         )
 
@@ -236,7 +253,7 @@ def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest)
     """Whether the WAL goes on where a state was left, and has all that the state still needs.
 
     Raises:
-        SegmentError: it has a gap, begins too late, ends too early, or goes on in a compressed file.
+        SegmentError: it has a gap, begins too late, or ends too early.
         CatalogError: it is of a timeline that has left the state's before.
     """
     lineage = dict(directory.lineage)
@@ -245,13 +262,14 @@ def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest)
         raise CatalogError(
             f"the state is of timeline {state.timeline} at {Lsn(state.lsn)}, which is not in the history of the WAL's "
             f"timeline {directory.lineage[-1][0]}",
-            file=request.wal,
+            file=request.source.address,
             hint="give the WAL of the server that the slot followed, with its .history files",
         )
-    directory.require_plain(request.end)
     last = directory.segments[-1].start_lsn + directory.segment_size
     if state.lsn > last:
-        raise SegmentError(f"the WAL ends before {Lsn(last)}, expected it up to {Lsn(state.lsn)}", file=request.wal)
+        raise SegmentError(
+            f"the WAL ends before {Lsn(last)}, expected it up to {Lsn(state.lsn)}", file=request.source.address
+        )
     if state.restart_lsn < last:
         end = None if request.end is None else max(request.end, state.lsn)
         directory.covering(state.restart_lsn, end)
@@ -261,12 +279,11 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
     """Whether the WAL covers the catalog's LSN.
 
     Raises:
-        SegmentError: the WAL begins later than the catalog, has a gap, or goes on in a compressed file.
+        SegmentError: the WAL begins later than the catalog, or has a gap.
         RecordError, PageError: the record at the catalog's LSN is damaged.
         CatalogError: the catalog is newer than the WAL, or of a timeline that the WAL's history has left.
     """
     _check_timeline(directory, store, request)
-    directory.require_plain(request.end)
     last = directory.segments[-1].start_lsn + directory.segment_size
     if store.start_lsn >= last:
         raise CatalogError(

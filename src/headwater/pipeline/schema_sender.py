@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
@@ -36,6 +37,29 @@ class PluginSender:
     def publication_names(self) -> Sequence[str]:
         """The publications that it was given."""
         return self.plugin.publication_names
+
+    @property
+    def announcements(self) -> int:
+        """What must be forgotten of a relation to have it announced again."""
+        return self.plugin.announcements
+
+    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
+        """OID of the relation that these messages announce a relation as."""
+        return self.plugin.published_as(schema, messages)
+
+    def renewed(
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describes` would say now of a relation that is published as it was when it said that."""
+        with self._placed(txn, lsn):
+            return self.plugin.renewed(schema, catalog, *said)
+
+    def require_sendable(
+        self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
+    ) -> None:
+        """Ask; an error says where, and how to have what comes before."""
+        with self._placed(txn, lsn):
+            self.plugin.require_sendable(schema, catalog, *relations)
 
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps an entry of this relation."""

@@ -8,19 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.errors import UsageError
-from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges
+from headwater.pipeline.wal_places import source_of_options
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import Slot
+from headwater.wal.addresses import wal_source
+from headwater.wal.local_path import local_path
 
 
 def request_of_slot(slot: Slot) -> DecodeRequest:
     """A slot's request, from where it stands."""
     asked = slot.request
     return DecodeRequest(
-        wal=asked.wal,
+        wal=wal_source(asked.wal, timeline=asked.timeline),
         catalog=asked.catalog,
         database=asked.database,
         plugin=asked.plugin,
@@ -79,7 +81,7 @@ def agreed_request(slot: Slot, path: str, given: Mapping[str, str], options: Map
                 hint=f"leave it out, or make another slot than {Path(path).name}",
             )
     request = replace(request, plugin="") if is_rows else request
-    return replace(request, wal=local_path(given["path"])) if given.get("path") else request
+    return replace(request, wal=source_of_options(given, request.source))
 
 
 def _plain(name: str, value: str) -> str:

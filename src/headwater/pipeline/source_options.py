@@ -11,13 +11,14 @@ from pathlib import Path
 
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
+from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.typed import ON_UNREPRESENTABLE
 from headwater.slots.slot_directory import read_slot
+from headwater.wal.local_path import local_path
 
 OPTIONS = (
     "path",
@@ -39,8 +40,9 @@ OPTIONS = (
     "slot",
     "maxBytesPerTrigger",
     "failOnDataLoss",
+    "timeline",
 )
-"""Options; ``plugin.NAME`` and ``set.NAME`` come on top."""
+"""Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
 PARTITION_BYTES = 32 << 20
 
@@ -98,10 +100,10 @@ class SourceOptions:
             raise UsageError("CREATE TABLE ... USING headwater is not supported", hint=_NO_TABLES)
         known = {name.lower() for name in OPTIONS}
         for name in given:
-            if name not in known and not name.startswith(("plugin.", "set.")):
+            if name not in known and not name.startswith(("plugin.", "set.", STORAGE)):
                 raise UsageError(
                     f'unknown option "{name}" of the headwater data source',
-                    hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*",
+                    hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*, {STORAGE}*",
                 )
         slot = given.get("slot")
         publications = _list(given.get("publication", ""))
@@ -156,7 +158,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
             hint = None if given else f"if this is a table made with CREATE TABLE, {_NO_TABLES}"
             raise UsageError(f'the headwater data source needs the option "{name}"', hint=hint)
     return DecodeRequest(
-        wal=given["path"],
+        wal=source_of_options(given),
         catalog=given["catalog"],
         database=given.get("database"),
         plugin=given.get("plugin", ""),

@@ -86,7 +86,7 @@ class StreamPlanner:
         self._slot = slot
         self._oid = 0 if table is None else table.schema.oid
         self._states = StreamStates(None if slot is None else slot.stream_directory)
-        self._growing = GrowingDirectory(options.request.wal)
+        self._growing = GrowingDirectory(options.request.source)
         self._target: int | None = None
         self._reached: tuple[StreamOffset, KeptState | None] | None = None
         self._planned: Stretch | None = None
@@ -240,7 +240,7 @@ class StreamPlanner:
             raise CatalogError(
                 f"the WAL leads to {Lsn(state.lsn)} on timeline {state.timeline}, where the checkpoint has "
                 f"{Lsn(offset.lsn)} on timeline {offset.timeline}",
-                file=self._options.request.wal,
+                file=self._options.request.source.address,
                 hint="give the WAL that the stream has read before, or begin with a new checkpoint",
             )
 

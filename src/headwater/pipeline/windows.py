@@ -17,6 +17,7 @@ import numpy as np
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
+from headwater.pipeline.abandoned_commits import warn_of_abandoned
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.collector import collector_put_off
@@ -135,7 +136,8 @@ class PlanWindows:
         """
         store = self._store(state, UNREFINED, before.pop().store if before else None)
         request = self._request(store, UNREFINED)
-        runs, is_last = indexer.take(request, lambda runs: state is not None or reaches(store, _pieces(runs)))
+        is_whole = state is not None and not store.origin.is_exported
+        runs, is_last = indexer.take(request, lambda runs: is_whole or reaches(store, _pieces(runs)))
         refinement = UNREFINED
         while True:
             pieces = list(_pieces(runs)) if runs else [no_index(self._lo if state is None else state.lsn)]
@@ -156,6 +158,8 @@ class PlanWindows:
     ) -> Advanced | Refinement:
         plugin = self.opened.plugin
         if state is not None:
+            if store.origin.is_exported:
+                check_reach(self.opened, store, index)
             return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
@@ -170,7 +174,8 @@ class PlanWindows:
             return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
         store = CatalogStore.of_image(state.catalog, before)
         # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
-        copy = None if store.is_complete or not request.catalog else DataDirectory(request.catalog)
+        has_copy = not store.is_complete and not store.origin.is_exported and request.catalog != ""
+        copy = DataDirectory(request.catalog) if has_copy else None
         for file in files:
             store.add_extra(file, None if copy is None else copy.heap(file))
         return store
@@ -223,6 +228,7 @@ class _Session:
     """
 
     def __init__(self, opened: OpenRequest, scope: Scope) -> None:
+        self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
         self._scope = scope
         self._late: list[Int64s] = []
@@ -243,6 +249,8 @@ class _Session:
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last:
             warn_of_custom_records(self._custom)
+        if is_end:
+            warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
             self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)

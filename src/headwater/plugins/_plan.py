@@ -122,9 +122,12 @@ def plan_messages(
             k = _add_begin(plan, k, t, origin, ready, transactions.first_lsn[t], xid)
             begun = True
         for j in range(transactions.item_start[t], transactions.item_end[t]):
-            if not _is_shown(items, j, cells, ready, strict):
-                continue
             kind, layout, lsn = items.kind[j], items.layout[j], items.lsn[j]
+            if not _is_shown(items, j, cells, ready, strict):
+                if begun and kind == DELETE and items.flags[j] & SEND_SCHEMA:
+                    first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
+                    k = _add(plan, k, READY, first, last, lsn, xid)
+                continue
             if not begun and (kind != LITERAL or ready.counts[layout] != 0):
                 k = _add_begin(plan, k, t, origin, ready, lsn, xid)
                 begun = True

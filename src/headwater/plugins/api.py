@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol
 
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.errors import PluginError
-from headwater.reorder.schema_memory import Subject
+from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
@@ -87,7 +87,7 @@ class PluginContext:
     """What a plugin is told of the session it serves.
 
     Attributes:
-        major: PostgreSQL's major version, 15 to 18.
+        major: PostgreSQL's major version, 14 to 18.
         session: settings of the decoding session (the time zone of commit times).
     """
 
@@ -109,6 +109,8 @@ class OutputPlugin(ABC):
         skips_empty: BEGIN goes out with the first message; transactions that send none are left out.
         messages_count: with skips_empty, a logical message is such a first message (else it goes out without BEGIN).
         publication_names: the publications that its options name.
+        announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
+            or ANNOUNCED, if that it has been announced is forgotten by itself.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
@@ -122,6 +124,7 @@ class OutputPlugin(ABC):
     skips_empty: bool
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
+    announcements: int = ENTRIES
     wants_binary: bool = False
     heeded: frozenset[int] = frozenset()
 
@@ -183,6 +186,27 @@ class OutputPlugin(ABC):
         Equal messages have equal answers.
         """
         return []
+
+    def published_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> int:
+        """OID of the relation that its schema messages, if there are any, announce a relation as."""
+        return schema.oid
+
+    def renewed(
+        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describe` would say now of a relation that is published as it was when it said this.
+
+        Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
+        """
+        return wants, tuple(schema_messages)
+
+    def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
+        """Told of a change that is sent as of another relation than its own was announced as, both by OID.
+
+        Raises:
+            PluginError: what the server makes of its rows cannot be told.
+        """
+        return
 
     def missing_publications(self, catalog: CatalogView) -> list[str]:
         """Publications that the options name, that do not exist, and that the server passes over with a warning."""

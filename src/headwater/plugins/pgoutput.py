@@ -1,4 +1,4 @@
-"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 15 to 18).
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
 
 Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
 features that are refused here: streaming, two-phase commit.
@@ -12,6 +12,7 @@ Known gaps: row filters; the two features above.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins.api import CatalogView, PluginContext, SinvalMessage, WholeCatalog
+from headwater.plugins.api import WANT_BARE_DELETE, WANT_DELETE, CatalogView, PluginContext, SinvalMessage, WholeCatalog
 from headwater.plugins.buffer import Step
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
@@ -41,12 +42,16 @@ from headwater.plugins.pgoutput_protocol import (
 )
 from headwater.plugins.publication import (
     Published,
+    ancestor_relation,
+    has_same_rows,
+    held_back,
     is_publishable,
     load_publications,
     published,
     require_publications,
 )
 from headwater.reorder.schema_memory import (
+    ANNOUNCED,
     ENTRIES,
     LOADED,
     MEMBERS,
@@ -58,39 +63,41 @@ from headwater.reorder.schema_memory import (
     member_subject,
 )
 
-MAX_PROTOCOL = {15: 3, 16: 4, 17: 4, 18: 4}
+MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
 
 # NAMESPACEOID, PUBLICATIONNAMESPACEMAP, PUBLICATIONOID, PUBLICATIONRELMAP of each major (utils/syscache.h).
 CATCACHES = {
+    14: frozenset({45, 47}),
     15: frozenset({48, 49, 51}),
     16: frozenset({36, 48, 49, 51}),
     17: frozenset({36, 48, 49, 51}),
     18: frozenset({38}),
 }
-"""Catcaches whose invalidation makes pgoutput forget every relation; 15 does not watch pg_namespace, 18 watches nothing
-else (publications there send relsync messages)."""
+"""Catcaches whose invalidation makes pgoutput forget how every relation is published, and from 15 on that it was
+announced; 14 and 15 do not watch pg_namespace, 18 watches nothing else (publications there send relsync messages)."""
 
-PUBLICATIONOID = {15: 49, 16: 49, 17: 49, 18: 51}
+PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
-PUBLICATIONNAME = {15: 46, 16: 46, 17: 46, 18: 48}
+PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48}
 """The catcache of the same rows by name, of which only the OID is asked.
 
 Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
 and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
 message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
 
-PUBLICATIONRELMAP = {15: 51, 16: 51, 17: 51, 18: 53}
-PUBLICATIONNAMESPACEMAP = {15: 48, 16: 48, 17: 48, 18: 50}
+PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53}
+PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50}
 """The catcaches that hold the members of publications.
 
 Any message about one of their rows drops all cached lists, such as that of a relation's publications; a row by itself
 stays until a message has the hash of its key."""
 
 CATALOGS = {
+    14: frozenset({PG_PUBLICATION, PG_PUBLICATION_REL}),
     15: _UP_TO_15,
     16: _UP_TO_15 | {PG_NAMESPACE},
     17: _UP_TO_15 | {PG_NAMESPACE},
@@ -108,15 +115,15 @@ _CACHES_OF = {
 
 def _heeded(major: int) -> frozenset[int]:
     """Ids of the messages at which anything is forgotten."""
-    of_caches = {
+    of_caches = (
         PUBLICATIONOID[major],
         PUBLICATIONNAME[major],
         PUBLICATIONRELMAP[major],
         PUBLICATIONNAMESPACEMAP[major],
-    }
+    )
     return (
         CATCACHES[major]
-        | of_caches
+        | {cache for cache in of_caches if cache is not None}
         | {sinval.CATALOG, sinval.RELCACHE}
         | ({sinval.RELSYNC} if VERSIONS[major].has_relsync_invalidations else set())
     )
@@ -127,7 +134,7 @@ class PgOutputOptions:
     """Options as parsed (PGOutputData).
 
     Attributes:
-        protocol_version: 1 or more, 0 if not given (15, 16).
+        protocol_version: 1 or more, 0 if not given (14 to 16).
         publication_names: in the order given.
         binary: column values in binary form.
         messages: logical messages are sent.
@@ -165,18 +172,26 @@ def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOu
 
 
 _FIELDS = {"proto_version": "protocol_version", "origin": "publish_no_origin"}
+_INT8 = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)[ \t\n\v\f\r]*")
 _NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"})
+
+
+def _names(major: int) -> frozenset[str]:
+    """Names of the options."""
+    version = VERSIONS[major]
+    later = {"two_phase": version.has_two_phase_option, "origin": version.has_origin_option}
+    return _NAMES - {name for name, is_there in later.items() if not is_there}
 
 
 def _parse_option(name: str, value: str | None, major: int, seen: dict[str, object]) -> tuple[str, object]:
     """One option's field and value."""
-    if name not in _NAMES or (name == "origin" and not VERSIONS[major].has_origin_option):
+    if name not in _names(major):
         raise PluginError(f"unrecognized pgoutput option: {name}")
     field = _FIELDS.get(name, name)
     if field in seen:
         raise PluginError("conflicting or redundant options")
     if name == "proto_version":
-        return field, _protocol_version(get_string(name, value))
+        return field, _protocol_version(get_string(name, value), major)
     if name == "publication_names":
         return field, _publication_names(get_string(name, value), major)
     if name == "origin":
@@ -189,20 +204,34 @@ def _parse_option(name: str, value: str | None, major: int, seen: dict[str, obje
     return field, switch
 
 
-def _protocol_version(text: str) -> int:
-    """A number as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
+def _protocol_version(text: str, major: int) -> int:
+    """The number of a protocol version."""
+    number = _unsigned(text) if VERSIONS[major].reads_numbers_as_unsigned else _signed(text)
+    if number is None:
+        raise PluginError("invalid proto_version")
+    if not 0 <= number <= 0xFFFFFFFF:
+        raise PluginError(f'proto_version "{text}" out of range')
+    return number
+
+
+def _signed(text: str) -> int | None:
+    """A number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
+    found = _INT8.fullmatch(text)
+    number = int(found[1]) if found else None
+    return number if number is not None and -1 << 63 <= number < 1 << 63 else None
+
+
+def _unsigned(text: str) -> int | None:
+    """A number of 64 bits as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
     digits = text.lstrip(" \t\n\v\f\r")
     negative = digits.startswith("-")
     digits = digits[1:] if digits[:1] in ("+", "-") else digits
     if (digits or text) and not (digits.isascii() and digits.isdigit()):
-        raise PluginError("invalid proto_version")
+        return None
     number = int(digits or "0")
     if number > 0xFFFFFFFFFFFFFFFF:
-        raise PluginError("invalid proto_version")
-    number = -number & 0xFFFFFFFFFFFFFFFF if negative else number
-    if number > 0xFFFFFFFF:
-        raise PluginError(f'proto_version "{text}" out of range')
-    return number
+        return None
+    return -number & 0xFFFFFFFFFFFFFFFF if negative else number
 
 
 def _publication_names(text: str, major: int) -> tuple[str, ...]:
@@ -260,7 +289,6 @@ class PgOutput(KernelPlugin):
     name = "pgoutput"
     sends_schema = True
     is_text = False
-    skips_empty = True
     needs_tuples = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
@@ -270,6 +298,10 @@ class PgOutput(KernelPlugin):
             PluginError: an option is wrong or not supported yet.
         """
         self.major, self.encoding = context.major, context.session.encoding
+        version = VERSIONS[context.major]
+        self.skips_empty = version.puts_off_begin
+        self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
+        self._announces_bare_deletes = version.announces_bare_deletes
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.wants_binary = self.options.binary
@@ -286,7 +318,7 @@ class PgOutput(KernelPlugin):
         """Which changes are published; see :meth:`OutputPlugin.wants`."""
         if not self.tracks(schema):
             return 0
-        return self._published(schema, catalog).emits
+        return self._wants(self._published(schema, catalog))
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
@@ -297,7 +329,11 @@ class PgOutput(KernelPlugin):
         if not self.tracks(schema):
             return 0, ()
         entry = self._published(schema, catalog)
-        return entry.emits, tuple(self._announcement(schema, entry)) if entry.emits else ()
+        return self._wants(entry), tuple(self._announcement(schema, entry)) if entry.emits else ()
+
+    def _wants(self, entry: Published) -> int:
+        is_announced = self._announces_bare_deletes and entry.emits & WANT_DELETE
+        return entry.emits | (WANT_BARE_DELETE if is_announced else 0)
 
     def _announcement(self, schema: RelationSchema, entry: Published) -> list[bytes]:
         relations = [schema] if entry.publish_as.oid == schema.oid else [entry.publish_as, schema]
@@ -307,6 +343,31 @@ class PgOutput(KernelPlugin):
                 relation, [column for column in relation.columns if entry.publishes(column)], self.encoding
             )
         return messages
+
+    def published_as(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> int:
+        """The first relation that they announce."""
+        return _first_relation(schema_messages, self.encoding).oid
+
+    def renewed(
+        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """The relation, and the ancestor that it is published as, as they are now."""
+        publish_as = self.published_as(schema, schema_messages)
+        relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
+        messages = self._announcement(schema, Published(0, relation))
+        return held_back(wants, schema, publish_as, self.major), tuple(messages)
+
+    def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
+        """Rows are converted as was found out when they were announced; else they must be those of the ancestor."""
+        if sent_as == schema.oid:
+            return
+        ancestor = ancestor_relation(catalog, sent_as)
+        if announced_as != schema.oid or not has_same_rows(schema, ancestor):
+            raise PluginError(
+                f'the server sends rows of partition "{schema.namespace}.{schema.name}" as such of '
+                f'"{ancestor.namespace}.{ancestor.name}", with other columns, unconverted: '
+                "it has not been announced since a publication was changed"
+            )
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int]:
         """Those published."""
@@ -341,7 +402,8 @@ class PgOutput(KernelPlugin):
         major = self.major
         is_relsync = message.id == sinval.RELSYNC and VERSIONS[major].has_relsync_invalidations
         if message.id == sinval.RELCACHE or is_relsync:
-            return [(ENTRIES, message.value)]
+            is_heeded = self.announcements == ENTRIES or message.value != 0
+            return [(self.announcements, message.value)] if is_heeded else []
         if message.id == sinval.CATALOG:
             entries = [(ENTRIES, 0)] if message.value in CATALOGS[major] else []
             return entries + _CACHES_OF.get(message.value, [])

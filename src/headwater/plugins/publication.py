@@ -23,6 +23,7 @@ from headwater.errors import CatalogError, PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
+from headwater.reorder.wants import TRUNCATE_IF_DETACHED
 
 _Members = Mapping[int, PublicationMember]
 """What publications say of a relation, by their OIDs."""
@@ -56,6 +57,17 @@ class Published:
 def is_publishable(schema: RelationSchema) -> bool:
     """Whether a relation could be published at all (is_publishable_class)."""
     return schema.kind in "rp" and schema.persistence == "p" and schema.oid >= FIRST_NORMAL_OBJECT_ID
+
+
+def has_same_rows(schema: RelationSchema, other: RelationSchema) -> bool:
+    """Whether rows of a relation, taken for such of another one, are the same."""
+    return len(schema.columns) == len(other.columns) and all(
+        mine.attlen == theirs.attlen
+        and mine.attalign == theirs.attalign
+        and mine.missing in (None, theirs.missing)
+        and (theirs.is_dropped or (mine.name, mine.type) == (theirs.name, theirs.type))
+        for mine, theirs in zip(schema.columns, other.columns, strict=True)
+    )
 
 
 def load_publications(names: Sequence[str], catalog: CatalogView, major: int) -> list[Publication]:
@@ -108,16 +120,32 @@ def published(
             publish_as, level, found = oid, depth, [publication]
         elif depth == level:
             found.append(publication)
-    if schema.is_partition and publish_as != schema.oid:
-        emits &= ~WANT_TRUNCATE
-    relation = schema if publish_as == schema.oid else _relation(catalog, publish_as)
-    if emits & ~WANT_TRUNCATE == 0:
+    emits = held_back(emits, schema, publish_as, major)
+    relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
+    if emits & ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED) == 0:
         return Published(emits, relation)
     members = _members(relation, found, catalog)
     _refuse_filters(relation, found, members, catalog)
     lists = [_listed(publication, members) for publication in found]
     with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
     return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated)
+
+
+def held_back(emits: int, schema: RelationSchema, publish_as: int, major: int) -> int:
+    """WANT bits without TRUNCATE of a partition that is published as an ancestor.
+
+    Args:
+        emits: WANT bits.
+        schema: the relation; publish_as: OID of what it is published as.
+        major: PostgreSQL's.
+    """
+    truncates = bool(emits & (WANT_TRUNCATE | TRUNCATE_IF_DETACHED))
+    emits &= ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED)
+    if not truncates:
+        return emits
+    if not schema.is_partition or publish_as == schema.oid:
+        return emits | WANT_TRUNCATE
+    return emits if VERSIONS[major].announces_anew_with_publications else emits | TRUNCATE_IF_DETACHED
 
 
 def _actions(publication: Publication) -> int:
@@ -171,7 +199,12 @@ def _members(relation: RelationSchema, publications: Sequence[Publication], cata
     return {oid: member for oid, member in said if member is not None}
 
 
-def _relation(catalog: CatalogView, oid: int) -> RelationSchema:
+def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
+    """The relation that a partition is published as.
+
+    Raises:
+        CatalogError: it does not exist.
+    """
     relation = catalog.relation(oid)
     if relation is None:
         raise CatalogError(f"relation with OID {oid} does not exist, expected a partition ancestor")

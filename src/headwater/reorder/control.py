@@ -111,7 +111,9 @@ def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
         whole: xids of transactions that the index has all of, though they began before.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
-    control = Control(store.wal_level, store.origin.next_full_xid, prepared=_from_before(prepared, store))
+    builder = SnapBuilder(start_decoding_at=store.origin.consistent_lsn)
+    before = _from_before(prepared, store)
+    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before)
     is_down = store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL
     return control.shut_down(store.start_lsn) if is_down else control
 
@@ -163,6 +165,7 @@ class _Follower:
         """One kept record, in LSN order."""
         if self._ends:
             self._pass_ends(record.lsn)
+        self._pass_export(record.lsn)
         rmid, kind = record.rmid, record.kind
         if rmid == HEAP2 or (rmid == HEAP and kind & OPMASK != TRUNCATE) or rmid in (SMGR, RELMAP):
             self._catalog(record)
@@ -183,13 +186,20 @@ class _Follower:
         while self._ends and self._ends[-1][0] < lsn:
             self.control = self.control.prepared_ended(*self._ends.pop())
 
+    def _pass_export(self, lsn: int) -> None:
+        """Whatever an exported catalog shows has happened before this LSN."""
+        store = self.store
+        if store.origin.is_exported and not store.is_complete and lsn >= store.origin.consistent_lsn:
+            store.complete()
+
     def _xlog(self, record: Record, kind: int) -> None:
         if kind == PARAMETER_CHANGE:
             self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
             checkpoint = parse_checkpoint(record.main_data, record.lsn)
             self._met(checkpoint.next_xid)
-            if self.store.origin.backup_start is None and checkpoint.redo > self.store.start_lsn:
+            origin = self.store.origin
+            if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:
                 self.store.complete()
             if kind == CHECKPOINT_SHUTDOWN and self._is_logical and record.lsn >= self.store.start_lsn:
                 self.control = self.control.shut_down(record.lsn)
@@ -228,6 +238,7 @@ class _Follower:
     def followed(self, index: WalIndex) -> Followed:
         """All of it, once every record was taken."""
         self._pass_ends(index.hi)
+        self._pass_export(index.hi)
         if len(index.rows.xids):
             self._met(int(full_xids(index.rows.xids.xid, self.control.next_xid).max()) + 1)
         return Followed(self.control, tuple(self.levels), self.too_low, frozenset(self.touched - {0}))

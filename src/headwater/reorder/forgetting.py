@@ -16,7 +16,7 @@ A transaction that is handed on more messages than the server keeps for one forg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows, lookup, places_passed, stable_order
 from headwater.reorder.resend import AT_END, AT_START, Forgets
-from headwater.reorder.schema_memory import ENTRIES, MEMORIES, Given
+from headwater.reorder.schema_memory import MEMORIES, Given
 from headwater.reorder.transactions import NEVER, CommittedTransactions
 
 Int64s = NDArray[np.int64]
@@ -117,18 +117,19 @@ class Forgetting:
         """
         return Places(txn, lsn, places_passed(txn, lsn, self.places))
 
-    def phases(self, txn: Int64s, lsn: Int64s, relations: Int64s) -> Int64s:
-        """Numbers that grow from place to place wherever an entry of one of these relations, or of all, is forgotten.
+    def phases(self, memories: Sequence[int], txn: Int64s, lsn: Int64s, relations: Int64s) -> Int64s:
+        """Numbers that grow from place to place wherever something about one of these relations, or all, is forgotten.
 
         Args:
+            memories: those by relation that matter.
             txn: int64[n]; lsn: int64[n] places in order.
             relations: int64[r] OIDs.
         """
         f, g = self._forgets, self.given
         wanted = np.append(relations, 0)
-        which = np.flatnonzero((f.memory == ENTRIES) & np.isin(f.subject, wanted))
+        which = np.flatnonzero(np.isin(f.memory, memories) & np.isin(f.subject, wanted))
         passed = places_passed(txn, lsn, self.places[np.unique(self._place[which])])
-        commits = np.unique(g.lsn[(g.memory == ENTRIES) & np.isin(g.subject, wanted)])
+        commits = np.unique(g.lsn[np.isin(g.memory, memories) & np.isin(g.subject, wanted)])
         if not len(commits):
             return passed
         first = np.searchsorted(commits, self._base, "right")

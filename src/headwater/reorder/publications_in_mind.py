@@ -38,6 +38,7 @@ from headwater.reorder.schema_memory import (
     RELATIONS,
     ROWS,
     SCHEMAS,
+    Announced,
     Entry,
     MemberInMind,
     NameInMind,
@@ -103,8 +104,40 @@ class SchemaSender(Protocol):
     def publication_names(self) -> Sequence[str]:
         """The publications that it was given."""
 
+    @property
+    def announcements(self) -> int:
+        """What must be forgotten of a relation to have it announced again: ENTRIES or ANNOUNCED."""
+
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps an entry of this relation."""
+
+    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
+        """OID of the relation that these messages announce a relation as."""
+
+    def renewed(
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        """What :meth:`describes` would say now of a relation that is published as it was when its entry was made.
+
+        Args:
+            schema: the relation now; catalog: now.
+            said: of the entry.
+            txn: transaction of the change; lsn: its LSN.
+        """
+
+    def require_sendable(
+        self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
+    ) -> None:
+        """Told of a change of a relation that is sent as another one than it was announced as.
+
+        Args:
+            schema: the relation now; catalog: now.
+            relations: OIDs of that which it was announced as, and of that which it is sent as.
+            txn: transaction of the change; lsn: its LSN.
+
+        Raises:
+            HeadwaterError: what the server sends then cannot be told.
+        """
 
     def loads(self, catalog: CatalogInMind, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         """Told that it loads its publications at the change at an LSN.
@@ -191,17 +224,18 @@ class Asked:
             if again[asker]:
                 yield asker, self._sender.describes(uses[int(self._resolution[asker])].schema, catalog, txn, lsn)
 
-    def remembered(self, lsn: int, entries: tuple[Entry, ...]) -> SchemaMemory:
+    def remembered(self, lsn: int, entries: tuple[Entry, ...], announced: tuple[Announced, ...]) -> SchemaMemory:
         """What is in mind at the end of the window; to be asked for after the answers.
 
         Args:
             lsn: the end.
-            entries: of relations.
+            entries: of relations; announced: of them.
         """
         was, now = self._memory, self._resolver.view(-1, lsn)
         names = self._sender.publication_names
         return SchemaMemory(
             entries=entries,
+            announced=announced,
             loaded=self._loaded_at_end(now),
             names=tuple(
                 was.names[-1 - at] if at < 0 else NameInMind(number, _oid(now.publication(names[number - 1])))

@@ -23,10 +23,13 @@ from headwater.reorder.keys import distinct_rows
 Int64s = NDArray[np.int64]
 
 MEMORIES = ENTRIES, LOADED, NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS = tuple(range(7))
-"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (what
-is announced, how it is published); the publications as loaded, as one; which publication is meant by each name that it
-was given, by number from 1; catalog rows of publications, by OID; which publications relations are in, by OID, and what
-each says of a relation (:func:`member_subject`); which publications schemas are in, by OID."""
+"""What a plugin that sends schemas keeps in mind, and the caches that it asks: its entries of relations, by OID (how
+they are published); the publications as loaded, as one; which publication is meant by each name that it was given, by
+number from 1; catalog rows of publications, by OID; which publications relations are in, by OID, and what each says of
+a relation (:func:`member_subject`); which publications schemas are in, by OID."""
+
+ANNOUNCED = len(MEMORIES)
+"""Which relations are announced, by OID, for a plugin that keeps that apart from its entries (14)."""
 
 Subject = tuple[int, int]
 """What an invalidation concerns: one of these memories, and what in it, 0 for all."""
@@ -44,13 +47,18 @@ class Entry(NamedTuple):
         relation: its OID.
         wants: bits of WANT_*.
         messages: what announces it.
-        is_announced: they have been sent.
     """
 
     relation: int
     wants: int
     messages: tuple[bytes, ...]
-    is_announced: bool
+
+
+class Announced(NamedTuple):
+    """A relation that has been announced, and as which relation it was published then, both by OID."""
+
+    relation: int
+    published_as: int
 
 
 class NameInMind(NamedTuple):
@@ -136,7 +144,7 @@ class SchemaMemory:
     """What is in mind between two windows of one session.
 
     Attributes:
-        entries: by relation.
+        entries: by relation; announced: by relation.
         loaded: the publications as loaded, in the order given, None for one that did not exist; None if they must be
             loaded anew.
         names, rows, relations, members, schemas: what the caches hold, by their numbers and OIDs.
@@ -146,6 +154,7 @@ class SchemaMemory:
     """
 
     entries: tuple[Entry, ...] = ()
+    announced: tuple[Announced, ...] = ()
     loaded: tuple[Publication | None, ...] | None = None
     names: tuple[NameInMind, ...] = ()
     rows: tuple[RowInMind, ...] = ()

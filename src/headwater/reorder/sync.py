@@ -7,8 +7,9 @@ mind at the end. Wherever the log is cut into windows, the outputs are those of 
 The plugin asks the catalog how a relation is published when it first meets it after it was told to forget it, and goes
 by that answer until it is told again; so does every change in between, even one whose transaction began earlier and
 would see another state of the publications. Touches of one relation between two forgettings share an *entry*: its
-first touch decides what is wanted (:mod:`headwater.reorder.publications_in_mind`), and the schema goes before its first
-wanted change.
+first touch decides what is wanted (:mod:`headwater.reorder.publications_in_mind`). The schema goes before the first
+wanted change since it was forgotten that it has been sent: from 15 on that is an entry's first one. In 14 entries
+outlive changes of the relation, and a schema that was sent those of publications; each is forgotten by itself.
 
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
 """
@@ -26,7 +27,7 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import distinct, distinct_rows
 from headwater.reorder.publications_in_mind import Asked, SchemaSender
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
-from headwater.reorder.schema_memory import ENTRIES, Entry, SchemaMemory
+from headwater.reorder.schema_memory import ENTRIES, Announced, Entry, SchemaMemory
 from headwater.reorder.wants import WANT_TRUNCATE
 from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
@@ -122,11 +123,12 @@ def sync_rows(
     wanted = np.empty(len(taken), np.bool_)
     wanted[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
     wanted[rows_at] = candidates.kinds[touched] & wanted_kinds(wants)[taken[rows_at]] != 0
-    sends, announced = session.announce(wanted)
+    sends, announced = session.announce(wanted, taken)
+    session.require_sendable(wanted, taken, announced)
     announce = np.zeros(len(resolution), np.bool_)
     announce[touched] = sends[rows_at]
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
-    left = session.asked.remembered(end, session.entries(announced))
+    left = session.asked.remembered(end, session.entries(), session.announced(announced))
     return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
 
 
@@ -188,7 +190,8 @@ class _Session:
     """A window as the plugin goes through it.
 
     Touches with one resolution between the same two places of forgetting are alike: the first of them, a *head*,
-    stands for them. An entry is that of the head at which it begins, or one that was in mind before the window.
+    stands for them. An entry is that of the head at which it begins, or one that was in mind before the window; so is
+    an announcement, the stretch of touches that the schema is sent once for.
 
     Args:
         touches: of relations that the plugin tracks, n of them.
@@ -198,14 +201,20 @@ class _Session:
     def __init__(
         self, touches: Touches, resolver: Resolver, forgetting: Forgetting, sender: SchemaSender, memory: SchemaMemory
     ) -> None:
-        self._touches, self._resolver, self._before = touches, resolver, memory.entries
+        self._touches, self._resolver, self._sender, self._before = touches, resolver, sender, memory.entries
+        self._is_apart = sender.announcements != ENTRIES
         oids = np.array([use.schema.oid for use in resolver.resolutions] or [0], np.int64)
-        heads, self._head_of = _heads(touches, forgetting.phases(touches.txn, touches.lsn, np.unique(oids)), len(oids))
-        self._resolution = touches.resolution[heads]
+        phases = forgetting.phases([ENTRIES, sender.announcements], touches.txn, touches.lsn, np.unique(oids))
+        heads, self._head_of = _heads(touches, phases, len(oids))
+        self._heads, self._resolution = heads, touches.resolution[heads]
         places = forgetting.at(touches.txn[heads], touches.lsn[heads])
         known = np.array([entry.relation for entry in self._before], np.int64)
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
+        known = np.array([one.relation for one in memory.announced], np.int64)
+        self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
+        self._announcement_of = self._announcements.source + len(known)
+        self._announced_before = [one.published_as for one in reversed(memory.announced)]
         firsts = np.flatnonzero(self._entries.source == np.arange(len(heads)))
         self._answers: dict[_Answer, int] = {}
         self._own = self._numbers([(use.wants, use.messages, use.is_decided) for use in resolver.resolutions])
@@ -231,51 +240,90 @@ class _Session:
         differs = np.flatnonzero(self._own[resolution] != said)
         if not len(differs):
             return self._touches.resolution
-        pairs, number = distinct_rows(np.stack([resolution[differs], said[differs]]))
+        # How an entry that outlives changes of the relation is announced depends on the touch.
+        which = self._heads[differs] if self._is_apart else np.zeros(len(differs), np.int64)
+        kinds, number = distinct_rows(np.stack([resolution[differs], said[differs], which]))
         answers = list(self._answers)
-        taken = [self._as(use, answers[answer]) for use, answer in pairs.T.tolist()]
+        taken = [self._as(use, answers[answer], touch) for use, answer, touch in kinds.T.tolist()]
         resolution[differs] = np.array(taken, np.int64)[number]
         return resolution[self._head_of]
 
-    def _as(self, use: int, answer: _Answer) -> int:
+    def _as(self, use: int, answer: _Answer, touch: int) -> int:
         was, (wants, messages, _) = self._resolver.resolutions[use], answer
+        if self._is_apart and wants:
+            txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
+            wants, messages = self._sender.renewed(
+                was.schema, self._resolver.view(txn, lsn), (wants, messages), txn, lsn
+            )
         return self._resolver.numbered(replace(was, wants=wants, messages=messages, is_decided=True))
 
-    def announce(self, wanted: Bools) -> tuple[Bools, Bools]:
-        """Before which touches the schema goes: the first wanted one of every entry that is not announced yet.
+    def announce(self, wanted: Bools, taken: Int64s) -> tuple[Bools, Int64s]:
+        """Before which touches the schema goes: the first wanted one of every announcement that was not sent yet.
 
         Args:
             wanted: bool[n].
+            taken: int64[n] what each touch is decoded and announced as.
 
         Returns:
-            bool[n], and bool[m + h] which entries are announced at the end.
+            bool[n], and int64[m + h] OID of the relation that each is announced as at the end, 0 if it is not.
         """
-        before = np.array([entry.is_announced for entry in reversed(self._before)], np.bool_)
-        announced = np.concatenate([before, np.zeros(len(self._entry_of), np.bool_)])
-        entry = self._entry_of[self._head_of]
-        which = np.flatnonzero(wanted & ~announced[entry])
+        nothing = np.zeros(len(self._announcement_of), np.int64)
+        announced = np.concatenate([np.array(self._announced_before, np.int64), nothing])
+        one = self._announcement_of[self._head_of]
+        which = np.flatnonzero(wanted & (announced[one] == 0))
+        firsts = which[distinct(one[which]).first]
         sends = np.zeros(len(wanted), np.bool_)
-        sends[which[distinct(entry[which]).first]] = True
-        announced[entry[which]] = True
+        sends[firsts] = True
+        announced[one[firsts]] = self._published_as(taken[firsts])
         return sends, announced
 
-    def entries(self, announced: Bools) -> tuple[Entry, ...]:
-        """Those in mind at the end.
+    def _published_as(self, taken: Int64s) -> Int64s:
+        """int64[n] OIDs of the relations that some are announced as."""
+        uses, number = np.unique(taken, return_inverse=True)
+        found = [self._resolver.resolutions[use] for use in uses.tolist()]
+        oids = [self._sender.published_as(use.schema, use.messages) for use in found]
+        return np.array(oids, np.int64)[number]
+
+    def require_sendable(self, wanted: Bools, taken: Int64s, announced: Int64s) -> None:
+        """Stop at a wanted touch that is sent as another relation than it was announced as, if that cannot be done.
 
         Args:
-            announced: bool[m + h] which are announced by then.
+            wanted: bool[n]; taken: int64[n] what each touch is decoded and announced as.
+            announced: int64[m + h] as which relation each is announced.
+
+        Raises:
+            HeadwaterError: as :meth:`SchemaSender.require_sendable`.
         """
+        if not self._is_apart:
+            return
+        which = np.flatnonzero(wanted)
+        sent_as, announced_as = self._published_as(taken[which]), announced[self._announcement_of[self._head_of[which]]]
+        differs = np.flatnonzero(sent_as != announced_as)
+        for at in differs[distinct(self._head_of[which[differs]]).first].tolist():
+            schema, touch = self._resolver.resolutions[int(taken[which[at]])].schema, int(which[at])
+            txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
+            relations = int(announced_as[at]), int(sent_as[at])
+            self._sender.require_sendable(schema, self._resolver.view(txn, lsn), relations, txn, lsn)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Those in mind at the end."""
         answers, before = list(self._answers), self._before[::-1]
-        source = self._entries.kept_source
-        entries = (source + len(before)).tolist()
-        is_announced, said = announced[entries].tolist(), self._said[entries].tolist()
-        columns = zip(self._entries.kept.tolist(), entries, is_announced, said, strict=True)
+        entries = (self._entries.kept_source + len(before)).tolist()
+        columns = zip(self._entries.kept.tolist(), entries, self._said[entries].tolist(), strict=True)
         return tuple(
-            before[entry]
-            if entry < len(before) and before[entry].is_announced == is_sent
-            else Entry(oid, answers[answer][0], answers[answer][1], is_sent)
-            for oid, entry, is_sent, answer in columns
+            before[entry] if entry < len(before) else Entry(oid, answers[answer][0], answers[answer][1])
+            for oid, entry, answer in columns
         )
+
+    def announced(self, announced: Int64s) -> tuple[Announced, ...]:
+        """Relations that are announced at the end.
+
+        Args:
+            announced: int64[m + h] as which relation each is, 0 if it is not.
+        """
+        kept = self._announcements.kept.tolist()
+        published_as = announced[self._announcements.kept_source + len(self._announced_before)].tolist()
+        return tuple(Announced(oid, other) for oid, other in zip(kept, published_as, strict=True) if other)
 
 
 def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:

@@ -6,3 +6,6 @@ WANT_INSERT, WANT_UPDATE, WANT_DELETE, WANT_BARE_DELETE, WANT_TRUNCATE = 1, 2, 4
 """A bare DELETE has no old tuple."""
 
 WANT_ALL = 31
+
+TRUNCATE_IF_DETACHED = 32
+"""A TRUNCATE is wanted once the relation is no partition any more, of an entry that outlives changes of it (14)."""

@@ -14,6 +14,7 @@ from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr.header_slots import (
     BLOCK,
     BLOCKS,
+    COMPRESSED,
     DATA_AT,
     DATA_LENGTH,
     DB,
@@ -31,7 +32,6 @@ from headwater.wal.record_layout import (
     BKPBLOCK_FORK_MASK,
     BKPBLOCK_HAS_IMAGE,
     BKPBLOCK_SAME_REL,
-    BKPIMAGE_COMPRESSED,
     BKPIMAGE_HAS_HOLE,
     RECORD_HEADER_SIZE,
     XLR_BLOCK_ID_DATA_LONG,
@@ -73,12 +73,12 @@ def u64(data: NDArray[np.uint8], at: Int) -> Int:
 
 
 @inline_kernel
-def _image(data: NDArray[np.uint8], p: Int, end: Int) -> tuple[Int, Int, Int]:
+def _image(data: NDArray[np.uint8], p: Int, end: Int, compressed: Int) -> tuple[Int, Int, Int]:
     """Read the header of a full-page image at ``p``: (what follows it or MALFORMED, bytes stored, bimg_info)."""
     if p + 5 > end:
         return MALFORMED, np.int64(0), np.int64(0)
     info = np.int64(data[p + 4])
-    hole = 2 if info & BKPIMAGE_COMPRESSED and info & BKPIMAGE_HAS_HOLE else 0
+    hole = 2 if info & compressed and info & BKPIMAGE_HAS_HOLE else 0
     return p + 5 + hole, u16(data, p), info
 
 
@@ -95,7 +95,7 @@ def _block(
     image: Int = np.int64(-1)
     stored: Int = np.int64(0)
     if flags & BKPBLOCK_HAS_IMAGE:
-        p, stored, image = _image(data, p, end)
+        p, stored, image = _image(data, p, end, headers[COMPRESSED])
         if p < 0:
             return MALFORMED, payload
     if flags & BKPBLOCK_SAME_REL:
@@ -146,12 +146,13 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
         data: uint8[] record bytes.
         at: offset of the record's XLogRecord.
         end: ``at + xl_tot_len``; the caller has checked it against ``len(data)``.
-        headers: int64[HEADERS_LENGTH] receives the slots of :mod:`headwater.rmgr.header_slots`.
+        headers: int64[HEADERS_LENGTH] made by header_scratch; receives the slots of
+            :mod:`headwater.rmgr.header_slots`.
 
     Returns:
         the number of blocks, or MALFORMED.
     """
-    headers[:BLOCKS] = 0
+    headers[MAIN_AT:BLOCKS] = 0
     p = at + RECORD_HEADER_SIZE
     blocks: Int = np.int64(0)
     payload: Int = np.int64(0)

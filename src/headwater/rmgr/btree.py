@@ -92,7 +92,7 @@ def _offsets(record: Record, deleted: int, updated: int, style: Style) -> str:
 
 
 def _without_colons(kind: int, text: str) -> str:
-    """The words of 15, where semicolons part the values of some records."""
+    """The words of 14 and 15, where semicolons part the values of some records."""
     plain = text.replace("level: ", "lev: ").replace(": ", " ") if kind == NEWROOT else text.replace(": ", " ")
     parted_by_commas = kind in (SPLIT_L, SPLIT_R)
     return plain if parted_by_commas else plain.replace(", ", "; ")

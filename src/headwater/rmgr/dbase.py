@@ -9,6 +9,8 @@ from headwater.rmgr.payload import Payload
 from headwater.wal.record import Record
 
 CREATE_FILE_COPY, CREATE_WAL_LOG, DROP = 0x00, 0x10, 0x20
+"""In 14, 0x00 is called CREATE and 0x10 is DROP."""
+
 TABLESPACE_CREATE, TABLESPACE_DROP = 0x00, 0x10
 
 
@@ -86,7 +88,7 @@ def describe(record: Record, style: Style) -> str:
         copy = parse_file_copy(data, lsn)
         source = f"{copy.source_tablespace}/{copy.source_database}"
         return f"copy dir {source} to {copy.tablespace}/{copy.database}"
-    if kind == CREATE_WAL_LOG:
+    if kind == CREATE_WAL_LOG and style.version.logs_created_databases:
         made = parse_wal_log(data, lsn)
         return f"create dir {made.tablespace}/{made.database}"
     gone = parse_drop(data, lsn)

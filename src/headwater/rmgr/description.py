@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from headwater.pg.version import Version
 from headwater.rmgr import (
     brin,
     btree,
@@ -99,14 +100,14 @@ def blocks_in_short(record: Record) -> str:
     return "".join(f", {_block_text(block, block.fork != 0)}{_image_in_short(block)}" for block in record.blocks)
 
 
-def blocks_in_detail(record: Record) -> list[str]:
+def blocks_in_detail(record: Record, version: Version) -> list[str]:
     """The blocks that a record names, with the holes and the compression of their images."""
-    return [f"{_block_text(block, True)}{_image_in_detail(block.image)}" for block in record.blocks]
+    return [f"{_block_text(block, True)}{_image_in_detail(block.image, version)}" for block in record.blocks]
 
 
-def block_ref(record: Record) -> str:
+def block_ref(record: Record, version: Version) -> str:
     """The column ``block_ref`` of ``pg_walinspect``: a blank stands before each block but number 0."""
-    texts = zip(record.blocks, blocks_in_detail(record), strict=True)
+    texts = zip(record.blocks, blocks_in_detail(record, version), strict=True)
     return "".join(" " * (block.id > 0) + text for block, text in texts)
 
 
@@ -122,7 +123,7 @@ def _image_in_short(block: Block) -> str:
     return " FPW" if block.image.is_applied else " FPW for WAL verification"
 
 
-def _image_in_detail(image: Image | None) -> str:
+def _image_in_detail(image: Image | None, version: Version) -> str:
     if image is None:
         return ""
     purpose = "FPW" if image.is_applied else "FPW for WAL verification"
@@ -130,4 +131,5 @@ def _image_in_detail(image: Image | None) -> str:
     if image.method is None:
         return text
     saved = BLCKSZ - image.hole_length - len(image.data)
-    return f"{text}, compression saved: {saved}, method: {image.method}"
+    method = f", method: {image.method}" if version.names_image_compression else ""
+    return f"{text}, compression saved: {saved}{method}"

@@ -173,7 +173,7 @@ def _sections(flags: int, block_data: bytes, lsn: int) -> tuple[list[tuple[int, 
 
 
 def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int) -> tuple[FreezePlan, ...]:
-    """The plans of a FREEZE_PAGE (16) or PRUNE_* record (from 17 on); 15 has a tuple's place in each of its own.
+    """The plans of a FREEZE_PAGE (16) or PRUNE_* record (from 17 on); 14 and 15 have a tuple's place in each of theirs.
 
     Args:
         main_data: the record's.
@@ -298,7 +298,7 @@ def _old_prune(record: Record, op: int, version: Version) -> str:
 
 
 def _oldest_prune(record: Record, op: int) -> str:
-    """PRUNE, VACUUM and FREEZE_PAGE of 15."""
+    """PRUNE, VACUUM and FREEZE_PAGE of 14 and 15."""
     p = Payload(record.main_data, "PRUNE", record.lsn)
     if op == VACUUM:
         return f"nunused {p.u16()}"

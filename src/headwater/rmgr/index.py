@@ -22,7 +22,7 @@ from headwater.rmgr._index import index_records
 from headwater.rmgr._index_events import PARSED
 from headwater.rmgr._index_tables import Tables
 from headwater.rmgr._row_epochs import CLOCKS, FAMILIES
-from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.index_rows import (
     NO_ROWS,
     AssignTable,
@@ -134,7 +134,7 @@ def index_bytes(index: WalIndex) -> int:
     return sum(table.nbytes for _, table in index.rows.tables())
 
 
-def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
+def _make_tables(records: int, catalogs: Sequence[Locator], major: int) -> Tables:
     n = records + 1
     locators = np.zeros((3, max(1024, 4 * len(catalogs))), np.int64)
     for i, locator in enumerate(catalogs):
@@ -160,7 +160,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator]) -> Tables:
         families=np.zeros((3, FAMILIES), np.int64),
         clocks=np.zeros(CLOCKS, np.int64),
         counts=counts,
-        headers=np.zeros(HEADERS_LENGTH, np.int64),
+        headers=header_scratch(major),
         parsed=np.zeros(PARSED, np.int64),
     )
 
@@ -202,7 +202,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
     )
-    tables = _make_tables(len(frames.positions), request.catalogs)
+    tables = _make_tables(len(frames.positions), request.catalogs, request.major)
     while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
         if status != k.NEED_LOCATORS:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)

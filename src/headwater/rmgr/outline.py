@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headwater.errors import RecordError
 from headwater.rmgr import _outline as k
 from headwater.rmgr._outline import Outline
-from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.rmgr.header_slots import header_scratch
 from headwater.wal.frames import Frames
 from headwater.wal.record import Record, parse_record
 
@@ -60,12 +60,13 @@ class RecordChoice:
 EVERY_RECORD = RecordChoice()
 
 
-def outline(frames: Frames, segment_size: int, choice: RecordChoice = EVERY_RECORD) -> Outline:
+def outline(frames: Frames, segment_size: int, major: int, choice: RecordChoice = EVERY_RECORD) -> Outline:
     """Read the headers of all records.
 
     Args:
         frames: the records, n of them.
         segment_size: bytes.
+        major: PostgreSQL's.
         choice: decides ``is_chosen``.
 
     Raises:
@@ -82,7 +83,7 @@ def outline(frames: Frames, segment_size: int, choice: RecordChoice = EVERY_RECO
         end=np.empty(n, np.int64),
         is_chosen=np.empty(n, np.bool_),
     )
-    headers = np.zeros(HEADERS_LENGTH, np.int64)
+    headers = header_scratch(major)
     status = int(
         k.outline_records(frames.data, frames.positions, frames.lsns, segment_size, choice._blocks, headers, found)
     )

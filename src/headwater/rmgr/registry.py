@@ -20,10 +20,10 @@ from headwater.pg.version import VERSIONS, Version
 
 XLOG, XACT, SMGR, CLOG, DBASE, TBLSPC, MULTIXACT, RELMAP, STANDBY, HEAP2, HEAP = range(11)
 BTREE, HASH, GIN, GIST, SEQ, SPGIST, BRIN, COMMIT_TS, REPLORIGIN, GENERIC, LOGICALMSG = range(11, 22)
-"""Resource managers (``RM_..._ID``), the same from 15 to 18."""
+"""Resource managers (``RM_..._ID``), the same from 14 to 18."""
 
 FIRST_CUSTOM: Final = 128
-"""From here on, extensions' own resource managers."""
+"""From here on, extensions' own resource managers (15 and newer)."""
 
 RMGR_NAMES: Final = (
     "XLOG",
@@ -80,6 +80,8 @@ _XACT_OPERATIONS = (
     "INVALIDATION",
 )
 _XACT: _Codes = {flag | op << 4: name for op, name in enumerate(_XACT_OPERATIONS) for flag in (0x00, 0x80)}
+
+_DBASE: _Codes = {0x00: "CREATE_FILE_COPY", 0x10: "CREATE_WAL_LOG", 0x20: "DROP"}
 
 _HEAP: _Codes = {
     0x00: "INSERT",
@@ -185,7 +187,7 @@ def _codes(version: Version) -> tuple[_Codes, ...]:
         _XACT,
         {0x10: "CREATE", 0x20: "TRUNCATE"},
         {0x00: "ZEROPAGE", 0x10: "TRUNCATE"},
-        {0x00: "CREATE_FILE_COPY", 0x10: "CREATE_WAL_LOG", 0x20: "DROP"},
+        _DBASE if version.logs_created_databases else {0x00: "CREATE", 0x10: "DROP"},
         {0x00: "CREATE", 0x10: "DROP"},
         {0x00: "ZERO_OFF_PAGE", 0x10: "ZERO_MEM_PAGE", 0x20: "CREATE_ID", 0x30: "TRUNCATE_ID"},
         {0x00: "UPDATE"},
@@ -222,7 +224,7 @@ def record_name(major: int, rmid: int, info: int, lsn: int) -> str:
     Raises:
         RecordError: unknown resource manager or info code.
     """
-    if rmid >= FIRST_CUSTOM:
+    if rmid >= FIRST_CUSTOM and VERSIONS[major].has_custom_managers:
         return f"custom resource manager {rmid}"
     if rmid >= len(RMGR_NAMES):
         raise RecordError(f"unknown resource manager {rmid}, expected at most {LOGICALMSG}", lsn=lsn)
@@ -241,6 +243,7 @@ def known_table(major: int) -> NDArray[np.uint8]:
     for rmid, codes in enumerate(CODES[major]):
         for info in codes:
             table[rmid * 16 + (info >> 4)] = 1
-    table[FIRST_CUSTOM * 16 :] = 1
+    if VERSIONS[major].has_custom_managers:
+        table[FIRST_CUSTOM * 16 :] = 1
     table.setflags(write=False)
     return table

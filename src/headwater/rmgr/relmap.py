@@ -19,7 +19,7 @@ MAGIC = 0x592717
 _UPDATE = struct.Struct("<IIi")
 _HEADER = struct.Struct("<ii")
 _MAX_MAPPINGS = {512: 62, 524: 64}
-"""MAX_MAPPINGS by the size of the file: 15 has 62 and padding, 16 and newer have 64."""
+"""MAX_MAPPINGS by the size of the file: 14 and 15 have 62 and padding, 16 and newer have 64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,8 @@ def parse_prepare(main_data: bytes, lsn: int, major: int) -> Prepare:
         raise p.error(f"magic number {magic:08X}, expected {TWOPHASE_MAGIC:08X}")
     xid, database, time, owner = p.u32(), p.u32(), p.i64(), p.u32()
     n_sub, n_commit, n_abort = p.i32(), p.i32(), p.i32()
-    n_commit_stats, n_abort_stats, n_invals = p.i32(), p.i32(), p.i32()
+    n_commit_stats, n_abort_stats = (p.i32(), p.i32()) if VERSIONS[major].has_dropped_stats else (0, 0)
+    n_invals = p.i32()
     init_file = p.flag()
     p.align(2)
     gid_length, origin_lsn, origin_time = p.u16(), p.u64(), p.i64()
@@ -263,11 +264,12 @@ def _end_text(end: TransactionEnd, origin: int, style: Style) -> str:
     prepared = f"{end.xid}: " if end.xinfo & HAS_TWOPHASE else ""
     head = prepared + style.stamp(end.time) + _relations("rels", end.relations, style) + _subxacts(end.subxacts)
     came_from = _origin(end.origin_lsn, end.origin_time, origin, style) if end.xinfo & HAS_ORIGIN else ""
+    describes_all = style.version.describes_origins_of_all_ends
     if not end.is_commit:
-        return head + came_from + _stats_text("", end.dropped_stats)
+        return head + (came_from if describes_all else "") + _stats_text("", end.dropped_stats)
     init_file = (end.database, end.tablespace) if end.xinfo & UPDATE_RELCACHE_FILE else None
     text = head + _stats_text("", end.dropped_stats) + invalidations_text(end.invalidations, init_file)
-    text += "; apply_feedback" if end.xinfo & APPLY_FEEDBACK else ""
+    text += "; apply_feedback" if describes_all and end.xinfo & APPLY_FEEDBACK else ""
     return text + ("; sync" if end.xinfo & FORCE_SYNC_COMMIT else "") + came_from
 
 
@@ -278,7 +280,8 @@ def _prepare_text(prepare: Prepare, origin: int, style: Style) -> str:
     stats = _stats_text("commit ", prepare.commit_stats) + _stats_text("abort ", prepare.abort_stats)
     # The record does not say in which tablespace the database is.
     invals = invalidations_text(prepare.invalidations, (prepare.database, 0) if prepare.init_file else None)
-    came_from = _origin(prepare.origin_lsn, prepare.origin_time, origin, style) if origin else ""
+    is_told = origin and style.version.describes_origins_of_all_ends
+    came_from = _origin(prepare.origin_lsn, prepare.origin_time, origin, style) if is_told else ""
     return head + stats + _subxacts(prepare.subxacts) + invals + came_from
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._send_bytes import (
     put_32,
+    put_together,
     send_array_head,
     send_bit,
     send_bool,
@@ -30,6 +31,7 @@ from headwater.rows._send_bytes import (
 from headwater.rows._send_codes import (
     NO_SEND_FUNCTION,
     NUMBER,
+    SEND_DIGITS,
     SEND_FIELDS,
     SEND_NONE,
     SEND_OWN,
@@ -137,9 +139,10 @@ def _scalar_send(
             return NEED_SPACE
         out[o] = _VERSION
         o += 1
-    elif family != SEND_TEXT:
+    elif family != SEND_TEXT and family != SEND_DIGITS:
         return CORRUPT
-    return scalar_text(tables, entry, number, src, start, length, out, o)
+    end = scalar_text(tables, entry, number, src, start, length, out, o)
+    return put_together(out, o, end) if family == SEND_DIGITS and end >= 0 else end
 
 
 @inline_kernel

@@ -98,8 +98,8 @@ def write_name(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    r"""One byte of type "char": itself, nothing for 0, \ooo with the high bit set (charout)."""
+def write_char(src: Bytes, start: Int, length: Int, is_raw: bool, out: Bytes, o: Int) -> Int:
+    r"""One byte of type "char": itself, nothing for 0, \ooo with the high bit set unless `is_raw` (charout)."""
     if misfits(start, length, 1):
         return CORRUPT
     if no_room(out, o, 4):
@@ -107,7 +107,7 @@ def write_char(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     value = np.int64(src[start])
     if value == 0:
         return o
-    if value < 128:
+    if value < 128 or is_raw:
         out[o] = value
         return o + 1
     out[o] = 92

@@ -64,11 +64,18 @@ CODE_CUBE = 51
 CODE_VECTOR = 52
 CODE_HALFVEC = 53
 CODE_SPARSEVEC = 54
+CODE_POSTGIS = 55  # geometry, geography
+CODE_LQUERY = 56
+CODE_LTXTQUERY = 57
+CODE_QUERY_INT = 58
 CODE_HEX = 60  # no text form, but the bytes as they are stored are wanted
 CODE_UNKNOWN = 61  # no text form: no kernel is ever asked to print such a value
 
 SET_INFINITE_INTERVALS = 0
 SET_BYTEA_ESCAPE = 1
 SET_TZ_CYCLE = 2
+SET_NARROW_INTERVALS = 3
+SET_RAW_CHARS = 4
 """Slots of ``TextTables.settings``, 1 if it is so: an interval can be infinite; bytea_output is escape; the time zone's
-last 400 years of transitions repeat for ever. The others are 0."""
+last 400 years of transitions repeat for ever; an interval has no more hours than an int; a "char" is
+printed as the byte it is. The others are 0."""

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int, load_i32, load_i64, misfits, no_room
-from headwater.rows._text_codes import CORRUPT, NEED_SPACE
+from headwater.rows._text_codes import CORRUPT, NEED_SPACE, SET_INFINITE_INTERVALS, SET_NARROW_INTERVALS
 from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
 
 SECOND = 1_000_000
+HOUR = 3600 * SECOND
 DAY = 86_400 * SECOND
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -287,7 +288,7 @@ def _write_part(value: Int, unit: Int, before: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> Int:
+def _put_interval(months: Int, days: Int, micros: Int, has_two_signs: bool, out: Bytes, o: Int) -> Int:
     """A finite interval in style postgres (EncodeInterval). Room: 100."""
     before: Int = np.int64(0)
     years = abs(months) // 12
@@ -310,6 +311,9 @@ def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> In
     if micros < 0 or before < 0:
         out[o] = 45 if micros < 0 else 43
         o += 1
+    if has_two_signs:
+        out[o] = 45
+        o += 1
     size = np.uint64(micros) if micros >= 0 else np.uint64(-(micros + 1)) + np.uint64(1)
     hours = size // np.uint64(3600 * SECOND)
     if hours < np.uint64(100):
@@ -329,18 +333,24 @@ def _put_interval(months: Int, days: Int, micros: Int, out: Bytes, o: Int) -> In
 
 
 @borrowing_kernel
-def write_interval(src: Bytes, start: Int, length: Int, has_infinity: bool, out: Bytes, o: Int) -> Int:
+def write_interval(src: Bytes, start: Int, length: Int, settings: NDArray[np.int64], out: Bytes, o: Int) -> Int:
     """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out, style postgres).
 
-    `has_infinity`: the server is 17 or newer, where the extremes of all three fields mean infinity.
+    `settings`: from 17 on the extremes of all three fields mean infinity; 14 counts hours with an int, has no text for
+    more of them, and writes the sign of the least one twice.
     """
     if misfits(start, length, 16):
         return CORRUPT
     micros, days, months = load_i64(src, start), load_i32(src, start + 8), load_i32(src, start + 12)
-    if has_infinity:
+    if settings[SET_INFINITE_INTERVALS] != 0:
         lowest = micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN
         if lowest or (micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX):
             return _write_infinity(lowest, out, o)
+    is_least = False
+    if settings[SET_NARROW_INTERVALS] != 0:
+        if micros >= -INT32_MIN * HOUR or micros <= (INT32_MIN - 1) * HOUR:
+            return CORRUPT
+        is_least = micros <= INT32_MIN * HOUR
     if no_room(out, o, 100):
         return NEED_SPACE
-    return _put_interval(months, days, micros, out, o)
+    return _put_interval(months, days, micros, is_least, out, o)

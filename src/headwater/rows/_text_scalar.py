@@ -46,7 +46,9 @@ from headwater.rows._text_codes import (
     CODE_INTERVAL,
     CODE_JSONB,
     CODE_JSONPATH,
+    CODE_LQUERY,
     CODE_LTREE,
+    CODE_LTXTQUERY,
     CODE_MACADDR,
     CODE_MACADDR8,
     CODE_NAME,
@@ -56,6 +58,8 @@ from headwater.rows._text_codes import (
     CODE_PG_LSN,
     CODE_POINT,
     CODE_POLYGON,
+    CODE_POSTGIS,
+    CODE_QUERY_INT,
     CODE_SNAPSHOT,
     CODE_SPARSEVEC,
     CODE_TID,
@@ -72,7 +76,7 @@ from headwater.rows._text_codes import (
     CODE_XML,
     CORRUPT,
     SET_BYTEA_ESCAPE,
-    SET_INFINITE_INTERVALS,
+    SET_RAW_CHARS,
     SET_TZ_CYCLE,
     UNKNOWN_LABEL,
 )
@@ -91,6 +95,8 @@ from headwater.rows._text_json import write_jsonb
 from headwater.rows._text_jsonpath import write_jsonpath
 from headwater.rows._text_network import write_inet, write_macaddr, write_pg_lsn, write_tid
 from headwater.rows._text_number import write_bool, write_int, write_numeric, write_snapshot, write_uint64
+from headwater.rows._text_postgis import write_postgis
+from headwater.rows._text_query import write_lquery, write_query
 from headwater.rows._text_search import write_tsquery, write_tsvector
 from headwater.rows._text_vector import write_integer_vector
 from headwater.rows._text_xml import write_xml
@@ -132,13 +138,13 @@ def rare_text(
     if code == CODE_NAME:
         return write_name(src, start, length, out, o)
     if code == CODE_CHAR:
-        return write_char(src, start, length, out, o)
+        return write_char(src, start, length, tables.settings[SET_RAW_CHARS] != 0, out, o)
     if code == CODE_TIME:
         return write_time(src, start, length, out, o)
     if code == CODE_TIMETZ:
         return write_timetz(src, start, length, out, o)
     if code == CODE_INTERVAL:
-        return write_interval(src, start, length, tables.settings[SET_INFINITE_INTERVALS] != 0, out, o)
+        return write_interval(src, start, length, tables.settings, out, o)
     if code == CODE_UINT8:
         return write_uint64(src, start, length, out, o)
     if code == CODE_BIT:
@@ -175,6 +181,12 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
         return write_hstore(src, start, length, out, o)
     if code == CODE_LTREE:
         return write_ltree(src, start, length, out, o)
+    if code == CODE_LQUERY:
+        return write_lquery(src, start, length, out, o)
+    if code in (CODE_LTXTQUERY, CODE_QUERY_INT):
+        return write_query(code, src, start, length, out, o)
+    if code == CODE_POSTGIS:
+        return write_postgis(src, start, length, out, o)
     if code == CODE_CUBE:
         return write_cube(src, start, length, out, o)
     if code in (CODE_VECTOR, CODE_HALFVEC):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
-from headwater.rmgr.header_slots import HEADERS_LENGTH
+from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
@@ -50,13 +50,14 @@ MakeMessages = Callable[[KeptRecord], Sequence[bytes]]
 """What a plugin makes of the record of a logical message."""
 
 
-def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages) -> SliceChanges:
+def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major: int) -> SliceChanges:
     """Pick a slice's changes out of its records.
 
     Args:
         plan: the slice.
         stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
         make: makes what the plugin says of a logical message.
+        major: PostgreSQL's.
 
     Returns:
         the changes, in output order.
@@ -66,7 +67,7 @@ def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages) -> Sli
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    scan, said = _Scan(plan, _wanted(plan, order)), _LogicalMessages(plan, order, make)
+    scan, said = _Scan(plan, _wanted(plan, order), major), _LogicalMessages(plan, order, make)
     for frames in stretches:
         scan.add(frames)
         said.add(frames)
@@ -110,11 +111,11 @@ def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
 class _Scan:
     """The pass over the records of a slice: raw items and their tuples, in arrays that grow."""
 
-    def __init__(self, plan: Slice, wanted: k.Wanted) -> None:
+    def __init__(self, plan: Slice, wanted: k.Wanted, major: int) -> None:
         units = len(plan.unit_xid)
         self._wanted = wanted
         self._work = k.Work(
-            headers=np.zeros(HEADERS_LENGTH, np.int64),
+            headers=header_scratch(major),
             parked=np.full(units, -1, np.int64),
             pending=np.zeros(units, np.bool_),
             state=np.zeros(4, np.int64),

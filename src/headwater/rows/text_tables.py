@@ -108,6 +108,11 @@ _OUTPUTS = {
     "jsonb_out": codes.CODE_JSONB,
     "hstore:hstore_out": codes.CODE_HSTORE,
     "ltree:ltree_out": codes.CODE_LTREE,
+    "ltree:lquery_out": codes.CODE_LQUERY,
+    "ltree:ltxtq_out": codes.CODE_LTXTQUERY,
+    "_int:bqarr_out": codes.CODE_QUERY_INT,
+    "postgis-3:LWGEOM_out": codes.CODE_POSTGIS,
+    "postgis-3:geography_out": codes.CODE_POSTGIS,
     "cube:cube_out": codes.CODE_CUBE,
     "vector:vector_out": codes.CODE_VECTOR,
     "vector:halfvec_out": codes.CODE_HALFVEC,
@@ -360,6 +365,8 @@ def _int32(values: Iterable[int]) -> NDArray[np.int32]:
 def _settings(session: SessionSettings, cycle: bool) -> NDArray[np.int64]:
     settings = np.zeros(8, dtype=np.int64)
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
+    settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
+    settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle
     return settings

@@ -19,16 +19,17 @@ class SlotRequest:
     """What a slot decodes.
 
     Attributes:
-        wal: directory of WAL segments.
+        wal: paths and addresses of WAL segments; what a store is to be told, such as credentials, is not kept.
         catalog: where the catalog was taken from; needed only as long as the slot has no state.
         database: its name.
         plugin: the output plugin's name; options: its options, a value of None means an option without one.
         settings: session settings as asked for; server_settings: as the server's configuration had them.
         unknown_types: what becomes of values whose type has no text form.
         tables: patterns of ``schema.table``.
+        timeline: the timeline that is followed, None for the newest.
     """
 
-    wal: str
+    wal: tuple[str, ...]
     catalog: str
     database: str
     plugin: str
@@ -37,6 +38,7 @@ class SlotRequest:
     server_settings: Pairs = ()
     unknown_types: str = "error"
     tables: tuple[str, ...] = ()
+    timeline: int | None = None
 
 
 @dataclass(frozen=True)

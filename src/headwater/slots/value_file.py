@@ -47,6 +47,15 @@ def save_value(path: Path, value: object) -> None:
         raise SlotError(f"could not write: {error.strerror or error}", file=str(path)) from None
 
 
+def is_value_file(path: Path) -> bool:
+    """Whether a file begins as those do that :func:`save_value` writes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def load_value(path: Path, kind: type[T]) -> T:
     """The value of a file.
 

@@ -1,6 +1,6 @@
 """``global/pg_control`` (PostgreSQL: ``catalog/pg_control.h``, ControlFileData).
 
-The layouts of 15, 16 and 17 are the same up to the checksum; 18 has one more flag before it.
+The layouts of 14 to 17 are the same up to the checksum; 18 has one more flag before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHECKPOINT_AT = 40
 _RECOVERY_AT = 128
 _SIZES_AT = 216
 _DATA_CHECKSUMS_AT = 252
-_CRC_AT = {15: 288, 16: 288, 17: 288, 18: 292}
+_CRC_AT = {14: 288, 15: 288, 16: 288, 17: 288, 18: 292}
 _SMALLEST = 296
 
 

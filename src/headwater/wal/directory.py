@@ -1,51 +1,47 @@
-"""Which WAL segment files there are, and which of them make one unbroken history.
+"""Which WAL segments there are, and which of them make one unbroken history.
 
-Reads a ``pg_wal`` directory or a WAL archive. PostgreSQL: file names as in ``access/xlog_internal.h``, timeline history
-files as ``timeline.c`` reads them, the choice among timelines as XLogFileReadAnyTLI makes it: for each segment number
-the newest timeline of the lineage that has the file, as a child's first segment repeats the parent's bytes up to the
-switch point.
+Reads a ``pg_wal`` directory or a WAL archive, or several places as one. PostgreSQL: file names as in
+``access/xlog_internal.h``, timeline history files as ``timeline.c`` reads them, the choice among timelines as
+XLogFileReadAnyTLI makes it: for each segment number the newest timeline of the lineage that has the file, as a child's
+first segment repeats the parent's bytes up to the switch point.
 
 Invariants: segments are in LSN order, all of one system, major version and segment size; a gap inside is allowed and is
 reported when it is read over. Segments at the end that hold no WAL yet (recycled or preallocated) are left out, unless
 some later page of theirs is valid: then they are damaged, and reading them says so.
 
-Known gaps: compressed segments are not read, only told of (:mod:`headwater.wal.packed_segments`); WAL block sizes other
-than 8192.
+Of plain files of this machine each first page is looked at; of packed ones and those in stores the first and the last
+of each run of names, as looking costs more there. One in between that is of another system is told when it is read.
+
+Known gap: WAL block sizes other than 8192.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from io import FileIO
-from pathlib import Path
 
 import numpy as np
 
-from headwater.errors import SegmentError
-from headwater.pg.lsn import Lsn
+from headwater.errors import SegmentError, SegmentGoneError
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
-from headwater.wal.packed_segments import (
-    MAGIC_SIZE,
-    compression_of,
-    how_to_unpack,
-    instead_of_segments,
-    segment_of,
-)
 from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
-from headwater.wal.segment_files import Segment, SegmentFiles, segment_name
+from headwater.wal.place import Place, WalSource
+from headwater.wal.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
+from headwater.wal.segment_forms import PLAIN, READABLE, compression_of, encryption_of, how_to_unpack
+from headwater.wal.segment_listing import FoundFile, Listing, list_segments
+from headwater.wal.segment_reader import is_whole, open_segment
+from headwater.wal.timelines import Lineage, first_numbers, fork_point, read_lineage
 
-_SEGMENT_NAME = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
-_OF_SEGMENT = re.compile(r"[0-9A-F]{24}")
-_HISTORY_NAME = re.compile(r"([0-9A-F]{8})\.history")
-_HISTORY_LINE = re.compile(r"\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)")
 _LONG_HEADER = struct.Struct("<HHIQIIQII")
 _MEGABYTE = 1 << 20
+_LARGEST = 1 << 30
 _NEAR_PAGES, _STRIDE = 2048, 16
+_LOOKS = 5
+"""How often a directory is listed whose files go while they are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +57,26 @@ class _Header:
 
 
 @dataclass(frozen=True)
+class AbandonedTimeline:
+    """What is there of a timeline behind the place where the history that is read has left it.
+
+    Attributes:
+        timeline: it.
+        left: LSN behind which nothing of it is part of the history that is read.
+        directory: its segments from there on.
+    """
+
+    timeline: int
+    left: int
+    directory: WalDirectory
+
+
+@dataclass(frozen=True)
 class WalDirectory:
     """The segments of one history; a value of a few numbers and names, however many segments there are.
 
     Attributes:
-        path: the directory.
+        places: where they lie.
         segment_size: bytes.
         system_identifier: of the cluster.
         major: PostgreSQL's major version.
@@ -73,48 +84,49 @@ class WalDirectory:
         end_lsn: where this history must end, when it follows a child timeline of which only the parent's last segment
             is there: the parent's bytes from the switch point on are not part of it. None otherwise.
         lineage: the timelines of this history, oldest first, each with the LSN where it was left, None for the last.
-        packed_next: file of a segment after the last one that cannot be read as it is packed, None if there is none.
+        abandoned: what is there of timelines that this history has left, or that left it and led nowhere.
     """
 
-    path: str
+    places: tuple[Place, ...]
     segment_size: int
     system_identifier: int
     major: int
     segments: SegmentFiles
     end_lsn: int | None = None
     lineage: tuple[tuple[int, int | None], ...] = ()
-    packed_next: str | None = None
+    abandoned: tuple[AbandonedTimeline, ...] = ()
 
     @classmethod
     def scan(
-        cls, path: str | os.PathLike[str], timeline: int | None = None, first: str = "", is_growing: bool = False
+        cls,
+        source: WalSource | str | os.PathLike[str],
+        timeline: int | None = None,
+        first: str = "",
+        is_growing: bool = False,
     ) -> WalDirectory:
-        """List a directory.
+        """List places.
 
         Args:
-            path: ``pg_wal`` or an archive.
-            timeline: the timeline to follow; by default the newest one that has a segment or a history file.
+            source: ``pg_wal`` or an archive.
+            timeline: the timeline to follow; by default that of the source, or the newest one that has a segment or a
+                history file.
             first: name of a segment of any timeline; those before it are not looked at.
             is_growing: the last segment may be on its way: a file shorter than a segment is not there yet.
 
         Raises:
             SegmentError: no usable segment, a truncated file, or files of several systems, versions or segment sizes.
         """
-        directory = Path(path)
-        try:
-            names = sorted(name for name in os.listdir(directory) if not _is_before(name, first))
-        except OSError as error:
-            raise SegmentError(
-                f"could not list directory: {error.strerror}",
-                file=str(directory),
-                hint="name the directory that holds the segments",
-            ) from None
-        found = _newest_copies(directory, names)
-        if not found:
-            instead, hint = instead_of_segments(names) or (None, None)
-            what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
-            raise SegmentError(what, file=str(directory), hint=hint)
-        return _resolve(directory, names, found, timeline, is_growing)
+        source = source if isinstance(source, WalSource) else WalSource.of(source)
+        asked = source.timeline if timeline is None else timeline
+        for _ in range(_LOOKS - 1):
+            with suppress(SegmentGoneError):
+                return _Scan(list_segments(source, first), asked, is_growing).resolve()
+        return _Scan(list_segments(source, first), asked, is_growing).resolve()
+
+    @property
+    def path(self) -> str:
+        """The places, for messages."""
+        return ", ".join(place.address for place in self.places)
 
     @property
     def start_lsn(self) -> int:
@@ -131,7 +143,8 @@ class WalDirectory:
         """The segments that hold [lo, hi), as far as the history goes.
 
         Raises:
-            SegmentError: a segment before the newest one is missing; the message names it.
+            SegmentError: a segment before the newest one is missing, or packed in a way that is not read here; the
+                message names it.
         """
         stop = self.stop_lsn if hi is None else min(hi, self.stop_lsn)
         chosen = []
@@ -139,22 +152,10 @@ class WalDirectory:
             segment = self.segments.numbered(number)
             if segment is None:
                 raise self.missing(number)
+            if segment.form.method not in READABLE:
+                raise _unreadable(segment)
             chosen.append(segment)
         return tuple(chosen)
-
-    def require_plain(self, hi: int | None) -> None:
-        """Whether the WAL up to `hi` (None: all there is) is there as the server wrote it.
-
-        Raises:
-            SegmentError: it goes on behind the last segment, in a file that is compressed.
-        """
-        if self.packed_next is not None and (hi is None or hi > self.stop_lsn):
-            raise SegmentError(
-                f"the WAL goes on after {Path(self.segments[-1].path).name} in a file that cannot be read as it is",
-                lsn=self.stop_lsn,
-                file=self.packed_next,
-                hint=f"{how_to_unpack(Path(self.packed_next).name)}, or end the window before it",
-            )
 
     def timeline_at(self, lsn: int) -> int:
         """The timeline of the record that ends at an LSN."""
@@ -166,15 +167,12 @@ class WalDirectory:
 
     def missing(self, number: int) -> SegmentError:
         """The error for a missing segment: of the timeline that the history was on there."""
-        begins = _first_numbers(dict(self.lineage), self.segment_size)
+        begins = first_numbers(dict(self.lineage), self.segment_size)
         timeline = max((t for t, first in begins.items() if first <= number), default=self.segments[0].timeline)
         name = segment_name(timeline, number, self.segment_size)
-        first, last = (Path(segment.path).name for segment in (self.segments[0], self.segments[-1]))
+        first, last = (os.path.basename(segment.path) for segment in (self.segments[0], self.segments[-1]))
         oldest = min(begins, default=1)
-        packed = _packed_form(self.path, name)
-        if packed is not None:
-            what, hint = f"is there only as {packed}", how_to_unpack(packed)
-        elif timeline == oldest > 1:
+        if timeline == oldest > 1:
             what = "or that of an older timeline is missing"
             hint = f"restore it, and {oldest:08X}.history, which says what came before timeline {oldest}"
         else:
@@ -182,163 +180,138 @@ class WalDirectory:
         return SegmentError(
             f'WAL segment "{name}" {what}, found {first} to {last}',
             lsn=number * self.segment_size,
-            file=os.path.join(self.path, name),
+            file=self.places[0].path(name),
             hint=hint,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file whose name is a segment's; `name` without ``.partial``, `size` in bytes."""
-
-    path: str
-    name: str
-    timeline: int
-    size: int
-
-    def number(self, segment_size: int) -> int:
-        return int(self.name[8:16], 16) * ((1 << 32) // segment_size) + int(self.name[16:], 16)
-
-
-def _is_before(name: str, first: str) -> bool:
-    """Whether a name begins as a segment's does, with a lower number than that of another one."""
-    return name[8:24] < first[8:24] and _OF_SEGMENT.match(name) is not None
-
-
-def _newest_copies(directory: Path, names: Iterable[str]) -> list[_File]:
-    """Files with segment names, the complete one where there is a partial one too."""
-    files: dict[str, _File] = {}
-    for name in names:
-        match = _SEGMENT_NAME.fullmatch(name)
-        # "X" sorts before "X.partial": the complete file is met first.
-        if match is None or name[:24] in files:
-            continue
-        path = directory / name
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            continue
-        files[name[:24]] = _File(str(path), name[:24], int(match[1], 16), size)
-    return sorted(files.values(), key=lambda file: (file.name[8:], file.timeline))
-
-
-def _resolve(
-    directory: Path, names: list[str], files: list[_File], timeline: int | None, is_growing: bool
-) -> WalDirectory:
-    """Choose the files of one history and check that they belong together."""
-    histories = {int(m[1], 16): directory / name for name in names if (m := _HISTORY_NAME.fullmatch(name))}
-    target = timeline if timeline is not None else max([*histories, *(file.timeline for file in files)])
-    lineage = _read_lineage(histories, target)
-    segment_size = _segment_size(files)
-    if is_growing and files[-1].size < segment_size:
-        files = files[:-1]
-    chosen = _choose(files, lineage, segment_size)
-    if not chosen:
-        raise SegmentError(
-            f"no WAL segment of timeline {target} or its parents in directory",
-            file=str(directory),
-            hint=None if target in histories or target == 1 else f"{target:08X}.history is missing as well",
-        )
-    wal = WalDirectory(str(directory), segment_size, 0, 0, SegmentFiles.of(str(directory), segment_size, chosen))
-    wal = _drop_unwritten(_identify(wal, {file.path: file.size for file in files}))
-    kept = _without_forks(wal.segments[:], lineage, segment_size)
-    return replace(
-        wal,
-        segments=SegmentFiles.of(wal.path, segment_size, kept),
-        end_lsn=lineage[wal.segments[-1].timeline],
-        lineage=tuple(lineage.items()),
-        packed_next=_packed_next(directory, names, wal, None if timeline is not None else target, lineage),
+def _unreadable(segment: Segment) -> SegmentError:
+    method = segment.form.method
+    return SegmentError(
+        f"WAL segment is compressed with {method}, which is not supported",
+        lsn=segment.start_lsn or None,
+        file=segment.path,
+        hint=f"{how_to_unpack(method)}, or end the window before it",
     )
 
 
-def _packed_form(directory: str, name: str) -> str | None:
-    """A file that holds a segment in another form than the server's."""
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return None
-    return next((other for other in names if segment_of(other) == name), None)
+@dataclass(frozen=True)
+class _Scan:
+    """One listing made a history of."""
 
+    listing: Listing
+    timeline: int | None
+    is_growing: bool
 
-def _packed_next(
-    directory: Path, names: Iterable[str], wal: WalDirectory, newest: int | None, lineage: dict[int, int | None]
-) -> str | None:
-    """The file of the first packed segment that comes after the last plain one, or is of a newer timeline."""
-    last = wal.segments[-1]
-    for name in sorted(names, key=lambda name: name[8:24]):
-        segment = segment_of(name)
-        if segment is None:
-            continue
-        file = _File(name, segment, int(segment[:8], 16), 0)
-        number, switch = file.number(wal.segment_size), lineage.get(file.timeline)
-        is_ours = file.timeline in lineage and (switch is None or number * wal.segment_size < switch)
-        if is_ours and (number, file.timeline) > (last.number, last.timeline):
-            return str(directory / name)
-        if newest is not None and file.timeline > newest:
-            return str(directory / name)
-    return None
+    def resolve(self) -> WalDirectory:
+        """Choose the files of one history and check that they belong together."""
+        listing = self.listing
+        target = self.timeline
+        if target is None:
+            target = max([*listing.histories, *(copies[0].timeline for copies in listing.copies.values())])
+        lineage = read_lineage(listing.histories, target)
+        size, files = self._files()
+        chosen = _choose(files, lineage, size)
+        if not chosen:
+            raise SegmentError(
+                f"no WAL segment of timeline {target} or its parents in directory",
+                file=listing.address,
+                hint=None if target in listing.histories or target == 1 else f"{target:08X}.history is missing as well",
+            )
+        wal = WalDirectory(listing.places, size, 0, 0, SegmentFiles.of(listing.places, size, chosen))
+        sizes = {file.path: file.size for file in files}
+        wal = _without_unwritten(_identified(wal, sizes))
+        wal = replace(
+            wal,
+            segments=wal.segments.where(_are_of_history(wal.segments, lineage, size)),
+            lineage=tuple(lineage.items()),
+        )
+        return replace(
+            wal, end_lsn=lineage[wal.segments[-1].timeline], abandoned=tuple(self._abandoned(wal, files, target))
+        )
 
+    def _files(self) -> tuple[int, list[FoundFile]]:
+        """The segment size, and the best copy of each segment."""
+        size = self._segment_size()
+        files = [_best(copies, size, self.listing.places) for copies in self.listing.copies.values()]
+        if self.is_growing and not self._is_there(files[-1], size):
+            files = files[:-1]
+        return size, files
 
-def _read_lineage(histories: dict[int, Path], target: int) -> dict[int, int | None]:
-    """Timelines of the target's history, oldest first, each with its switch point; the target has None."""
-    lineage: dict[int, int | None] = {}
-    path = histories.get(target)
-    if path is not None:
-        try:
-            lines = path.read_text("utf-8", "replace").splitlines()
-        except OSError as error:
-            raise SegmentError(f"could not read history file: {error.strerror}", file=str(path)) from None
-        for line in lines:
-            if not line.strip() or line.lstrip().startswith("#"):
+    def _is_there(self, last: FoundFile, size: int) -> bool:
+        """Whether the last segment is not just on its way."""
+        if last.form.method == PLAIN:
+            return last.size >= size
+        return last.form.method not in READABLE or is_whole(self._segment(last, size), size)
+
+    def _segment(self, file: FoundFile, size: int | None = None) -> Segment:
+        number = 0 if size is None else file.number(size)
+        return Segment(file.path, file.timeline, number, number * (size or 0), file.form, self.listing.places)
+
+    def _segment_size(self) -> int:
+        """The segment size that the first file with a readable long header states."""
+        places = self.listing.places
+        for copies in self.listing.copies.values():
+            for file in (_sniffed(copy, places) for copy in copies):
+                header = _read_header(self._segment(file), _LARGEST) if file.form.method in READABLE else None
+                known = header is not None and major_of_magic(header.magic, file.path) is not None
+                if header is not None and known and _is_size(header.segment_size):
+                    return header.segment_size
+        file = _sniffed(next(iter(self.listing.copies.values()))[0], places)
+        if file.form.method not in READABLE:
+            raise _unreadable(self._segment(file))
+        _refuse_encrypted(self._segment(file))
+        header = _read_header(self._segment(file), _LARGEST)
+        found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
+        known_magics = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
+        raise SegmentError(
+            f"no WAL segment of a supported version: found {found}, expected {known_magics}", file=file.path
+        )
+
+    def _abandoned(self, wal: WalDirectory, files: list[FoundFile], target: int) -> Iterator[AbandonedTimeline]:
+        """Timelines older than the one that is read, of which there are segments behind where it left them."""
+        lineage, size = dict(wal.lineage), wal.segment_size
+        for timeline in sorted({file.timeline for file in files if file.timeline < target}):
+            theirs = read_lineage(self.listing.histories, timeline)
+            fork = (timeline, lineage[timeline]) if timeline in lineage else fork_point(lineage, theirs)
+            left = None if fork is None else fork[1]
+            if left is None:
                 continue
-            lineage.update([_history_entry(line, path)])
-    if target != 1 and any(parent >= target for parent in lineage):
-        raise SegmentError(f"timelines of the history are not below {target}", file=str(path))
-    lineage[target] = None
-    return lineage
+            begin = max(left // size, first_numbers(theirs, size)[timeline])
+            behind = [file for file in files if file.timeline == timeline and file.number(size) >= begin]
+            # Where the history was left exactly at a segment's end, its parent may have nothing but that.
+            if behind:
+                runs = [SegmentRun(timeline, file.number(size), 1, file.form) for file in behind]
+                segments = SegmentFiles.of(wal.places, size, runs)
+                abandoned = replace(wal, segments=segments, lineage=tuple(theirs.items()), end_lsn=None, abandoned=())
+                yield AbandonedTimeline(timeline, left, abandoned)
 
 
-def _history_entry(line: str, path: Path) -> tuple[int, int]:
-    match = _HISTORY_LINE.match(line)
-    if match is None:
-        raise SegmentError("syntax error in timeline history file, expected a timeline and an LSN", file=str(path))
-    return int(match[1]), int(Lsn.parse(match[2]))
+def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:
+    """A file with what it is packed with, also where its name does not tell; some tools leave the name alone."""
+    if file.form.method != PLAIN:
+        return file
+    segment = Segment(file.path, file.timeline, 0, 0, file.form, places)
+    method = compression_of(_read_start(segment))
+    return file if method is None else replace(file, form=replace(file.form, method=method))
 
 
-def _segment_size(files: list[_File]) -> int:
-    """The segment size that the first file with a readable long header states."""
-    for file in files:
-        header = _read_header(file.path)
-        if header is not None and major_of_magic(header.magic, file.path) is not None and _is_size(header.segment_size):
-            return header.segment_size
-    file = files[0]
-    _refuse_compressed(file.path)
-    header = _read_header(file.path)
-    found = "an empty or truncated file" if header is None else f"page magic {header.magic:04X}"
-    known = ", ".join(f"{v.page_magic:04X} ({v.major})" for v in VERSIONS.values())
-    raise SegmentError(f"no WAL segment of a supported version: found {found}, expected {known}", file=file.path)
-
-
-def _refuse_compressed(path: str) -> None:
-    """Some tools compress a segment and keep its name."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            method = compression_of(file.read(MAGIC_SIZE))
-    except OSError:
-        return
-    if method is not None:
-        raise SegmentError(f"WAL segment is compressed with {method}", file=path, hint="decompress it first")
+def _best(copies: list[FoundFile], size: int, places: tuple[Place, ...]) -> FoundFile:
+    """The copy of a segment that is read: the first that can be whole."""
+    known = [file if file.size == size else _sniffed(file, places) for file in copies]
+    can_be_whole = (file for file in known if file.form.method in READABLE - {PLAIN} or file.size == size)
+    return next(can_be_whole, known[0])
 
 
 def _is_size(size: int) -> bool:
     """Whether this is a valid segment size: a power of two, 1 MB to 1 GB."""
-    return _MEGABYTE <= size <= 1 << 30 and size & (size - 1) == 0
+    return _MEGABYTE <= size <= _LARGEST and size & (size - 1) == 0
 
 
-def _choose(files: list[_File], lineage: dict[int, int | None], segment_size: int) -> list[Segment]:
+def _choose(files: list[FoundFile], lineage: Lineage, segment_size: int) -> list[SegmentRun]:
     """For each segment number the newest timeline of the lineage that has it and had begun by then."""
-    begins = _first_numbers(lineage, segment_size)
-    chosen: dict[int, Segment] = {}
+    begins = first_numbers(lineage, segment_size)
+    chosen: dict[int, SegmentRun] = {}
     for file in files:
         number = file.number(segment_size)
         switch = lineage.get(file.timeline)
@@ -347,45 +320,30 @@ def _choose(files: list[_File], lineage: dict[int, int | None], segment_size: in
             continue
         before = chosen.get(number)
         if before is None or before.timeline < file.timeline:
-            chosen[number] = Segment(file.path, file.timeline, number, number * segment_size)
+            chosen[number] = SegmentRun(file.timeline, number, 1, file.form)
     return [chosen[number] for number in sorted(chosen)]
 
 
-def _first_numbers(lineage: dict[int, int | None], segment_size: int) -> dict[int, int]:
-    """The first segment of each timeline of a history: the one that its parent's switch point lies in."""
-    begins: dict[int, int] = {}
-    begin = 0
-    for timeline, switch in lineage.items():
-        begins[timeline] = begin // segment_size
-        begin = begin if switch is None else switch
-    return begins
-
-
-def _without_forks(
-    segments: tuple[Segment, ...], lineage: dict[int, int | None], segment_size: int
-) -> tuple[Segment, ...]:
-    """Leave out a parent's segment that has the switch point inside, unless it is the last one.
+def _are_of_history(segments: SegmentFiles, lineage: Lineage, segment_size: int) -> list[bool]:
+    """Leaves out a parent's segment that has the switch point inside, unless it is the last one.
 
     Behind the switch point its records are not of this history; the child's segment of that number is missing.
     """
-
-    def is_whole(segment: Segment) -> bool:
-        switch = lineage[segment.timeline]
-        return switch is None or switch >= segment.start_lsn + segment_size
-
-    return tuple(segment for segment in segments if is_whole(segment) or segment is segments[-1])
+    switches = [(lineage[segment.timeline], segment.start_lsn) for segment in segments]
+    whole = [switch is None or switch >= start + segment_size for switch, start in switches]
+    return [*whole[:-1], True]
 
 
-def _identify(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
-    """Check each file's size and first page against the others; fill in system and version."""
-    for segment in wal.segments:
+def _identified(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
+    """Check each file's size, and first pages, against the others; fill in system and version."""
+    for segment, is_looked_into in _with_ends(wal.segments):
         size = sizes[segment.path]
-        if size != wal.segment_size:
-            _refuse_compressed(segment.path)
+        if segment.form.method == PLAIN and size != wal.segment_size:
+            _refuse_encrypted(segment)
             raise SegmentError(
                 f"WAL segment has a wrong size, found {size} bytes, expected {wal.segment_size}", file=segment.path
             )
-        header = _read_header(segment.path)
+        header = _read_header(segment, wal.segment_size) if is_looked_into else None
         major = None if header is None else major_of_magic(header.magic, segment.path)
         if header is None or major is None or header.address != segment.start_lsn or not header.info & LONG_HEADER_FLAG:
             continue
@@ -395,6 +353,14 @@ def _identify(wal: WalDirectory, sizes: dict[str, int]) -> WalDirectory:
     if wal.major == 0:
         raise SegmentError("no WAL segment with a valid first page in directory", file=wal.path)
     return wal
+
+
+def _with_ends(segments: SegmentFiles) -> Iterator[tuple[Segment, bool]]:
+    """All segments, and whether a first page is looked at."""
+    ends = {end for run in segments.runs for end in (run.first, run.first + run.count - 1)}
+    for segment in segments:
+        is_cheap = segment.form.method == PLAIN and segments.places[segment.form.place].is_local
+        yield segment, is_cheap or (segment.number in ends and segment.form.method in READABLE)
 
 
 def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:
@@ -413,10 +379,10 @@ def _compare(wal: WalDirectory, header: _Header, major: int, file: str) -> None:
             )
 
 
-def _drop_unwritten(wal: WalDirectory) -> WalDirectory:
+def _without_unwritten(wal: WalDirectory) -> WalDirectory:
     """Leave out the segments at the end that were not written to yet."""
     last = len(wal.segments)
-    while last and not page_is_valid(wal, wal.segments[last - 1], 0):
+    while last and not _is_written(wal, wal.segments[last - 1]):
         last -= 1
     # One whose first page alone is bad is damaged, not unwritten.
     if last < len(wal.segments) and next_valid_page(wal, wal.segments[last], 1) is not None:
@@ -424,7 +390,16 @@ def _drop_unwritten(wal: WalDirectory) -> WalDirectory:
     if last == 0:
         segment = wal.segments[0]
         raise SegmentError("no WAL segment holds WAL of its own position", file=segment.path)
-    return replace(wal, segments=SegmentFiles.of(wal.path, wal.segment_size, wal.segments[:last]))
+    return wal if last == len(wal.segments) else replace(wal, segments=wal.segments.where(_first(wal.segments, last)))
+
+
+def _first(segments: SegmentFiles, count: int) -> list[bool]:
+    return [number < count for number in range(len(segments))]
+
+
+def _is_written(wal: WalDirectory, segment: Segment) -> bool:
+    """Whether a segment holds WAL of its position; of one that is not read here it is taken for granted."""
+    return segment.form.method not in READABLE or page_is_valid(wal, segment, 0)
 
 
 def page_is_valid(wal: WalDirectory, segment: Segment, page: int) -> bool:
@@ -441,11 +416,11 @@ def next_valid_page(wal: WalDirectory, segment: Segment, first: int, last: int |
     system = int(np.uint64(wal.system_identifier).astype(np.int64))
     pages = wal.segment_size // PAGE_SIZE if last is None else last
     words = np.zeros(5, np.int64)
-    with open_segment(segment) as file:
+    view = words.data.cast("B")
+    with open_segment(segment, wal.segment_size, (pages - 1) * PAGE_SIZE + len(view)) as reader:
         for page in _pages_to_try(first, pages):
             lsn = segment.start_lsn + page * PAGE_SIZE
-            file.seek(page * PAGE_SIZE)
-            if file.readinto(words.data.cast("B")) < words.nbytes:
+            if reader.read_into(view, page * PAGE_SIZE) < words.nbytes:
                 return None
             if header_status(words, 0, lsn, wal.segment_size, magic, system, segment.timeline, 0) == PAGE_OK:
                 return lsn
@@ -458,28 +433,29 @@ def _pages_to_try(first: int, last: int) -> Iterator[int]:
     yield from range(near, last, _STRIDE)
 
 
-def open_segment(segment: Segment) -> FileIO:
-    """Open a segment for unbuffered reading.
+def _read_header(segment: Segment, segment_size: int) -> _Header | None:
+    """The long header at the start of a segment, None if the file is shorter."""
+    data = bytearray(_LONG_HEADER.size)
+    with open_segment(segment, segment_size, len(data)) as reader:
+        if reader.read_into(memoryview(data), 0) < len(data):
+            return None
+    magic, info, _, address, _, _, system, size, block_size = _LONG_HEADER.unpack(data)
+    return _Header(magic, info, address, system, size, block_size)
 
-    Raises:
-        SegmentError: it is not there any more, or may not be read.
-    """
-    try:
-        return open(segment.path, "rb", buffering=0)
-    except OSError as error:
+
+def _read_start(segment: Segment) -> bytes:
+    """The first bytes of a plain segment, as far as it goes."""
+    data = bytearray(_LONG_HEADER.size)
+    with open_segment(segment, _LARGEST, len(data)) as reader:
+        return bytes(data[: reader.read_into(memoryview(data), 0)])
+
+
+def _refuse_encrypted(segment: Segment) -> None:
+    """Whether a segment that is none is encrypted."""
+    cipher = encryption_of(_read_start(segment)) if segment.form.method == PLAIN else None
+    if cipher is not None:
         raise SegmentError(
-            f"could not open WAL segment: {error.strerror}", lsn=segment.start_lsn, file=segment.path
-        ) from None
-
-
-def _read_header(path: str) -> _Header | None:
-    """The long header at the start of a file, None if the file is shorter."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            data = file.read(_LONG_HEADER.size)
-    except OSError as error:
-        raise SegmentError(f"could not read WAL segment: {error.strerror}", file=path) from None
-    if len(data) < _LONG_HEADER.size:
-        return None
-    magic, info, _, address, _, _, system, segment_size, block_size = _LONG_HEADER.unpack(data)
-    return _Header(magic, info, address, system, segment_size, block_size)
+            f"WAL segment is encrypted ({cipher})",
+            file=segment.path,
+            hint="fetch segments with the archive's own tool, as with pgbackrest archive-get, and name their directory",
+        )

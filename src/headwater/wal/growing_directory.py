@@ -10,6 +10,7 @@ from headwater.errors import SegmentError
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.page_layout import LONG_HEADER
+from headwater.wal.place import WalSource
 from headwater.wal.segment_files import segment_name
 
 _LOOKS = 3
@@ -19,11 +20,11 @@ class GrowingDirectory:
     """Looks at a directory.
 
     Args:
-        path: the directory.
+        source: the directory, or several places as one.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, source: WalSource | str) -> None:
+        self._source = source
         self._segment_size: int | None = None
 
     def look(self, needed: int | None) -> WalDirectory:
@@ -46,7 +47,7 @@ class GrowingDirectory:
         return self._scan(first)
 
     def _scan(self, first: str) -> WalDirectory:
-        found = WalDirectory.scan(self._path, first=first, is_growing=True)
+        found = WalDirectory.scan(self._source, first=first, is_growing=True)
         self._segment_size = found.segment_size
         return found
 

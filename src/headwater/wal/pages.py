@@ -6,8 +6,6 @@ same, with a status that says why, so that a reader can tell a torn tail from da
 
 from __future__ import annotations
 
-from io import FileIO
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,9 +13,10 @@ from headwater.errors import SegmentError
 from headwater.pg.version import VERSIONS
 from headwater.wal._pages import PAGE_OK, PAGE_UNREAD, PAGE_WORDS, PageTable, unpage
 from headwater.wal._position import lsn_to_payload
-from headwater.wal.directory import WalDirectory, open_segment
+from headwater.wal.directory import WalDirectory
 from headwater.wal.page_layout import PAGE_SIZE
 from headwater.wal.segment_files import Segment
+from headwater.wal.segment_reader import open_segment
 
 _CHUNK_PAGES = 128
 """Pages read at once (1 MB): the copy out of the chunk finds it in the processor's cache."""
@@ -95,12 +94,12 @@ class PageWindow:
     def _load_segment(self, segment: Segment, until: int) -> None:
         """Load one segment's pages up to page number `until` of the window."""
         self._identity[3] = segment.timeline
-        with open_segment(segment) as file:
-            file.seek(self.lsn + self.loaded * PAGE_SIZE - segment.start_lsn)
+        first = self.lsn - segment.start_lsn
+        with open_segment(segment, self._wal.segment_size, first + until * PAGE_SIZE) as reader:
             while self.loaded < until:
                 count = min(until - self.loaded, _CHUNK_PAGES)
                 view = self._scratch.data.cast("B")[: count * PAGE_SIZE]
-                if _read_fully(file, view) < len(view):
+                if reader.read_into(view, first + self.loaded * PAGE_SIZE) < len(view):
                     raise SegmentError(
                         f"WAL segment is truncated, expected {self._wal.segment_size} bytes",
                         lsn=self.lsn + self.loaded * PAGE_SIZE,
@@ -129,14 +128,3 @@ class PageWindow:
 def _page_table(pages: int) -> PageTable:
     zeros = [np.zeros(pages, np.int64) for _ in range(3)]
     return PageTable(np.zeros(pages, np.uint8), *zeros)
-
-
-def _read_fully(file: FileIO, view: memoryview) -> int:
-    """Fill a buffer as far as the file goes; the number of bytes read."""
-    done = 0
-    while done < len(view):
-        count = file.readinto(view[done:])
-        if not count:
-            break
-        done += count
-    return done

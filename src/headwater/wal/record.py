@@ -1,7 +1,7 @@
 """One WAL record taken apart, in plain Python (PostgreSQL: DecodeXLogRecord and RestoreBlockImage).
 
 For the records that are kept whole: catalog changes, transaction control, full pages. Bulk data goes through kernels.
-Layouts: ``access/xlogrecord.h``; the image flags are those of 15 and newer.
+Layouts: ``access/xlogrecord.h``; the flags of images become those of 15 and newer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import pyarrow
 
 from headwater.errors import RecordError
+from headwater.pg.version import VERSIONS
 from headwater.wal.compression import decompressed
 from headwater.wal.record_layout import (
     BKPBLOCK_FORK_MASK,
@@ -32,6 +33,7 @@ from headwater.wal.record_layout import (
     XLR_BLOCK_ID_TOPLEVEL_XID,
     XLR_MAX_BLOCK_ID,
     XLR_RMGR_INFO_MASK,
+    image_flags,
 )
 
 BLCKSZ: Final = 8192
@@ -58,7 +60,7 @@ class Image:
         data: the bytes in the record, perhaps compressed, without the hole.
         hole_offset: bytes before the hole.
         hole_length: zero bytes left out.
-        info: ``bimg_info``.
+        info: ``bimg_info``, with the flags of 15 and newer.
         lsn: of the record, for errors.
     """
 
@@ -207,7 +209,7 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
         data: the whole record, ``xl_tot_len`` bytes; its checksum has been verified.
         lsn: its start.
         end_lsn: its end.
-        major: PostgreSQL's major version, 15 to 18 (their layouts are the same).
+        major: PostgreSQL's major version, 14 to 18 (the flags of images differ).
 
     Raises:
         RecordError: the parts do not fit the length, or a flag contradicts another.
@@ -234,7 +236,7 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
                 fork, will_init = flags & BKPBLOCK_FORK_MASK, bool(flags & BKPBLOCK_WILL_INIT)
                 found = Block(block_id, fork, spc, db, rel, number, data[_ONE_BLOCK_HEADERS:main], None, will_init)
                 return Record(lsn, end_lsn, xid, info, rmid, prev, 0, 0, data[main:], (found,))
-    parser = _Parser(data, lsn)
+    parser = _Parser(data, lsn, VERSIONS[major].names_image_compression)
     main_data, blocks = parser.parse()
     return Record(lsn, end_lsn, xid, info, rmid, prev, parser.toplevel_xid, parser.origin, main_data, blocks)
 
@@ -242,9 +244,10 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
 class _Parser:
     """A cursor over one record's bytes."""
 
-    def __init__(self, data: bytes, lsn: int) -> None:
+    def __init__(self, data: bytes, lsn: int, images_name_method: bool) -> None:
         self._data = data
         self._lsn = lsn
+        self._images_name_method = images_name_method
         self._at = RECORD_HEADER.size
         self._announced = 0
         self._main_length = 0
@@ -294,7 +297,8 @@ class _Parser:
         self._announced += data_length + (image.length if image is not None else 0)
 
     def _parse_image(self) -> _ImageHeader:
-        length, offset, info = self._number(2), self._number(2), self._number(1)
+        length, offset = self._number(2), self._number(2)
+        info = image_flags(self._number(1), self._images_name_method)
         if info & BKPIMAGE_COMPRESSED:
             hole = self._number(2) if info & BKPIMAGE_HAS_HOLE else 0
         else:

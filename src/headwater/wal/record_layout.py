@@ -1,4 +1,7 @@
-"""Where the parts of a record lie, and the codes in its headers (``access/xlogrecord.h``); alike in 15 to 18."""
+"""Where the parts of a record lie, and the codes in its headers (``access/xlogrecord.h``).
+
+Alike in 14 to 18, but for the flags of images.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,23 @@ BKPIMAGE_HAS_HOLE, BKPIMAGE_APPLY = 0x01, 0x02
 BKPIMAGE_COMPRESS_PGLZ, BKPIMAGE_COMPRESS_LZ4, BKPIMAGE_COMPRESS_ZSTD = 0x04, 0x08, 0x10
 BKPIMAGE_COMPRESSED = BKPIMAGE_COMPRESS_PGLZ | BKPIMAGE_COMPRESS_LZ4 | BKPIMAGE_COMPRESS_ZSTD
 """Flags of block references and of their images, as 15 and newer have them."""
+
+BKPIMAGE_IS_COMPRESSED_14, BKPIMAGE_APPLY_14 = 0x02, 0x04
+"""The flags of images in 14, which knows no method but pglz."""
+
+
+def image_flags(info: int, names_method: bool) -> int:
+    """``bimg_info`` with the flags of 15 and newer.
+
+    Args:
+        info: as in the record.
+        names_method: it has these flags.
+    """
+    if names_method:
+        return info
+    compressed = BKPIMAGE_COMPRESS_PGLZ if info & BKPIMAGE_IS_COMPRESSED_14 else 0
+    return info & BKPIMAGE_HAS_HOLE | compressed | (BKPIMAGE_APPLY if info & BKPIMAGE_APPLY_14 else 0)
+
 
 XLR_MAX_BLOCK_ID = 32
 XLR_BLOCK_ID_TOPLEVEL_XID, XLR_BLOCK_ID_ORIGIN, XLR_BLOCK_ID_DATA_LONG, XLR_BLOCK_ID_DATA_SHORT = 252, 253, 254, 255

@@ -2,53 +2,58 @@
 
 A directory of a hundred thousand segments is a value of a few numbers, so that every task can be told of all of it: a
 record may go on for 64 segments behind a task's range, and where the log ends is proved by what follows. Where a
-segment's file lies is arithmetic (PostgreSQL: XLogFileName, access/xlog_internal.h).
+segment's file lies is arithmetic (PostgreSQL: XLogFileName, access/xlog_internal.h), but for a checksum in its name.
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import overload
 
-PARTIAL = ".partial"
-"""What the name of a segment ends with that was being written when its timeline was left."""
+from headwater.wal.place import Place
+from headwater.wal.segment_forms import SegmentForm
+
+PLAIN_FORM = SegmentForm()
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment file.
+    """One segment.
 
     Attributes:
-        path: the file.
+        path: its file; an asterisk in the name stands for a checksum.
         timeline: timeline in its name.
         number: LSN of its first byte divided by the segment size.
         start_lsn: LSN of its first byte.
+        form: how the file is named and packed.
+        places: all places, one of which the file lies in.
     """
 
     path: str
     timeline: int
     number: int
     start_lsn: int
+    form: SegmentForm = PLAIN_FORM
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRun:
-    """Segments of one timeline without a gap.
+    """Segments of one timeline and form without a gap.
 
     Attributes:
         timeline: in their names.
         first: number of the first one; count: how many there are.
-        is_partial: their names end with ``.partial``.
+        form: how the files are named and packed.
     """
 
     timeline: int
     first: int
     count: int
-    is_partial: bool
+    form: SegmentForm = PLAIN_FORM
 
 
 def segment_name(timeline: int, number: int, segment_size: int) -> str:
@@ -62,35 +67,39 @@ class SegmentFiles(Sequence[Segment]):
     """Segments in LSN order; between two runs there may be a gap.
 
     Attributes:
-        directory: where they lie.
+        places: where they lie.
         segment_size: bytes.
         runs: at least one, in order.
     """
 
-    directory: str
+    places: tuple[Place, ...]
     segment_size: int
     runs: tuple[SegmentRun, ...]
 
     @classmethod
-    def of(cls, directory: str, segment_size: int, segments: Iterable[Segment]) -> SegmentFiles:
-        """The same segments as runs.
+    def of(cls, places: tuple[Place, ...], segment_size: int, segments: Iterable[SegmentRun]) -> SegmentFiles:
+        """Segments as runs.
 
         Args:
-            directory: where all of them lie, under the names that belong to them.
+            places: where all of them lie.
             segment_size: bytes.
-            segments: in LSN order, at least one.
+            segments: runs in LSN order, at least one; such as of one segment each.
         """
         runs: list[SegmentRun] = []
-        for segment in segments:
-            is_partial = segment.path.endswith(PARTIAL)
+        for one in segments:
             last = runs[-1] if runs else None
-            if last is not None and last == SegmentRun(
-                segment.timeline, segment.number - last.count, last.count, is_partial
-            ):
-                runs[-1] = replace(last, count=last.count + 1)
+            if last is not None and last == replace(one, first=one.first - last.count, count=last.count):
+                runs[-1] = replace(last, count=last.count + one.count)
             else:
-                runs.append(SegmentRun(segment.timeline, segment.number, 1, is_partial))
-        return cls(directory, segment_size, tuple(runs))
+                runs.append(one)
+        return cls(places, segment_size, tuple(runs))
+
+    def where(self, is_wanted: Sequence[bool]) -> SegmentFiles:
+        """Those of the segments that are wanted, at least one."""
+        kept = (
+            SegmentRun(s.timeline, s.number, 1, s.form) for s, is_one in zip(self, is_wanted, strict=True) if is_one
+        )
+        return SegmentFiles.of(self.places, self.segment_size, kept)
 
     def numbered(self, number: int) -> Segment | None:
         """The segment with this number, None if there is none."""
@@ -105,6 +114,9 @@ class SegmentFiles(Sequence[Segment]):
             if run.first + run.count > number + 1:
                 return self._segment(run, max(run.first, number + 1))
         return None
+
+    def __iter__(self) -> Iterator[Segment]:
+        return (self._segment(run, run.first + at) for run in self.runs for at in range(run.count))
 
     def __len__(self) -> int:
         return sum(run.count for run in self.runs)
@@ -124,5 +136,7 @@ class SegmentFiles(Sequence[Segment]):
         return self._segment(self.runs[run], self.runs[run].first + places - before[run])
 
     def _segment(self, run: SegmentRun, number: int) -> Segment:
-        name = segment_name(run.timeline, number, self.segment_size) + PARTIAL * run.is_partial
-        return Segment(os.path.join(self.directory, name), run.timeline, number, number * self.segment_size)
+        name = segment_name(run.timeline, number, self.segment_size)
+        form = run.form
+        path = self.places[form.place].path(form.folder(name), name + form.ending)
+        return Segment(path, run.timeline, number, number * self.segment_size, form, self.places)

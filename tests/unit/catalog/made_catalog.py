@@ -9,7 +9,6 @@ from headwater.catalog.commit_log import NoTransactions
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     PG_ATTRIBUTE,
     PG_CLASS,
     PG_NAMESPACE,
@@ -17,6 +16,7 @@ from headwater.pg.catalogs import (
     SHARED_CATALOGS,
     align_up,
     catalog_layout,
+    catalog_oids,
 )
 from headwater.rmgr import heap, heap2
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
@@ -122,7 +122,7 @@ def make_store(
     store = CatalogStore(origin, NoTransactions(), not is_online)
     for where in extra:
         store.add_extra(where)
-    for oid in CATALOG_NAMES:
+    for oid in catalog_oids(major):
         store.add_heap((places or {}).get(oid, locator(oid)), oid, bases.get(oid, b""), not is_online)
     return store
 

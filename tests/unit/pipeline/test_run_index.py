@@ -16,7 +16,7 @@ from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import EndOfWal
 
 SEGMENT = 1 << 20
-DIRECTORY = WalDirectory("", SEGMENT, 1, 16, ())
+DIRECTORY = WalDirectory((), SEGMENT, 1, 16, ())
 REQUEST = Request(5, (), 16)
 
 

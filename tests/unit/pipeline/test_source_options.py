@@ -12,7 +12,11 @@ NEEDED = {"path": "/wal", "catalog": "/backup"}
 
 def test_names_have_no_case() -> None:
     parsed = SourceOptions.parse({"PATH": "/wal", "catalog": "/backup", "startingLSN": "1/A", "partitionBytes": "4096"})
-    assert (parsed.request.wal, parsed.request.start, parsed.partition_bytes) == ("/wal", (1 << 32) + 10, 4096)
+    assert (parsed.request.source.address, parsed.request.start, parsed.partition_bytes) == (
+        "/wal",
+        (1 << 32) + 10,
+        4096,
+    )
     assert SourceOptions.parse(NEEDED).partition_bytes == PARTITION_BYTES
 
 

@@ -266,7 +266,8 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
                 full = schema.replica_identity == "f"
                 line = wire_change(schema.oid, full, sent[change.layout], change)
                 batch = [] if line is None else [line]
-                if batch and change.flags & it.SEND_SCHEMA:
+                is_told = batch or (change.kind == it.DELETE and wrote)
+                if is_told and change.flags & it.SEND_SCHEMA:
                     batch = [*part.schema_messages[change.layout], *batch]
             if batch and not wrote:
                 begin = b"B" + struct.pack(">qqI", txn.commit_lsn, txn.commit_time, txn.xid)

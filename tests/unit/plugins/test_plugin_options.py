@@ -13,7 +13,8 @@ from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.test_decoding import TestDecoding
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
+SINCE_15 = MAJORS[1:]
 Options = dict[str, str | None]
 
 P: Options = {"publication_names": "p"}
@@ -22,30 +23,34 @@ V1P: Options = {"proto_version": "1", "publication_names": "p"}
 ONLY, ONLY_16 = "we only support", "server only supports"
 
 REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
-    ((15,), {}, f"client sent proto_version=0 but {ONLY} protocol 1 or higher"),
+    ((14, 15), {}, f"client sent proto_version=0 but {ONLY} protocol 1 or higher"),
     ((16,), {}, f"client sent proto_version=0 but {ONLY_16} protocol 1 or higher"),
     ((17, 18), {}, 'option "proto_version" missing'),
-    ((15, 16), {"proto_version": "1"}, "publication_names parameter missing"),
+    ((14, 15, 16), {"proto_version": "1"}, "publication_names parameter missing"),
     ((17, 18), {"proto_version": "1"}, 'option "publication_names" missing'),
     ((16,), P, f"client sent proto_version=0 but {ONLY_16} protocol 1 or higher"),
     ((17, 18), P, 'option "proto_version" missing'),
     (MAJORS, V1P | {"proto_version": "x"}, "invalid proto_version"),
     (MAJORS, V1P | {"proto_version": " "}, "invalid proto_version"),
     (MAJORS, V1P | {"proto_version": "-"}, "invalid proto_version"),
-    (MAJORS, V1P | {"proto_version": "1 "}, "invalid proto_version"),
+    (SINCE_15, V1P | {"proto_version": "1 "}, "invalid proto_version"),
     (MAJORS, V1P | {"proto_version": "99999999999999999999"}, "invalid proto_version"),
     (MAJORS, V1P | {"proto_version": "-1"}, 'proto_version "-1" out of range'),
     (MAJORS, V1P | {"proto_version": "4294967296"}, 'proto_version "4294967296" out of range'),
+    ((14,), V1P | {"proto_version": ""}, "invalid proto_version"),
+    ((14,), V1P | {"proto_version": "1 x"}, "invalid proto_version"),
+    ((14,), V1P | {"proto_version": "4294967295"}, f"client sent proto_version=-1 but {ONLY} protocol 2 or lower"),
+    ((14,), V1P | {"proto_version": "3"}, f"client sent proto_version=3 but {ONLY} protocol 2 or lower"),
     ((15,), V1P | {"proto_version": "4294967295"}, f"client sent proto_version=-1 but {ONLY} protocol 3 or lower"),
     ((15,), V1P | {"proto_version": "4"}, f"client sent proto_version=4 but {ONLY} protocol 3 or lower"),
     ((16, 17, 18), V1P | {"proto_version": "5"}, f"client sent proto_version=5 but {ONLY_16} protocol 4 or lower"),
     ((17, 18), V1P | {"proto_version": ""}, f"client sent proto_version=0 but {ONLY_16} protocol 1 or higher"),
-    ((15, 16), V1P | {"publication_names": ""}, "publication_names parameter missing"),
+    ((14, 15, 16), V1P | {"publication_names": ""}, "publication_names parameter missing"),
     (MAJORS, V1P | {"publication_names": "a,"}, "invalid publication_names syntax"),
     (MAJORS, V1P | {"binary": "1"}, "binary requires a Boolean value"),
     (MAJORS, V1P | {"messages": "yes"}, "messages requires a Boolean value"),
-    ((15,), V1P | {"streaming": "1"}, "streaming requires a Boolean value"),
-    ((15,), V1P | {"streaming": "parallel"}, "streaming requires a Boolean value"),
+    ((14, 15), V1P | {"streaming": "1"}, "streaming requires a Boolean value"),
+    ((14, 15), V1P | {"streaming": "parallel"}, "streaming requires a Boolean value"),
     ((16, 17, 18), V1P | {"streaming": "1"}, 'streaming requires a Boolean value or "parallel"'),
     (MAJORS, V1P | {"streaming": "on"}, "requested proto_version=1 does not support streaming, need 2 or higher"),
     (
@@ -54,16 +59,17 @@ REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
         "requested proto_version=3 does not support parallel streaming, need 4 or higher",
     ),
     (
-        MAJORS,
+        SINCE_15,
         V1P | {"two_phase": "on"},
         "requested proto_version=1 does not support two-phase commit, need 3 or higher",
     ),
-    ((15,), V1P | {"origin": "none"}, "unrecognized pgoutput option: origin"),
+    ((14,), V1P | {"two_phase": "off"}, "unrecognized pgoutput option: two_phase"),
+    ((14, 15), V1P | {"origin": "none"}, "unrecognized pgoutput option: origin"),
     ((16, 17, 18), V1P | {"origin": "x"}, 'unrecognized origin value: "x"'),
     ((16, 17, 18), V1P | {"origin": None}, "origin requires a parameter"),
     (MAJORS, V1P | {"foo": "x"}, "unrecognized pgoutput option: foo"),
     (MAJORS, V1P | {"proto_version": "2", "streaming": None}, 'pgoutput option "streaming" is not supported yet'),
-    (MAJORS, V1P | {"proto_version": "3", "two_phase": "TRUE"}, 'pgoutput option "two_phase" is not supported yet'),
+    (SINCE_15, V1P | {"proto_version": "3", "two_phase": "TRUE"}, 'pgoutput option "two_phase" is not supported yet'),
 ]
 
 
@@ -84,8 +90,10 @@ def test_pgoutput_refuses_an_option_given_twice() -> None:
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_pgoutput_takes_every_version_and_switches_that_are_off(major: int) -> None:
-    off = {"binary": "OFF", "streaming": "false", "two_phase": "off", "messages": None}
-    for version in ("1", " +2", "03"):
+    off: Options = {"binary": "OFF", "streaming": "false", "messages": None}
+    if major in SINCE_15:
+        off["two_phase"] = "off"
+    for version in ("1", " +2", "03" if major in SINCE_15 else "02 "):
         plugin = PgOutput(tuple((V1P | off | {"proto_version": version}).items()), PluginContext(major))
         assert plugin.options.messages
         assert not plugin.wants_binary
@@ -196,13 +204,13 @@ def test_a_vertical_tab_is_white_space_from_16_on() -> None:
     ],
 )
 def test_quote_identifier(name: str, expected: str) -> None:
-    assert [expected] * 4 == [quote_identifier(name, major) for major in MAJORS]
+    assert [expected] * 5 == [quote_identifier(name, major) for major in MAJORS]
 
 
 def test_words_become_reserved_over_time() -> None:
-    expected = ["system_user", '"system_user"', '"system_user"', '"system_user"']
+    expected = ["system_user", "system_user", '"system_user"', '"system_user"', '"system_user"']
     assert expected == [quote_identifier("system_user", major) for major in MAJORS]
-    assert [quote_identifier("json", major) for major in MAJORS] == ["json", "json", '"json"', '"json"']
+    assert [quote_identifier("json", major) for major in MAJORS] == ["json", "json", "json", '"json"', '"json"']
     assert quote_qualified_identifier("json", "T", 17) == '"json"."T"'
 
 

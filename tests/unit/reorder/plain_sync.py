@@ -5,7 +5,7 @@ Also a catalog whose every change is told of by messages, as a server's is, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from headwater.catalog.relation import Publication, PublicationMember, RelationS
 from headwater.errors import PluginError
 from headwater.pg.catcache_hashes import hash_oids
 from headwater.reorder.schema_memory import (
+    ANNOUNCED,
     ENTRIES,
     LOADED,
     MEMBERS,
@@ -124,6 +125,8 @@ class PlainView:
 def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple[bytes, ...]]:
     """What the plugin says: which publications, if they exist, publish the relation itself or an ancestor, and as what.
 
+    The message ends with what the relation is; all before is what :func:`renewed` leaves as it is.
+
     Raises:
         PluginError: a publication is missing, and that is refused.
     """
@@ -143,7 +146,12 @@ def say(schema: RelationSchema, catalog: Any, refuses: bool) -> tuple[int, tuple
                     f"{name} {row.oid} {oid} {relation.name} {relation.namespace_oid} {member and member.columns}"
                 )
                 wants |= row.insert | row.update << 1 | row.truncate << 4
-    return wants, (" ".join(found).encode(),) if wants else ()
+    return wants, (f"{' '.join(found)}|{schema.name}".encode(),) if wants else ()
+
+
+def renewed(schema: RelationSchema, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+    """What announces a relation now that is published as it was."""
+    return tuple(message.partition(b"|")[0] + f"|{schema.name}".encode() for message in messages)
 
 
 @dataclass
@@ -170,15 +178,24 @@ class PlainSync:
     Args:
         catalog: of the log; refuses: a missing publication is an error; passed_over: xids that are not decoded.
         max_messages: with so many handed on to it, a transaction forgets everything.
+        is_apart: that a relation was announced is forgotten by itself.
     """
 
-    def __init__(self, catalog: PlainCatalog, refuses: bool, passed_over: frozenset[int], max_messages: int) -> None:
+    def __init__(
+        self,
+        catalog: PlainCatalog,
+        refuses: bool,
+        passed_over: frozenset[int],
+        max_messages: int,
+        is_apart: bool = False,
+    ) -> None:
         self.catalog, self.refuses, self.passed_over = catalog, refuses, passed_over
-        self.max_messages = max_messages
+        self.max_messages, self.is_apart = max_messages, is_apart
         self.said: list[Said] = []
         self.refused: tuple[int, str] | None = None
         self.txns: dict[int, _Txn] = {}
-        self.entries: dict[int, list[Any]] = {}
+        self.entries: dict[int, tuple[int, tuple[bytes, ...]]] = {}
+        self.announced: dict[int, int] = {}
         self.loaded: tuple[tuple[int, Publication | None], ...] | None = None
         self.caches: dict[int, dict[int, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, MEMBERS: {}, SCHEMAS: {}}
         self.given: list[tuple[int, int, int]] = []
@@ -235,7 +252,9 @@ class PlainSync:
             if memory == LOADED:
                 self.loaded = None
                 continue
-            kept = self.entries if memory == ENTRIES else self.caches[memory]
+            if memory == ENTRIES and not self.is_apart:
+                self._forget(((ANNOUNCED, subject),))
+            kept: dict[Any, Any] = {ENTRIES: self.entries, ANNOUNCED: self.announced, **self.caches}[memory]
             for known in list(kept):
                 if subject in (0, member_subject(hash_oids(*known)) if memory == MEMBERS else known):
                     del kept[known]
@@ -247,14 +266,16 @@ class PlainSync:
         if oid not in self.entries:
             self.latest = max(self.latest, step.lsn)
             try:
-                self.entries[oid] = [*say(view.relation(oid), self._look_up(view, oid), self.refuses), False]
+                self.entries[oid] = say(view.relation(oid), self._look_up(view, oid), self.refuses)
             except PluginError as error:
                 self.refused = (step.lsn, error.message)
                 return
-        entry = self.entries[oid]
-        wanted = entry[0] & (16 if step.kind == TRUNCATE else 1)
-        self.said.append(Said(step.lsn, oid, entry[0], entry[1], bool(wanted) and not entry[2]))
-        entry[2] |= bool(wanted)
+        wants, messages = self.entries[oid]
+        messages = renewed(view.relation(oid), messages) if self.is_apart else messages
+        is_wanted = bool(wants & (16 if step.kind == TRUNCATE else 1))
+        self.said.append(Said(step.lsn, oid, wants, messages, is_wanted and oid not in self.announced))
+        if is_wanted:
+            self.announced[oid] = oid
 
     def _look_up(self, view: PlainView, oid: int) -> _InMind:
         schema = view.relation(oid)
@@ -311,8 +332,8 @@ class _InMind:
 class RandomLog:
     """Sessions side by side that change tables, and the catalog, whose keys they lock until they end."""
 
-    def __init__(self, rng: Random, sessions: int) -> None:
-        self.rng, self.sessions = rng, sessions
+    def __init__(self, rng: Random, sessions: int, is_apart: bool = False) -> None:
+        self.rng, self.sessions, self.is_apart = rng, sessions, is_apart
         self.lsn, self.xid = 0, 700
         self.open: list[int] = []
         self.locks: dict[tuple[str, Any], int] = {}
@@ -361,6 +382,7 @@ class RandomLog:
 
     def _noise(self) -> tuple[Subject, ...]:
         entries = [(ENTRIES, oid) for oid in (0, *TABLES, *TABLES, 999)]
+        entries += [(ANNOUNCED, oid) for oid in (*TABLES, *TABLES, 999)] if self.is_apart else []
         others = [(LOADED, 0), (NAMES, 0), (NAMES, 2), (ROWS, 0), (ROWS, 2), (RELATIONS, 0), (SCHEMAS, 0)]
         noise = self.rng.sample(entries + others, self.rng.choice((0, 1, 1, 2)))
         if self.rng.random() < 0.1:
@@ -383,6 +405,8 @@ class RandomLog:
         caches = {"members": [(RELATIONS, 0), *_members(key[1])], "schema": [(SCHEMAS, 0)], "relation": []}
         # A root's own entry is not that of its partitions, which depend on it.
         entries = (ENTRIES, 0) if key[1] in ROOTS else entries
+        if self.is_apart and key[0] == "relation":
+            entries = (ANNOUNCED, key[1])
         subjects = (entries, *caches[key[0]])
         return self._event(DEFINE, xid, key=key, value=self._value(key), subjects=subjects, is_rolled_back=rolled_back)
 

@@ -35,6 +35,7 @@ from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, 
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
 
+MAJOR = 16
 NOTHING_GIVEN = Given.of(np.empty((3, 0), np.int64), np.empty((2, 0), np.int64))
 
 
@@ -118,6 +119,10 @@ class _Sender:
 
     resolutions: list[RelationUse]
     publication_names: tuple[str, ...] = ("p",)
+    announcements: int = ENTRIES
+
+    def published_as(self, schema: RelationSchema, messages: tuple[bytes, ...]) -> int:
+        return schema.oid
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
@@ -278,7 +283,7 @@ class Sliced:
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
     def _collect(self, one: Slice, found: list[Unit]) -> None:
-        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), said)
+        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), said, MAJOR)
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:

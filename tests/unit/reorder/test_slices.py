@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_reorder import PlainRelation, PlainReorder
 from random_sessions import TABLES, UNKNOWN, random_records
-from sliced import Sliced, index_parts, part, said
+from sliced import MAJOR, Sliced, index_parts, part, said
 
 from headwater.errors import DecodingError
 from headwater.reorder.cutting import READ_GAP, cut_slices
@@ -61,7 +61,7 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     resolve = Relations(seed, changing)
     twin = PlainReorder(resolve, left_out, sends_schema)
     twin.read(made)
-    index = index_parts(made, parts, Request(plain.DATABASE, (), 16, grid))
+    index = index_parts(made, parts, Request(plain.DATABASE, (), MAJOR, grid))
     windows = [rng.choice(made.lsns.tolist()) for _ in range(cuts)]
     found = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
@@ -93,10 +93,10 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
         return PlainRelation(file, wants, file, file if is_toast else TABLES[file], is_toast)
 
     made = plain.frames(records)
-    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), False)
+    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), resolve, frozenset(), False)
     (one,) = cut_slices(sliced.plan(), 10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
-    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said)
+    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said, MAJOR)
     chunks = changes.items.kind == TOAST
     assert changes.items.xid[chunks].tolist() == [701]
     assert changes.items.xid[~chunks].tolist() == [701, 700]
@@ -120,14 +120,16 @@ def test_windows_with_next_to_nothing(records) -> None:
     resolve = Relations(0, False)
     twin = PlainReorder(resolve, frozenset(), True)
     twin.read(made)
-    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), resolve, frozenset(), True).units(1)
+    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), resolve, frozenset(), True).units(1)
     assert [u.items for u in twin.units] == [u.items for u in found]
 
 
 def test_a_transaction_of_messages_is_cut_between_them() -> None:
     records = [plain.message(700, bytes([65 + i]) * 100) for i in range(20)]
     made = plain.frames([*records, plain.commit(700)])
-    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
+    sliced = Sliced(
+        made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), Relations(0, False), frozenset(), True
+    )
     slices = cut_slices(sliced.plan(), 500)
     assert max(len(one.event_place) for one in slices) <= 5
     assert [bytes([65 + i]) * 100 for i in range(20)] == [item.new for item in sliced.units(500)[0].items]
@@ -135,9 +137,11 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
 
 def test_a_message_that_is_not_where_it_was_planned() -> None:
     made = plain.frames([plain.insert(700, 20000), plain.message(700, b"there"), plain.commit(700)])
-    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), 16)), Relations(0, False), frozenset(), True)
+    sliced = Sliced(
+        made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), Relations(0, False), frozenset(), True
+    )
     (one,) = cut_slices(sliced.plan(), 10**9)
     without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)
     with pytest.raises(DecodingError, match="logical message is not in the WAL") as raised:
-        collect(one, [without], said)
+        collect(one, [without], said, MAJOR)
     assert raised.value.lsn == made.lsns[1]

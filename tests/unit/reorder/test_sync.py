@@ -25,6 +25,7 @@ from plain_sync import (
     PlainSync,
     RandomLog,
     Said,
+    renewed,
     say,
 )
 from sliced import NOTHING_GIVEN
@@ -39,6 +40,7 @@ from headwater.reorder.plan import RelationUse
 from headwater.reorder.resend import Concerns, find_forgets
 from headwater.reorder.resolve import Resolved
 from headwater.reorder.schema_memory import (
+    ANNOUNCED,
     ENTRIES,
     MEMBERS,
     MEMORIES,
@@ -47,6 +49,7 @@ from headwater.reorder.schema_memory import (
     RELATIONS,
     ROWS,
     SCHEMAS,
+    Announced,
     Entry,
     Given,
     MemberInMind,
@@ -101,10 +104,20 @@ class _Sender:
 
     refuses: bool
     warnings: list[str]
+    announcements: int
     publication_names: tuple[str, ...] = GIVEN
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
+
+    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
+        return schema.oid
+
+    def renewed(
+        self, schema: RelationSchema, catalog: Any, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
+    ) -> tuple[int, tuple[bytes, ...]]:
+        assert catalog.relation(schema.oid) == schema
+        return said[0], renewed(schema, said[1])
 
     def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         try:
@@ -131,6 +144,7 @@ class Folded:
         log: all of it; catalog: of it.
         refuses: a missing publication is an error; passed_over: xids that are not decoded.
         max_messages: with so many handed on to it, a transaction forgets everything.
+        is_apart: that a relation was announced is forgotten by itself.
     """
 
     log: Sequence[Event]
@@ -138,6 +152,7 @@ class Folded:
     refuses: bool
     passed_over: frozenset[int]
     max_messages: int
+    is_apart: bool = False
     said: list[Said] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
     given: Given = NOTHING_GIVEN
@@ -177,7 +192,7 @@ class Folded:
         }
         changes, truncates = (np.array(touches[kind], np.int64).reshape(-1, 4).T.copy() for kind in (CHANGE, TRUNCATE))
         count = changes.shape[1]
-        sender = _Sender(self.refuses, self.warned)
+        sender = _Sender(self.refuses, self.warned, ANNOUNCED if self.is_apart else ENTRIES)
         synced, after = sync_rows(
             Candidates(
                 np.arange(count), changes[0], np.zeros(count, np.int32), np.full(count, INSERTS, np.uint8), changes[1]
@@ -234,6 +249,7 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
     )
     return SchemaMemory(
         entries=tuple(Entry(oid, *entry) for oid, entry in sorted(plain.entries.items())),
+        announced=tuple(Announced(*one) for one in sorted(plain.announced.items())),
         loaded=None if plain.loaded is None else tuple(row for _, row in plain.loaded),
         names=tuple(NameInMind(*one) for one in names),
         rows=tuple(RowInMind(*one) for one in rows),
@@ -253,16 +269,17 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
     st.sampled_from([False, False, True]),
     st.integers(0, 6),
     st.sampled_from([4, 1000, 1000]),
+    st.booleans(),
 )
-def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, cuts, max_messages) -> None:
+def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, cuts, max_messages, is_apart) -> None:
     rng = Random(seed)
-    log = list(RandomLog(rng, sessions).events(count))
+    log = list(RandomLog(rng, sessions, is_apart).events(count))
     catalog = PlainCatalog()
     catalog.read(log)
     passed_over = frozenset(e.xid for e in log if e.kind == COMMIT and rng.random() < 0.1)
-    plain = PlainSync(catalog, refuses, passed_over, max_messages)
+    plain = PlainSync(catalog, refuses, passed_over, max_messages, is_apart)
     plain.read(log)
-    folded = Folded(log, catalog, refuses, passed_over, max_messages)
+    folded = Folded(log, catalog, refuses, passed_over, max_messages, is_apart)
     windows = [rng.choice(log).lsn for _ in range(cuts)]
     if plain.refused is not None:
         with pytest.raises(PluginError) as refused:

@@ -94,13 +94,15 @@ def test_a_transaction_name_has_an_end() -> None:
 
 def prepare_bytes(major: int) -> bytes:
     gid = b"a name\0"
-    data = struct.pack("<IIIIqIiiiiii?xHQq", 0x57F94534, 0, 700, 5, 42, 10, 3, 1, 2, 1, 0, 2, True, len(gid), 7, 8)
+    counts = (3, 1, 2, 2) if major == 14 else (3, 1, 2, 1, 0, 2)
+    data = struct.pack("<IIIIqI", 0x57F94534, 0, 700, 5, 42, 10)
+    data += struct.pack(f"<{len(counts)}i?xHQq", *counts, True, len(gid), 7, 8)
     for part in (
         gid,
         struct.pack("<III", 701, 702, 703),
         struct.pack("<III", 1663, 5, 1),
         struct.pack("<IIIIII", 1663, 5, 2, 1663, 5, 3),
-        stats(major, 1)[4:],
+        stats(major, 1)[4:] if major > 14 else b"",
         b"",
         MESSAGES,
     ):
@@ -108,7 +110,7 @@ def prepare_bytes(major: int) -> bytes:
     return data + b"state of other resource managers"
 
 
-@pytest.mark.parametrize("major", [15, 16, 17, 18])
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
 def test_every_part_of_a_prepare(major: int) -> None:
     assert xact.Prepare(
         xid=700,
@@ -118,7 +120,7 @@ def test_every_part_of_a_prepare(major: int) -> None:
         subxacts=(701, 702, 703),
         commit_relations=((1663, 5, 1),),
         abort_relations=((1663, 5, 2), (1663, 5, 3)),
-        commit_stats=parsed_stats(major, 1),
+        commit_stats=parsed_stats(major, 1) if major > 14 else (),
         abort_stats=(),
         invalidations=PARSED_MESSAGES,
         init_file=True,

@@ -82,7 +82,7 @@ def is_chosen(one: Record, length: int, choice: RecordChoice) -> bool:
 @given(records, choices)
 def test_as_records_parsed_one_by_one(made: list[bytes], choice: RecordChoice) -> None:
     frames = plain.frames(made)
-    found = outline(frames, SEGMENT, choice)
+    found = outline(frames, SEGMENT, MAJOR, choice)
     parsed = [
         parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), MAJOR) for i in range(len(made))
     ]
@@ -101,11 +101,11 @@ def test_where_a_record_ends() -> None:
     """On the page where its last byte is, before what makes its length a multiple of eight, and after page headers."""
     one = plain.record(10, 0, 3, b"x" * 27)
     for start, end in ((0x1002018, 0x1002018 + len(one)), (0x1003FF0, 0x1004018 + len(one) - 16)):
-        found = outline(plain.frames([one], start), SEGMENT)
+        found = outline(plain.frames([one], start), SEGMENT, MAJOR)
         assert found.end.tolist() == [end]
     exact = plain.record(10, 0, 3, b"x" * 38)
     assert len(exact) == 64
-    assert outline(plain.frames([exact], 0x1004000 - 64), SEGMENT).end.tolist() == [0x1004000]
+    assert outline(plain.frames([exact], 0x1004000 - 64), SEGMENT, MAJOR).end.tolist() == [0x1004000]
 
 
 def test_a_malformed_record() -> None:
@@ -113,14 +113,14 @@ def test_a_malformed_record() -> None:
     at = int(frames.positions[1])
     frames.data[at + 26 : at + 28] = 255
     with pytest.raises(RecordError, match="its lengths disagree") as caught:
-        outline(frames, SEGMENT)
+        outline(frames, SEGMENT, MAJOR)
     assert caught.value.lsn == int(frames.lsns[1])
 
 
 @given(st.lists(records, min_size=1, max_size=3))
 def test_statistics(pieces: list[list[bytes]]) -> None:
     stats = RecordStats(MAJOR)
-    found = [outline(plain.frames(made), SEGMENT, EVERY_RECORD) for made in pieces]
+    found = [outline(plain.frames(made), SEGMENT, MAJOR, EVERY_RECORD) for made in pieces]
     for one in found:
         stats.add(one)
     total = sum(len(made) for made in pieces)

@@ -259,13 +259,14 @@ def test_blocks() -> None:
     assert blocks_in_short(record) == (
         ", blkref #1: rel 1663/5/20000 blk 3 FPW, blkref #2: rel 1663/5/20000 fork vm blk 0 FPW for WAL verification"
     )
-    first, second = blocks_in_detail(record)
+    first, second = blocks_in_detail(record, VERSIONS[16])
     assert first == "blkref #1: rel 1663/5/20000 fork main blk 3 (FPW); hole: offset: 24, length: 8092"
     assert second == (
         "blkref #2: rel 1663/5/20000 fork vm blk 0 (FPW for WAL verification); hole: offset: 24, length: 8000, "
         "compression saved: 102, method: zstd"
     )
-    assert block_ref(record) == f" {first} {second}"
+    assert block_ref(record, VERSIONS[16]) == f" {first} {second}"
+    assert blocks_in_detail(record, VERSIONS[14]) == [first, second.removesuffix(", method: zstd")]
     assert image_bytes(record) == 190
 
 

@@ -8,7 +8,7 @@ from headwater.errors import RecordError
 from headwater.rmgr import registry
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
 
-MAJORS = (15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18)
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -43,6 +43,9 @@ def test_every_manager_has_codes(major: int) -> None:
         (15, registry.XACT, 0xB0, "COMMIT_PREPARED"),
         (18, registry.LOGICALMSG, 0x00, "MESSAGE"),
         (18, registry.DBASE, 0x20, "DROP"),
+        (15, registry.DBASE, 0x10, "CREATE_WAL_LOG"),
+        (14, registry.DBASE, 0x10, "DROP"),
+        (14, registry.DBASE, 0x00, "CREATE"),
         (18, 130, 0x40, "custom resource manager 130"),
         (16, registry.BRIN, 0xA0, "UPDATE+INIT"),
     ],
@@ -57,6 +60,8 @@ def test_names(major: int, rmid: int, info: int, name: str) -> None:
         (16, registry.XLOG, 0xE0, "unknown info code 0xe0 of resource manager XLOG, PostgreSQL 16"),
         (18, registry.XACT, 0x70, "unknown info code 0x70 of resource manager Transaction"),
         (18, 22, 0x00, "unknown resource manager 22, expected at most 21"),
+        (14, 130, 0x00, "unknown resource manager 130, expected at most 21"),
+        (14, registry.DBASE, 0x20, "unknown info code 0x20 of resource manager Database, PostgreSQL 14"),
     ],
 )
 def test_what_is_not_listed_is_an_error(major: int, rmid: int, info: int, message: str) -> None:

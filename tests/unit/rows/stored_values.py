@@ -1,4 +1,4 @@
-"""Values as a real server has stored and printed them: PostgreSQL 17, and pgvector in 16."""
+"""Values as a real server has stored and printed them: PostgreSQL 17, pgvector in 16, PostGIS in 15."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ _JSONPATH = TypeInfo(4072, "jsonpath", "pg_catalog", "jsonpath", "b", -1, "i", F
 _XML = TypeInfo(142, "xml", "pg_catalog", "xml", "b", -1, "i", False)
 _PG_SNAPSHOT = TypeInfo(5038, "pg_snapshot", "pg_catalog", "pg_snapshot", "b", -1, "d", False)
 _HSTORE = TypeInfo(16447, "hstore", "public", "hstore", "b", -1, "i", False, output="hstore:hstore_out")
-_LTREE = TypeInfo(16575, "ltree", "public", "ltree", "b", -1, "i", False, output="ltree:ltree_out")
-_CUBE = TypeInfo(16767, "cube", "public", "cube", "b", -1, "d", False, output="cube:cube_out")
+_LTREE = TypeInfo(16697, "ltree", "public", "ltree", "b", -1, "i", False, output="ltree:ltree_out")
+_LQUERY = TypeInfo(16751, "lquery", "public", "lquery", "b", -1, "i", False, output="ltree:lquery_out")
+_LTXTQUERY = TypeInfo(16767, "ltxtquery", "public", "ltxtquery", "b", -1, "i", False, output="ltree:ltxtq_out")
+_QUERY_INT = TypeInfo(16575, "query_int", "public", "query_int", "b", -1, "i", False, output="_int:bqarr_out")
+_CUBE = TypeInfo(16889, "cube", "public", "cube", "b", -1, "d", False, output="cube:cube_out")
 _BOOL = TypeInfo(16, "bool", "pg_catalog", "boolean", "b", 1, "c", True)
 _INT8 = TypeInfo(20, "int8", "pg_catalog", "bigint", "b", 8, "d", True)
 _TEXT = TypeInfo(25, "text", "pg_catalog", "text", "b", -1, "i", False)
@@ -91,6 +94,8 @@ _NUMMULTIRANGE = TypeInfo(4532, "nummultirange", "pg_catalog", "nummultirange", 
 _PAIR_ARRAY = TypeInfo(16385, "_pair", "public", "pair[]", "b", -1, "d", False, element=_PAIR, output="array_out")
 _PAIRS = TypeInfo(16400, "pairs", "public", "pairs", "d", -1, "d", False, base=_PAIR_ARRAY)
 _PAIRMULTIRANGE = TypeInfo(16424, "pairmultirange", "public", "pairmultirange", "m", -1, "d", False, subtype=_PAIR)
+_GEOMETRY = TypeInfo(16390, "geometry", "public", "geometry", "b", -1, "d", False, output="postgis-3:LWGEOM_out")
+_GEOGRAPHY = TypeInfo(17077, "geography", "public", "geography", "b", -1, "d", False, output="postgis-3:geography_out")
 _VECTOR = TypeInfo(16385, "vector", "public", "vector", "b", -1, "i", False, output="vector:vector_out")
 _HALFVEC = TypeInfo(16498, "halfvec", "public", "halfvec", "b", -1, "i", False, output="vector:halfvec_out")
 _SPARSEVEC = TypeInfo(16633, "sparsevec", "public", "sparsevec", "b", -1, "i", False, output="vector:sparsevec_out")
@@ -139,6 +144,27 @@ STORED = [
     ),
     StoredValue(_LTREE, bytes.fromhex("020000000300546f700000000300785f31000000"), "Top.x_1"),
     StoredValue(
+        _LQUERY,
+        bytes.fromhex(
+            "0300000001000000000000003000160002000000000000000000000043beb7e8010004610000000000000000ca1fd91e030002546f700000000000001000000000000200ffff000000000000200020000100010001000000000000008316dc8c010000780000000000000000"
+        ),
+        "!a%|Top@.*{2,}.x{1}",
+    ),
+    StoredValue(
+        _LTXTQUERY,
+        bytes.fromhex(
+            "06000000030002002600000000000000020000006fdfb90600010400030001002100000000000000030002007c0000000000000002000000f9efbe71010102000200000043beb7e800010000610062006300"
+        ),
+        "!( a | b* ) & c",
+    ),
+    StoredValue(
+        _QUERY_INT,
+        bytes.fromhex(
+            "08000000020000000100000002000000020000000300feff7c0000000300ffff21000000020000000300000002000000fcffffff0300feff7c0000000300fcff26000000"
+        ),
+        "!( 1 | 2 ) & ( 3 | -4 )",
+    ),
+    StoredValue(
         _CUBE,
         bytes.fromhex("02000000000000000000f03f0000000000000440000000000000084048afbc9af2d79abe"),
         "(1, 2.5),(3, -4e-07)",
@@ -175,6 +201,23 @@ STORED = [
             "28400000010000000200000037ffffffff02400000ffffffff000002000200180001000000056137ffffffff02400000ffffffff00000200020018000200000005620000"
         ),
         '{["(1,a)","(2,b)")}',
+    ),
+    StoredValue(
+        _GEOMETRY,
+        bytes.fromhex("0010e6430100000001000000000000000000f03f000000000000004000000000000008400000000000001040"),
+        "01010000E0E6100000000000000000F03F000000000000004000000000000008400000000000001040",
+    ),
+    StoredValue(
+        _GEOMETRY,
+        bytes.fromhex(
+            "0000004400000000000010410000000000001041070000000400000001000000000000000300000001000000040000000000000000000000000000000000000000000000000000000000f03f0000000000000000000000000000f03f000000000000f03f0000000000000000000000000000000004000000020000000100000001000000000000000000f03f000000000000f03f0100000001000000000000000000004000000000000000400e0000000400000000000000000000000000000000000000000000000000000000000000000022400000000000002240000000000000000000000000000000000000000000000000"
+        ),
+        "0107000000040000000101000000000000000000F87F000000000000F87F0103000000010000000400000000000000000000000000000000000000000000000000F03F0000000000000000000000000000F03F000000000000F03F000000000000000000000000000000000104000000020000000101000000000000000000F03F000000000000F03F0101000000000000000000004000000000000000400111000000010000000400000000000000000000000000000000000000000000000000000000000000000022400000000000002240000000000000000000000000000000000000000000000000",
+    ),
+    StoredValue(
+        _GEOGRAPHY,
+        bytes.fromhex("0010e6480200000002000000000000000000f03f000000000000004000000000000008400000000000001240"),
+        "0102000020E610000002000000000000000000F03F000000000000004000000000000008400000000000001240",
     ),
     StoredValue(_VECTOR, bytes.fromhex("030000000000803f000020409063738e"), "[1,2.5,-3e-30]"),
     StoredValue(_HALFVEC, bytes.fromhex("04000000003cff7b010054b5"), "[1,65504,5.9604645e-08,-0.3330078]"),

@@ -87,6 +87,26 @@ def test_interval(months: int, days: int, micros: int) -> None:
 
 
 @pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("hours", "micros", "expected"),
+    [
+        ((1 << 31) - 1, 3_599_999_999, "2147483647:59:59.999999"),
+        (-((1 << 31) - 1), -3_599_999_999, "-2147483647:59:59.999999"),
+        (-(1 << 31), 0, "--2147483648:00:00"),
+        (-(1 << 31), -3_599_999_999, "--2147483648:59:59.999999"),
+        (1 << 31, 0, None),
+        (-(1 << 31) - 1, 0, None),
+    ],
+)
+def test_intervals_of_14_have_hours_of_32_bits(hours: int, micros: int, expected: str | None) -> None:
+    payload = struct.pack("<qii", hours * 3_600_000_000 + micros, 0, 0)
+    assert text_of("interval", payload, SessionSettings(major=14)) == (CORRUPT if expected is None else expected)
+    assert text_of("interval", payload, SessionSettings(major=15)) == interval_text(
+        0, 0, hours * 3_600_000_000 + micros
+    )
+
+
+@pytest.mark.interpreted
 def test_infinite_interval_from_17_on() -> None:
     low, high = (
         struct.pack("<qii", -(1 << 63), -(1 << 31), -(1 << 31)),

@@ -200,3 +200,10 @@ def test_columns_share_the_labels_of_one_enum() -> None:
     tables = build_text_tables([enum_type(1, labels), built_in("int4"), enum_type(1, labels)], SessionSettings())
     assert [8, 9] == list(tables.enum_oid)
     assert [(0, 2), (0, 0), (0, 2)] == list(zip(tables.enum_lo, tables.enum_hi, strict=True))
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(("major", "expected"), [(14, b"\xe9"), (15, b"\\351")])
+def test_a_char_beyond_ascii_is_printed_as_it_is_by_14(major: int, expected: bytes) -> None:
+    tables, out = build_text_tables([built_in("char")], SessionSettings(major=major)), np.zeros(10, np.uint8)
+    assert expected == out[: run(tables, 0, b"\xe9", out)].tobytes()

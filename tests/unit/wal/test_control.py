@@ -75,7 +75,7 @@ def test_a_data_directory_or_the_file_itself(tmp_path: Path) -> None:
         read_control_file(tmp_path / "global" / "nothing")
 
 
-@pytest.mark.parametrize("catalog_version", [202107181, 202307072])
+@pytest.mark.parametrize("catalog_version", [202007201, 202307072])
 def test_another_version_is_refused(catalog_version: int) -> None:
     with pytest.raises(CatalogError, match=f"unsupported PostgreSQL version, found .* {catalog_version}"):
         parse_control_file(control_bytes(16, catalog_version), "pg_control")

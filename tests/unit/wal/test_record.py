@@ -13,6 +13,8 @@ from plain_wal import main_data, make_record
 from test_pglz import compress
 
 from headwater.errors import RecordError
+from headwater.rmgr._record import parse_headers
+from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, header_scratch
 from headwater.wal.record import BLCKSZ, Block, Image, Record, parse_record
 
 PAGE_IMAGE = np.random.default_rng(7).integers(0, 9, BLCKSZ, np.uint8).tobytes()
@@ -22,14 +24,19 @@ SQUEEZED = HOLED[: HOLE[0]] + HOLED[sum(HOLE) :]
 
 
 def block(
-    block_id: int, flags: int, data: bytes = b"", image: bytes = b"", locator: bytes = struct.pack("<III", 1663, 5, 99)
+    block_id: int,
+    flags: int,
+    data: bytes = b"",
+    image: bytes = b"",
+    locator: bytes = struct.pack("<III", 1663, 5, 99),
+    compressed: int = 0x1C,
 ) -> tuple[bytes, bytes]:
     """Header and payload of a block reference; `image` is header and bytes, 5 or 7 bytes of header."""
     header = bytes([block_id, flags]) + struct.pack("<H", len(data))
     size = 0
     if image:
         info = image[4]
-        size = 7 if info & 1 and info & 0x1C else 5
+        size = 7 if info & 1 and info & compressed else 5
         header += image[:size]
     return header + locator + struct.pack("<I", 42), image[size:] + data
 
@@ -47,8 +54,8 @@ def assemble(*parts: tuple[bytes, bytes], tail: bytes = b"", main: bytes = b"") 
     return make_record(10, 0x20, 700, 0x1000, headers + b"".join(payload for _, payload in parts) + main)
 
 
-def parse(data: bytes) -> Record:
-    return parse_record(data, 0x2000, 0x2000 + len(data), 16)
+def parse(data: bytes, major: int = 16) -> Record:
+    return parse_record(data, 0x2000, 0x2000 + len(data), major)
 
 
 def test_all_parts_of_a_record() -> None:
@@ -104,6 +111,30 @@ def test_images_come_back_whole(encoded: bytes, expected: bytes) -> None:
     assert found.image is not None
     assert expected == found.image.page()
     assert bool(encoded[4] & 2) == found.image.is_applied
+
+
+@pytest.mark.parametrize(
+    ("encoded", "expected", "is_applied"),
+    [
+        (image(PAGE_IMAGE, 0, 0x04), PAGE_IMAGE, True),
+        (image(SQUEEZED, HOLE[0], 0x05), HOLED, True),
+        (image(compress(SQUEEZED), HOLE[0], 0x07, HOLE[1]), HOLED, True),
+        (image(compress(SQUEEZED), HOLE[0], 0x03, HOLE[1]), HOLED, False),
+        (image(compress(bytes(BLCKSZ)), 0, 0x06), bytes(BLCKSZ), True),
+        (image(SQUEEZED, HOLE[0], 0x01), HOLED, False),
+    ],
+    ids=["whole", "hole", "compressed", "compressed, not applied", "compressed, no hole", "not applied"],
+)
+def test_images_of_14_come_back_whole(encoded: bytes, expected: bytes, is_applied: bool) -> None:
+    """Other bits say that an image is compressed, and that it is applied; data behind it is where the kernel says."""
+    data = assemble(block(0, 0x30, b"tuple", encoded, compressed=0x02), main=b"x")
+    found = parse(data, 14).blocks[0]
+    assert found.image is not None
+    assert (found.image.page(), found.image.is_applied, found.data) == (expected, is_applied, b"tuple")
+    headers = header_scratch(14)
+    assert parse_headers(np.frombuffer(data, np.uint8), 0, len(data), headers) == 1
+    at = int(headers[BLOCKS + DATA_AT])
+    assert data[at : at + int(headers[BLOCKS + DATA_LENGTH])] == b"tuple"
 
 
 @pytest.mark.parametrize("info", [0x06, 0x0A, 0x12])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import UsageError
-from headwater.pipeline.local_path import local_path
 from headwater.pipeline.request import DecodeRequest
+from headwater.wal.local_path import local_path
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from headwater.pipeline.request import DecodeRequest
 def test_addresses_that_are_paths(address: str, path: str) -> None:
     assert local_path(address) == path
     request = DecodeRequest(wal=address, catalog=address)
-    assert (request.wal, request.catalog) == (path, path)
+    assert (request.source.address, request.catalog) == (path, path)
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/wal", "hdfs:/wal", "abfss://a@b/c"])

@@ -1,6 +1,6 @@
 """Addresses of directories: plain paths, and ``file:`` URLs, which Spark makes of paths itself.
 
-Known gap: WAL and backups in object stores.
+Known gap: backups in object stores.
 """
 
 from __future__ import annotations

@@ -1,0 +1,296 @@
+"""The catalog of a running server instead of a backup: exported while transactions change it, then joined with WAL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from bad_input.clusters import linked_copy
+from bad_input.command import CommandHere
+from bad_input.damage import segments
+from bad_input.servers import SLOT, copy_wal, make_slot, peek, run, small_server, value
+from headwater.catalog.origin import CatalogOrigin
+from headwater.cli.catalog import run_export
+from headwater.cli.slot import CreateFlags, run_create
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.errors import CatalogError, UsageError
+from headwater.pg.lsn import Lsn
+from headwater.slots.kept_state import KeptState
+from headwater.slots.value_file import load_value
+
+pytestmark = [pytest.mark.server]
+
+ROLE = "exporter"
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+
+
+def dsn(server: EmbeddedPostgres, database: str = "postgres", role: str = ROLE) -> str:
+    """As a user gives it."""
+    return " ".join(f"{name}={word}" for name, word in {**server.connection_info(database), "user": role}.items())
+
+
+def export(server: EmbeddedPostgres, file: Path, database: str = "postgres") -> CatalogOrigin:
+    """Write the catalog to a file; what it says of itself."""
+    run_export(dsn(server, database), file, checkpoint=False)
+    return load_value(file, KeptState).state.catalog.origin
+
+
+def wait_for(server: EmbeddedPostgres, waiting: int) -> None:
+    """Until so many sessions wait for a transaction to end."""
+    with server.connect() as connection:
+        while connection.execute(WAITING).fetchone() != (waiting,):
+            connection.execute("SELECT pg_sleep(0.01)")
+
+
+@contextmanager
+def in_threads(*calls: Callable[[], Any]) -> Iterator[None]:
+    """Calls that run while the block does, and end with it."""
+    failures: list[BaseException] = []
+
+    def running(call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=running, args=[call]) for call in calls]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+# -- transactions that run across it
+
+
+SET_UP = """
+CREATE ROLE exporter LOGIN REPLICATION;
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE DOMAIN price AS numeric(10,2);
+CREATE TABLE t (id int PRIMARY KEY, a text);
+CREATE TABLE old (id int PRIMARY KEY, a text);
+CREATE TABLE cut (id int PRIMARY KEY, a text, b int);
+INSERT INTO old VALUES (1, 'short');
+ALTER TABLE old ADD n int DEFAULT -7, ADD q text DEFAULT 'it''s \\ here', ADD j jsonb DEFAULT '{"a": [1, "b"]}',
+    ADD l int[] DEFAULT '{1,NULL,3}', ADD p price DEFAULT 1.5, ADD m mood DEFAULT 'ok', ADD c char(3) DEFAULT 'z',
+    ADD u uuid DEFAULT '00000000-0000-0000-0000-0000000000ff', ADD f float8 DEFAULT 0.1, ADD y "char" DEFAULT 'y',
+    ADD b bit(5) DEFAULT '10101', ADD w timestamptz DEFAULT '2026-01-02 03:04:05+00', ADD s text[] DEFAULT '{"x y",z}';
+CREATE PUBLICATION pub FOR TABLE t, old, cut;
+CREATE TABLE r (id int, a text);
+ALTER TABLE r REPLICA IDENTITY FULL;
+INSERT INTO r VALUES (1, 'full')
+"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A catalog that was exported while transactions changed it.
+
+    Attributes:
+        file: the export.
+        wal: ``pg_wal`` at the end.
+        slot: position of a slot that was made at the same time.
+        text: what it says with test_decoding.
+        origin: what the export says of itself.
+    """
+
+    file: Path
+    wal: Path
+    slot: str
+    text: bytes
+    origin: CatalogOrigin
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(16, False), (15, True), (18, False), pytest.param((18, True), marks=pytest.mark.slow)],
+    ids=lambda p: f"pg{p[0]}{'-checkpoint' if p[1] else ''}",
+)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    major, checkpoint = request.param
+    directory = tmp_path_factory.mktemp("exported")
+    with small_server(major) as server:
+        run(server, *(statement for statement in SET_UP.split(";\n") if statement.strip()))
+        _leave_garbage(server)
+        if checkpoint:
+            run(server, "CHECKPOINT")
+        origin = _export_across(server, directory / "catalog")
+        _work_on(server)
+        slot = value(server, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 's'")
+        text = peek(server, "s")
+        server.stop()
+        return Exported(directory / "catalog", copy_wal(server, directory / "wal"), slot, text, origin)
+
+
+def _leave_garbage(server: EmbeddedPostgres) -> None:
+    """Rows of catalogs that nobody sees any more, and that no hint bit calls dead."""
+    for end in ("ROLLBACK", "COMMIT"):
+        run(server, "BEGIN", *(f"CREATE TABLE gone{i} (a int, b text)" for i in range(20)), end)
+    for i in range(20):
+        run(server, f"ALTER TABLE gone{i} RENAME b TO c", f"ALTER TABLE gone{i} DROP a")
+    run(server, *(f"DROP TABLE gone{i}" for i in range(10)))
+    run(server, "BEGIN", "ALTER TABLE t RENAME a TO rolled_back", "ROLLBACK")
+    run(server, "VACUUM FULL pg_attribute", "VACUUM FULL pg_index", "ALTER TABLE cut RENAME b TO c")
+
+
+def _export_across(server: EmbeddedPostgres, file: Path) -> CatalogOrigin:
+    """Export while one transaction after the other ends; the third is open when the snapshot is taken."""
+    found: list[CatalogOrigin] = []
+
+    def make_slot_beside() -> None:
+        with server.connect() as connection:
+            connection.execute(SLOT, ["s"])
+
+    with server.connect() as first, server.connect() as second, server.connect() as third:
+        first.execute("BEGIN")
+        first.execute("ALTER TABLE t ADD first int; INSERT INTO t VALUES (1, 'first', 1)")
+        with in_threads(lambda: found.append(export(server, file)), make_slot_beside):
+            wait_for(server, 2)
+            second.execute("BEGIN; INSERT INTO cut VALUES (0, 'second', 0)")
+            first.execute("COMMIT")
+            wait_for(server, 2)
+            # Not before: the server's own slot loses what a transaction does to the catalog until the first has ended.
+            second.execute("ALTER TABLE cut DROP c; CREATE TABLE made (id int PRIMARY KEY, m mood)")
+            third.execute("BEGIN")
+            third.execute("INSERT INTO old VALUES (2, 'before'); ALTER TABLE old RENAME a TO third")
+            third.execute("CREATE TABLE late (id int PRIMARY KEY, a text DEFAULT 'late')")
+            third.execute("SAVEPOINT s; ALTER TABLE old ADD undone int; ROLLBACK TO s")
+            third.execute("INSERT INTO late VALUES (1); UPDATE old SET n = 8 WHERE id = 1")
+            second.execute("COMMIT")
+        third.execute("ALTER TABLE late ADD b int; INSERT INTO late VALUES (2, 'more', 2); ALTER TABLE r RENAME a TO z")
+        run(server, "INSERT INTO cut VALUES (1, 'meanwhile')", "INSERT INTO made VALUES (1, 'sad')")
+        third.execute("INSERT INTO r VALUES (2, 'third'); INSERT INTO made VALUES (2, 'ok'); COMMIT")
+    return found[0]
+
+
+def _work_on(server: EmbeddedPostgres) -> None:
+    """Changes of all that the export has seen, and of catalogs' pages that nothing has changed since the checkpoint."""
+    run(
+        server,
+        "UPDATE old SET third = 'touched'",
+        "INSERT INTO t VALUES (3, 'three', 3)",
+        "ALTER TYPE mood ADD VALUE 'fine'",
+        "INSERT INTO made VALUES (3, 'fine')",
+        "VACUUM pg_class, pg_attribute, pg_type",
+        *(f"ALTER TABLE gone{i} RENAME c TO d" for i in range(10, 15)),
+        *(f"INSERT INTO gone{i} VALUES ('{i}')" for i in range(10, 20)),
+        "VACUUM FULL pg_class",
+        "ALTER TABLE t RENAME TO renamed",
+        "INSERT INTO renamed VALUES (4, 'four', 4)",
+        "VACUUM FULL pg_attribute",
+        "CHECKPOINT",
+        "ALTER TABLE cut ADD back text",
+        "INSERT INTO cut VALUES (2, 'two', 'back')",
+        "DELETE FROM r",
+    )
+
+
+@pytest.mark.parametrize("flag", ["--catalog", "--from-state"])
+def test_joins_the_wal(headwater: CommandHere, exported: Exported, flag: str) -> None:
+    found = headwater("--wal", exported.wal, flag, exported.file, "--with-lsn").check_passed()
+    assert found == exported.text
+
+
+def test_in_small_windows(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    """What is kept behind the first of them goes on without the export."""
+    states = tmp_path / "states"
+    states.mkdir()
+    window = ["--wal", exported.wal, "--with-lsn", "--window-bytes", str(1 << 20)]
+    found = headwater(*window, "--catalog", exported.file, "--keep-states", states).check_passed()
+    assert found == exported.text
+    later = headwater(*window, "--from-state", sorted(states.iterdir())[0]).check_passed()
+    assert exported.text.endswith(later)
+
+
+def test_a_slot_begins_with_it(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    slot = tmp_path / "slot"
+    flags = CreateFlags(str(exported.wal), str(exported.file), None, "test_decoding", (), (), (), "error", False, False)
+    run_create(slot, flags)
+    assert headwater("--slot", slot, "--with-lsn").check_passed() == exported.text
+    assert headwater("--slot", slot, "--with-lsn").check_passed() == b""
+
+
+def test_bounds(headwater: CommandHere, exported: Exported) -> None:
+    """Nothing of before the consistent point can be had, and no window that ends before it."""
+    window = ["--wal", exported.wal, "--catalog", exported.file]
+    first = str(Lsn(exported.origin.consistent_lsn))
+    early = str(Lsn(exported.origin.consistent_lsn - 8))
+    for flag in ("--start", "--end"):
+        run = headwater(*window, flag, early)
+        run.check_failed("lies before the state", f"expected {first} or later", f"in {exported.file}", status=2)
+    run = headwater(*window, "--database", "other")
+    run.check_failed('the state is of database "postgres", not of "other"', status=2)
+
+
+def test_wal_that_ends_before_it(headwater: CommandHere, exported: Exported, tmp_path: Path) -> None:
+    wal = linked_copy(exported.wal, tmp_path / "wal")
+    for path in segments(wal):
+        if int(path.name[16:], 16) >= exported.origin.consistent_lsn >> 20:
+            path.unlink()
+    run = headwater("--wal", wal, "--catalog", exported.file)
+    run.check_failed("the WAL ends ", "expected ", used_spark=None)
+
+
+# -- servers and roles
+
+
+def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> None:
+    """Names that are not ASCII, in a database of another encoding, in a tablespace; as the role's settings have it."""
+    with small_server(16) as server:
+        with server.connect() as connection:
+            connection.execute("SET allow_in_place_tablespaces = on")
+            connection.execute("CREATE TABLESPACE far LOCATION ''")
+            connection.execute(
+                "CREATE DATABASE wide TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TABLESPACE far"
+            )
+        run(server, "CREATE ROLE exporter LOGIN REPLICATION", "ALTER ROLE exporter SET bytea_output = 'escape'")
+        run(server, "CREATE TABLE größe (id int, größe bytea)", database="wide")
+        run(server, "INSERT INTO größe VALUES (1)", "ALTER TABLE größe ADD ä text DEFAULT 'Ö'", database="wide")
+        address = "postgresql:///wide?" + "&".join(
+            f"{name}={quote(word)}" for name, word in server.connection_info().items() if name in ("host", "port")
+        )
+        file = tmp_path / "catalog"
+        run_export(f"{address}&user={ROLE}", file, checkpoint=False)
+        slot = make_slot(server, "s", "wide")
+        run(server, "UPDATE größe SET größe = '\\001x'", database="wide")
+        expected = peek(server, "s", "wide").replace(b"'\\x0178'", b"'\\001x'")
+        wal = tmp_path / "wal"
+        copy_wal(server, wal)
+        found = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
+        assert found.decode("latin1") == expected.decode()
+        failed = headwater("--wal", wal, "--catalog", f"{address}&user={ROLE}", "--plugin", "test_decoding")
+        failed.check_failed("the WAL ends", used_spark=None)
+
+
+def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
+    with small_server(18) as server:
+        run(server, "CREATE ROLE exporter LOGIN")
+        with pytest.raises(CatalogError, match=r"could not export .*REPLICATION attribute"):
+            export(server, tmp_path / "catalog")
+        with pytest.raises(CatalogError, match='role "nobody" does not exist'):
+            run_export(dsn(server, role="nobody"), tmp_path / "catalog", checkpoint=False)
+        with pytest.raises(CatalogError, match="permission denied to execute CHECKPOINT"):
+            run_export(dsn(server), tmp_path / "catalog", checkpoint=True)
+        run(server, "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()", "CHECKPOINT")
+        with pytest.raises(CatalogError, match="full_page_writes = off"):
+            export(server, tmp_path / "catalog")
+    refused = pytest.raises(CatalogError, match="wal_level = replica, expected logical")
+    with small_server(18, wal_level="replica") as server, refused:
+        run_export(dsn(server, role="postgres"), tmp_path / "catalog", checkpoint=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_server_is_named_where_it_is_read_once(tmp_path: Path) -> None:
+    flags = CreateFlags(str(tmp_path), "postgresql://host/db", None, "test_decoding", (), (), (), "error", False, False)
+    with pytest.raises(UsageError, match="headwater catalog export"):
+        run_create(tmp_path / "slot", flags)

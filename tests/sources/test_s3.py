@@ -1,0 +1,287 @@
+"""WAL in a store: a real S3 server on this machine, with credentials, failures that pass, and ranges."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import SegmentError, UsageError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.source import HeadwaterDataSource
+from headwater.wal import remote
+from headwater.wal.addresses import wal_source
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
+from headwater.wal.place import WalSource, open_bytes
+from slots.conftest import Command, ServerRun, done, lsns, refused
+from sources.archives import ARCHIVES
+from sources.s3_server import S3Server
+
+ONCE = {"config_kwargs": '{"retries": {"max_attempts": 0}}'}
+"""S3's library does not try again by itself."""
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """No credentials of the machine's own count."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    empty = tmp_path_factory.mktemp("aws") / "none"
+    own = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    for name in own:
+        del os.environ[name]
+    nobody = {
+        "AWS_SHARED_CREDENTIALS_FILE": str(empty),
+        "AWS_CONFIG_FILE": str(empty),
+        "AWS_EC2_METADATA_DISABLED": "1",
+    }
+    os.environ.update(nobody)
+    with S3Server() as server:
+        yield server
+    for name in nobody:
+        del os.environ[name]
+    os.environ.update(own)
+
+
+@pytest.fixture
+def fresh(s3: S3Server) -> S3Server:
+    s3.asked.clear()
+    s3.failures.clear()
+    return s3
+
+
+@pytest.fixture(scope="module")
+def plain(s3: S3Server, server_run: ServerRun) -> str:
+    return s3.put(server_run.wal, "plain")
+
+
+def source(s3: S3Server, *addresses: str, **other: str) -> WalSource:
+    return wal_source(addresses, tuple(s3.options(**other).items()))
+
+
+def records(wal: WalDirectory) -> list[int]:
+    found: list[int] = read_frames(wal, wal.start_lsn).lsns.tolist()
+    return found
+
+
+def flags(s3: S3Server, *addresses: str) -> list[str]:
+    words = [word for address in addresses for word in ("--wal", address)]
+    return [*words, *(word for pair in s3.options().items() for word in ("--storage-option", "=".join(pair)))]
+
+
+@pytest.mark.server
+def test_the_same_records_come_out(fresh: S3Server, plain: str, server_run: ServerRun) -> None:
+    wal = WalDirectory.scan(source(fresh, plain))
+    assert records(wal) == records(WalDirectory.scan(server_run.wal))
+    assert wal == pickle.loads(pickle.dumps(wal))
+    assert fresh.secret not in repr(wal)
+    listings = [one for one in fresh.asked if "list-type" in one.path]
+    assert len(listings) == 1
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["pgBackRest.zst", "pgBackRest", "WAL-G.lz4", "barman-cloud"])
+def test_archives_in_a_store(fresh: S3Server, server_run: ServerRun, tmp_path: Path, name: str) -> None:
+    named = ARCHIVES[name](server_run.wal, tmp_path)
+    address = fresh.put(tmp_path, name) + f"/{named.relative_to(tmp_path)}".removesuffix("/.")
+    fresh.asked.clear()
+    wal = WalDirectory.scan(source(fresh, address))
+    asked = len(fresh.asked)
+    assert asked < 20, "not every segment is looked into"
+    assert records(wal) == records(WalDirectory.scan(server_run.wal))
+
+
+@pytest.mark.server
+def test_a_store_and_a_directory_as_one(fresh: S3Server, plain: str, server_run: ServerRun, tmp_path: Path) -> None:
+    """The usual pair: what is archived, and the server's own ``pg_wal``; a segment is not downloaded that is there."""
+    for path in sorted(server_run.wal.glob("0*"))[-3:]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    wal = WalDirectory.scan(source(fresh, str(tmp_path), plain))
+    assert records(wal) == records(WalDirectory.scan(server_run.wal))
+    assert [segment.path.startswith("s3://") for segment in wal.segments][-2:] == [False, False]
+    assert wal.segments[0].path.startswith(f"{plain}/")
+
+
+# -- credentials
+
+
+@pytest.mark.server
+def test_credentials_of_the_environment(fresh: S3Server, plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in fresh.environment().items():
+        monkeypatch.setenv(name, value)
+    assert len(WalDirectory.scan(wal_source(plain)).segments) > 3
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"secret": "wrong"}, "signature"),
+        ({"key": "AKIANOBODY", "secret": "wrong"}, "Access Key Id you provided does not exist"),
+    ],
+)
+def test_wrong_credentials(fresh: S3Server, plain: str, wrong: dict[str, str], message: str) -> None:
+    with pytest.raises(SegmentError, match=message) as caught:
+        WalDirectory.scan(source(fresh, plain, **wrong))
+    assert caught.value.file == plain
+    assert "check the credentials" in str(caught.value.hint)
+    assert len(fresh.asked) == 1, "a refusal is final"
+    assert wrong["secret"] not in str(caught.value)
+
+
+@pytest.mark.server
+def test_no_credentials(fresh: S3Server, plain: str) -> None:
+    with pytest.raises(SegmentError, match="Unable to locate credentials") as caught:
+        WalDirectory.scan(wal_source(plain, [("endpoint_url", fresh.endpoint)]))
+    assert "--storage-option" in str(caught.value.hint)
+
+
+# -- failures
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("failures", "own_tries"), [([503], {}), ([500, 503, 500, 502], ONCE)])
+def test_failures_that_pass(
+    fresh: S3Server,
+    plain: str,
+    server_run: ServerRun,
+    failures: list[int],
+    own_tries: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library's own tries, and ours."""
+    monkeypatch.setattr(remote, "_FIRST_PAUSE_SECONDS", 0.01)
+    fresh.failures += failures
+    wal = WalDirectory.scan(source(fresh, plain, **own_tries))
+    fresh.failures += failures
+    assert records(wal) == records(WalDirectory.scan(server_run.wal))
+    assert [one.status for one in fresh.asked if one.status >= 500] == failures * 2
+
+
+@pytest.mark.server
+def test_a_failure_that_does_not_pass(fresh: S3Server, plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_FIRST_PAUSE_SECONDS", 0.001)
+    wal = WalDirectory.scan(source(fresh, plain, **ONCE))
+    fresh.failures += [503] * 1000
+    with pytest.raises(SegmentError, match="could not read from s3") as caught:
+        records(wal)
+    fresh.failures.clear()
+    assert caught.value.file == wal.segments[0].path
+
+
+def test_a_server_that_is_not_there(fresh: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_FIRST_PAUSE_SECONDS", 0.001)
+    once = ONCE | {"endpoint_url": "http://127.0.0.1:1"}
+    with pytest.raises(SegmentError, match="Could not connect to the endpoint URL"):
+        WalDirectory.scan(source(fresh, "s3://wal-archive/plain", **once))
+
+
+@pytest.mark.parametrize("address", ["s3://wal-archive/nothing", "s3://no-bucket/nothing"])
+def test_nothing_under_an_address(fresh: S3Server, address: str) -> None:
+    with pytest.raises(SegmentError, match="there is nothing under this address") as caught:
+        WalDirectory.scan(source(fresh, address))
+    assert caught.value.file == address
+
+
+@pytest.mark.server
+def test_a_segment_that_goes(fresh: S3Server, server_run: ServerRun) -> None:
+    address = fresh.put(server_run.wal, "going")
+    wal = WalDirectory.scan(source(fresh, address))
+    fresh.remove(wal.segments[1].path)
+    with pytest.raises(SegmentError, match="No such file") as caught:
+        records(wal)
+    assert caught.value.file == wal.segments[1].path
+
+
+@pytest.mark.parametrize("address", ["nosuchstore://x/y", "hdfs9://x/y"])
+def test_a_scheme_that_nobody_knows(address: str) -> None:
+    with pytest.raises(UsageError, match=f'cannot read addresses of "{address.split(":")[0]}://"'):
+        WalDirectory.scan(wal_source(address))
+
+
+def test_an_option_that_is_no_json(fresh: S3Server) -> None:
+    with pytest.raises(UsageError, match="invalid value of a storage option"):
+        WalDirectory.scan(source(fresh, "s3://a/b", config_kwargs="{retries"))
+
+
+# -- ranges
+
+
+@pytest.mark.server
+def test_a_piece_of_the_log_costs_its_own_bytes(fresh: S3Server, plain: str, server_run: ServerRun) -> None:
+    wal = WalDirectory.scan(source(fresh, plain))
+    assert fresh.bytes_read() < 2000
+    fresh.asked.clear()
+    lo = wal.segments[2].start_lsn + 40 * 8192
+    found = read_frames(wal, lo, lo + 100_000).lsns.tolist()
+    assert found == read_frames(WalDirectory.scan(server_run.wal), lo, lo + 100_000).lsns.tolist()
+    assert 100_000 <= fresh.bytes_read() < 120_000
+    assert len(fresh.asked) <= 2
+
+
+@pytest.mark.server
+def test_a_packed_segment_costs_its_packed_bytes(fresh: S3Server, server_run: ServerRun, tmp_path: Path) -> None:
+    """Each once a process, however often it is read."""
+    archive = ARCHIVES["simple.zst"](server_run.wal, tmp_path)
+    wal = WalDirectory.scan(source(fresh, fresh.put(archive, "packed")))
+    size = sum(path.stat().st_size for path in archive.iterdir())
+    fresh.asked.clear()
+    assert records(wal) == records(wal) == records(WalDirectory.scan(server_run.wal))
+    assert fresh.bytes_read() <= size + 100 * len(wal.segments)
+
+
+@pytest.mark.parametrize("size", [0, 1, 256 << 10, (256 << 10) + (8 << 20), (256 << 10) + (8 << 20) + 1])
+def test_a_file_is_read_to_its_end(fresh: S3Server, tmp_path: Path, size: int) -> None:
+    """Also one that ends where a range does."""
+    data = os.urandom(size)
+    (tmp_path / "file").write_bytes(data)
+    place = source(fresh, fresh.put(tmp_path, f"of-{size}")).places[0]
+    with open_bytes(place, place.path("file")) as file:
+        assert io.BufferedReader(file).read() == data
+
+
+def test_a_refusal_is_no_end_of_a_file(fresh: S3Server, tmp_path: Path) -> None:
+    """S3's library gives an expired token, a bad request and a range behind the end the same error number."""
+    (tmp_path / "file").write_bytes(bytes(1 << 20))
+    place = source(fresh, fresh.put(tmp_path, "refused")).places[0]
+    with open_bytes(place, place.path("file")) as file:
+        fresh.failures += [400]
+        with pytest.raises(SegmentError, match="could not read from s3"):
+            file.read(1 << 20) + file.read(1 << 20)
+
+
+# -- the command and the data source
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_the_command(command: Command, fresh: S3Server, plain: str, server_run: ServerRun, tmp_path: Path) -> None:
+    window = ["--catalog", server_run.backup, "--database", "postgres"]
+    begin = str(Lsn(lsns(server_run.lines)[0]))
+    called = ["decode", *flags(fresh, plain), *window, "--start", begin, "--with-lsn", "-q"]
+    assert done(command, *called) == server_run.lines
+    done(command, "slot", "create", tmp_path / "slot", *flags(fresh, plain), *window)
+    assert all(fresh.secret.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert "Unable to locate credentials" in refused(command, "decode", "--slot", tmp_path / "slot")
+    asked = flags(fresh)
+    assert done(command, "decode", "--slot", tmp_path / "slot", *asked, "--with-lsn", "-q") == server_run.lines
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_the_data_source(spark: Any, fresh: S3Server, plain: str, server_run: ServerRun) -> None:
+    spark.dataSource.register(HeadwaterDataSource)
+    given = {"catalog": str(server_run.backup), "database": "postgres"}
+    storage = {f"storage.{name}": value for name, value in fresh.options().items()}
+
+    def counts(path: str, **options: str) -> dict[str, int]:
+        rows = spark.read.format("headwater").options(path=path, **options).load()
+        return {row[0]: row[1] for row in rows.groupBy("_op").count().collect()}
+
+    assert counts(plain, **given, **storage) == counts(str(server_run.wal), **given)

@@ -1,0 +1,102 @@
+"""PostGIS values as its own functions print them; needs Debian's server with PostGIS (``make postgis``)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from test_server_text import compare_values
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
+
+MAJOR = 15
+INSTALLATION = Path(f"/usr/lib/postgresql/{MAJOR}")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(not (INSTALLATION / "lib/postgis-3.so").exists(), reason="no PostGIS: make postgis"),
+]
+_SHAPES = ["", "Z", "M", "ZM"]
+
+
+@pytest.fixture(scope="module")
+def postgis() -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(ServerPrograms(INSTALLATION, MAJOR), autovacuum=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def connection(postgis: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
+    with postgis.connect() as opened:
+        opened.execute("CREATE EXTENSION postgis")
+        opened.execute("set client_encoding = 'utf8'")
+        yield opened
+
+
+class _Wkt:
+    """Random shapes as well-known text, all with as many coordinates a point."""
+
+    def __init__(self, r: random.Random, dimensions: str) -> None:
+        self._r = r
+        self._size = 2 + len(dimensions)
+        self._mark = f" {dimensions} " if dimensions else ""
+
+    def point(self) -> str:
+        return " ".join(repr(round(self._r.uniform(-80, 80), self._r.randrange(16))) for _ in range(self._size))
+
+    def points(self, count: int) -> str:
+        return "(" + ", ".join(self.point() for _ in range(count)) + ")"
+
+    def ring(self, count: int) -> str:
+        first = self.point()
+        return "(" + ", ".join([first, *(self.point() for _ in range(count - 2)), first]) + ")"
+
+    def rings(self) -> str:
+        return "(" + ", ".join(self.ring(self._r.randrange(4, 7)) for _ in range(self._r.randrange(1, 4))) + ")"
+
+    def shape(self, depth: int = 2) -> str:
+        r, mark = self._r, self._mark
+        kind = r.randrange(13 if depth else 8)
+        if r.random() < 0.08:
+            return f"{r.choice(['POINT', 'LINESTRING', 'POLYGON', 'MULTIPOINT', 'GEOMETRYCOLLECTION'])}{mark} EMPTY"
+        simple = [
+            lambda: f"POINT{mark}({self.point()})",
+            lambda: f"LINESTRING{mark}{self.points(r.randrange(2, 9))}",
+            lambda: f"POLYGON{mark}{self.rings()}",
+            lambda: f"MULTIPOINT{mark}{self.points(r.randrange(1, 5))}",
+            lambda: f"MULTILINESTRING{mark}({self.points(2)}, {self.points(3)})",
+            lambda: f"MULTIPOLYGON{mark}({self.rings()}, {self.rings()})",
+            lambda: f"CIRCULARSTRING{mark}{self.points(3)}",
+            lambda: f"TRIANGLE{mark}({self.ring(4)})",
+            lambda: f"CURVEPOLYGON{mark}(CIRCULARSTRING{mark}{self.ring(5)})",
+            lambda: f"TIN{mark}(({self.ring(4)}), ({self.ring(4)}))",
+            lambda: f"POLYHEDRALSURFACE{mark}({self.rings()})",
+        ]
+        if kind < len(simple):
+            return simple[kind]()
+        inner = ", ".join(self.shape(depth - 1) for _ in range(r.randrange(1, 4)))
+        return f"GEOMETRYCOLLECTION{mark}({inner})"
+
+
+def _values(r: random.Random, prefix: str) -> list[str]:
+    return [prefix + _Wkt(r, r.choice(_SHAPES)).shape() for _ in range(800)]
+
+
+@pytest.mark.parametrize("srid", ["", "SRID=4326;", "SRID=998999;"])
+def test_geometry(postgis: EmbeddedPostgres, connection: psycopg.Connection[Any], srid: str) -> None:
+    values = _values(random.Random(srid), srid)
+    compare_values(postgis, connection, "geometry", values)
+    compare_values(
+        postgis, connection, "geometry[]", ['{"' + value.replace(",", ", ") + '":NULL}' for value in values[:50]]
+    )
+
+
+def test_geography(postgis: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
+    simple = ("POINT", "LINESTRING", "POLYGON", "MULTI", "GEOMETRYCOLLECTION")
+    values = [value for value in _values(random.Random(7), "") if value.startswith(simple)]
+    plain = [v for v in values if not any(word in v for word in ("CURVE", "CIRCULAR", "TIN", "TRIANGLE", "POLYHEDRAL"))]
+    assert len(plain) > 100
+    compare_values(postgis, connection, "geography", plain)
