@@ -18,6 +18,7 @@ import numpy as np
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._send_bytes import (
     put_32,
+    put_together,
     send_array_head,
     send_bit,
     send_bool,
@@ -30,6 +31,7 @@ from headwater.rows._send_bytes import (
 from headwater.rows._send_codes import (
     NO_SEND_FUNCTION,
     NUMBER,
+    SEND_DIGITS,
     SEND_FIELDS,
     SEND_NONE,
     SEND_OWN,
@@ -62,7 +64,6 @@ from headwater.rows._text_codes import (
     CODE_OIDVECTOR,
     CODE_PATH,
     CODE_POLYGON,
-    CODE_POSTGIS,
     CODE_RANGE,
     CODE_RECORD,
     CODE_SNAPSHOT,
@@ -83,7 +84,6 @@ from headwater.rows._text_parts import (
     range_flags,
     unpack_behind,
 )
-from headwater.rows._text_postgis import send_postgis
 from headwater.rows._text_scalar import scalar_text
 from headwater.rows.text_tables import TextTables
 
@@ -111,8 +111,6 @@ def _own_send(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
         return send_tsquery(src, start, length, out, o)
     if code == CODE_SNAPSHOT:
         return send_snapshot(src, start, length, out, o)
-    if code == CODE_POSTGIS:
-        return send_postgis(src, start, length, out, o)
     if code == CODE_HSTORE:
         return send_hstore(src, start, length, out, o)
     if code == CODE_CUBE:
@@ -141,9 +139,10 @@ def _scalar_send(
             return NEED_SPACE
         out[o] = _VERSION
         o += 1
-    elif family != SEND_TEXT:
+    elif family != SEND_TEXT and family != SEND_DIGITS:
         return CORRUPT
-    return scalar_text(tables, entry, number, src, start, length, out, o)
+    end = scalar_text(tables, entry, number, src, start, length, out, o)
+    return put_together(out, o, end) if family == SEND_DIGITS and end >= 0 else end
 
 
 @inline_kernel

@@ -141,6 +141,23 @@ def send_point_list(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, 
     return send_numbers(src, start + first, np.int64(8), 2 * count, out, o + 4)
 
 
+@inline_kernel
+def _digit(byte: Int) -> Int:
+    """What a hexadecimal digit stands for."""
+    return (byte & 15) + (9 if byte >= 65 else 0)
+
+
+@borrowing_kernel
+def put_together(out: Bytes, o: Int, end: Int) -> Int:
+    """Hexadecimal digits ``out[o:end]`` made the bytes they stand for, in place; their end."""
+    if o < 0 or end < o:
+        return NEED_SPACE
+    count = end - o >> 1
+    for i in range(count):
+        out[o + i] = _digit(np.int64(out[o + 2 * i])) << 4 | _digit(np.int64(out[o + 2 * i + 1]))
+    return o + count
+
+
 @borrowing_kernel
 def send_integer_vector(width: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """int2vector (`width` 2) or oidvector (4) as any array (int2vectorsend, oidvectorsend)."""

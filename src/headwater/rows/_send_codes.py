@@ -21,7 +21,10 @@ SEND_TEXT, SEND_VERSIONED, SEND_FIELDS, SEND_PARTS, SEND_OWN = 1 << 8, 2 << 8, 3
 """Families: the text itself, by its text code; a byte of version and the text; numbers, by row of FIELDS; a value made
 of others, by its text code (array, composite, range, multirange); a form with a kernel of its own, by text code."""
 
-SEND_NONE = 6 << 8
+SEND_DIGITS = 6 << 8
+"""Family: the bytes whose hexadecimal digits the text is, by its text code."""
+
+SEND_NONE = 7 << 8
 """A type without a send function, inside another type."""
 
 SEND_INT2 = SEND_FIELDS

@@ -150,20 +150,3 @@ def write_postgis(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
         if frame < len(out):
             store_u32(load_u32(out, frame) - 1, out, frame)
     return o
-
-
-@inline_kernel
-def _half(digit: Int) -> Int:
-    """The value of a digit."""
-    return digit - 48 if digit < 58 else digit - 55
-
-
-@borrowing_kernel
-def send_postgis(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """The same as bytes (LWGEOM_send, geography_send): the digits are written, and put together where they are."""
-    end = write_postgis(src, start, length, out, o)
-    if end < 0:
-        return end
-    for i in range((end - o) >> 1):
-        out[o + i] = _half(np.int64(out[o + 2 * i])) << 4 | _half(np.int64(out[o + 2 * i + 1]))
-    return o + ((end - o) >> 1)
