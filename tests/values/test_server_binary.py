@@ -1,6 +1,6 @@
 """Binary forms that text tests do not come by: of types without a text form here, and of types that have none.
 
-Every value that is printed is also sent: ``test_server_text.py`` compares both with the server.
+Every value that is printed is also sent: ``stored_tables.compare`` asks the server for both.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from stored_tables import printed, stored_datums, type_info
-from test_server_text import file_of, server_binary
+from stored_tables import file_of, printed, server_binary, stored_datums, type_info
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import DecodingError
