@@ -168,6 +168,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def encloses_jsonpath_numbers(self) -> bool:
+        """A number in a jsonpath that a step follows is printed in parentheses."""
+        return self.major >= 15
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

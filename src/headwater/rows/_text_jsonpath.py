@@ -247,7 +247,7 @@ def _order_subscript(
 
 @borrowing_kernel
 def _write_item(
-    src: Bytes, origin: Int, item: Int, end: Int, how: Int, out: Bytes, room: Bytes, top: Int, o: Int
+    is_bare: Int, src: Bytes, origin: Int, item: Int, end: Int, how: Int, out: Bytes, room: Bytes, top: Int, o: Int
 ) -> tuple[Int, Int]:
     """Print an item up to its first argument and order the rest; (the new top, the end of the text or a status)."""
     type = np.int64(src[item])
@@ -267,15 +267,15 @@ def _write_item(
     if o < 0:
         return top, o
     if type in (_STRING, _NUMERIC, _BOOL, _KEY, _VARIABLE):
-        o = _write_value(src, type, at, end, following > 0, room, o)
+        o = _write_value(src, type, at, end, following > 0 and is_bare == 0, room, o)
     elif type == _ANY:
         o = _write_any(load_u32(src, at), load_u32(src, at + 4), room, o) if at + 8 <= end else np.int64(CORRUPT)
     return top, o
 
 
 @borrowing_kernel
-def write_jsonpath(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A path, with the word ``strict`` if it is not lax (jsonpath_out)."""
+def write_jsonpath(is_bare: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A path, with the word ``strict`` if it is not lax (jsonpath_out); `is_bare`: numbers have no parentheses."""
     if start < 0 or length < 4:
         return CORRUPT
     header, origin, end = load_u32(src, start), start + 4, start + length
@@ -305,7 +305,7 @@ def write_jsonpath(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
         elif which >= end - origin:
             return CORRUPT
         else:
-            top, o = _write_item(src, origin, origin + which, end, how, out, room, top, o)
+            top, o = _write_item(is_bare, src, origin, origin + which, end, how, out, room, top, o)
         if o < 0:
             return o
     return o

@@ -81,6 +81,7 @@ from headwater.rows._text_codes import (
     CODE_VERBATIM,
     CODE_XML,
     CORRUPT,
+    SET_BARE_NUMBERS,
     SET_BYTEA_ESCAPE,
     SET_DATE_STYLE,
     SET_DAY_FIRST,
@@ -213,7 +214,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
     if code == CODE_TSQUERY:
         return write_tsquery(src, start, length, out, o)
     if code == CODE_JSONPATH:
-        return write_jsonpath(src, start, length, out, o)
+        return write_jsonpath(tables.settings[SET_BARE_NUMBERS], src, start, length, out, o)
     if code == CODE_XML:
         return write_xml(tables.encoding, src, start, length, out, o)
     if code == CODE_SNAPSHOT:
