@@ -101,7 +101,7 @@ def test_of_planning(told: tuple[dict[str, str], dict[str, str]], case: str, wor
     [
         ("task", "UnsupportedTypeError: values of type "),
         ("write", "UnsupportedTypeError: values of type "),
-        ("gone", "SegmentError: could not open WAL segment: No such file or directory (at "),
+        ("gone", "SegmentGoneError: could not open WAL segment: No such file or directory (at "),
     ],
 )
 def test_of_a_task(told: tuple[dict[str, str], dict[str, str]], case: str, words: str) -> None:

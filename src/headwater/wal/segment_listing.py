@@ -117,7 +117,8 @@ def _entries(place: Place, first: str) -> tuple[Place, list[Entry]]:
 
 def _segments(place: Place, number: int, entries: list[Entry], first: str) -> Iterator[FoundFile]:
     for entry in entries:
-        parsed = None if entry.is_folder else parse_name(entry.name)
+        # A folder with the name of a segment is no end of the log: who reads it is told.
+        parsed = parse_name(entry.name)
         if parsed is None or parsed[0][8:] < first[8:]:
             continue
         name, ending, method, _ = parsed

@@ -40,10 +40,14 @@ class SegmentReader(Protocol):
 
 class _LocalReader:
     def __init__(self, path: str) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_into(self, view: memoryview, offset: int) -> int:
-        return read_at(self._descriptor, view, offset)
+        try:
+            return read_at(self._descriptor, view, offset)
+        except OSError as error:
+            raise SegmentError(f"could not read WAL segment: {error.strerror}", file=self._path) from None
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from headwater.errors import SegmentError
 from headwater.pg.lsn import Lsn
 from headwater.wal.place import Place
 from headwater.wal.segment_forms import PLAIN, compression_of
-from headwater.wal.unpacking import Packed, open_stream
+from headwater.wal.unpacking import Packed, open_stream, read_stream
 
 _LINE = re.compile(r"\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)")
 _MOST_BYTES = 16 << 20
@@ -61,7 +61,7 @@ def _text(file: HistoryFile) -> str:
     packed = Packed(file.place, file.path, file.method)
     try:
         stream = open_stream(packed)
-        data = stream.read(_MOST_BYTES)
+        data = read_stream(stream, _MOST_BYTES, packed)
         stream.close()
         method = compression_of(data) if file.method == PLAIN else None
     except OSError as error:

@@ -124,7 +124,7 @@ class UnpackedSegment:
 
     def _take(self, stream: _Stream) -> None:
         try:
-            data = _read(stream, _UNIT, self._packed)
+            data = read_stream(stream, _UNIT, self._packed)
         except FileNotFoundError:
             raise self._error("WAL segment was removed while it was read") from None
         except TruncatedSegmentError:
@@ -150,8 +150,8 @@ class UnpackedSegment:
             skip = self.filled
             try:
                 while skip:
-                    skip -= len(_read(stream, min(skip, unit), self._packed))
-                while data := _read(stream, unit, self._packed):
+                    skip -= len(read_stream(stream, min(skip, unit), self._packed))
+                while data := read_stream(stream, unit, self._packed):
                     self._add(data)
             except TruncatedSegmentError:
                 continue
@@ -275,7 +275,13 @@ def compression_of_method(method: str) -> str | None:
     return method if method in READABLE - {PLAIN, "brotli", "lzma"} else None
 
 
-def _read(stream: _Stream, size: int, packed: Packed) -> bytes:
+def read_stream(stream: _Stream, size: int, packed: Packed) -> bytes:
+    """The next bytes of an unpacked stream, none at its end.
+
+    Raises:
+        TruncatedSegmentError: the packed file ends too early.
+        SegmentError: it cannot be unpacked.
+    """
     try:
         return stream.read(size) or b""
     except (OSError, EOFError, lzma.LZMAError) as error:
