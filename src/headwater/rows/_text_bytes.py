@@ -19,6 +19,7 @@ Int: TypeAlias = Any
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
+BACKSLASH = 92
 HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8).copy()
 
 
@@ -84,6 +85,29 @@ def write_verbatim(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
     for i in range(length):
         out[o + i] = src[start + i]
     return o + length
+
+
+@borrowing_kernel
+def write_quoted(src: Bytes, begin: Int, end: Int, mark: Int, escape: Int, out: Bytes, o: Int) -> Int:
+    """``src[begin:end]`` between two quotation marks; before marks and backslashes in it stands `escape`.
+
+    Where that is the mark itself, a backslash is doubled, too (as in tsvector).
+    """
+    if begin < 0 or no_room(out, o, end - begin + 2):
+        return NEED_SPACE
+    out[o] = mark
+    o += 1
+    for at in range(begin, end):
+        byte = np.int64(src[at])
+        if no_room(out, o, 3):
+            return NEED_SPACE
+        if byte in (mark, BACKSLASH):
+            out[o] = byte if escape == mark else escape
+            o += 1
+        out[o] = byte
+        o += 1
+    out[o] = mark
+    return o + 1
 
 
 @borrowing_kernel

@@ -10,37 +10,27 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u16, load_u32, no_room, store_u32, write_verbatim
+from headwater.rows._text_bytes import (
+    BACKSLASH,
+    Bytes,
+    Int,
+    load_i32,
+    load_u16,
+    load_u32,
+    no_room,
+    store_u32,
+    write_quoted,
+    write_verbatim,
+)
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_float import MAX_FLOAT_TEXT, write_float4, write_float8
 from headwater.rows._text_number import MAX_INT_TEXT, write_int
 
+_DOUBLE_QUOTE = 34
 HSTORE_IS_NEW, HSTORE_COUNT = 0x80000000, 0x0FFFFFFF
 ENTRY_IS_FIRST, ENTRY_IS_NULL, ENTRY_END = 0x80000000, 0x40000000, 0x3FFFFFFF
 CUBE_IS_POINT, CUBE_DIMENSIONS = 0x80000000, 0x7FFFFFFF
 VECTOR_HEADER, SPARSE_HEADER = 4, 12
-
-
-@borrowing_kernel
-def _write_hstore_string(src: Bytes, begin: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """In double quotes, with a backslash before quotes and backslashes."""
-    if no_room(out, o, end - begin + 2):
-        return NEED_SPACE
-    out[o] = 34
-    o += 1
-    for at in range(begin, end):
-        byte = np.int64(src[at])
-        if no_room(out, o, 3):
-            return NEED_SPACE
-        if byte in (34, 92):
-            out[o] = 92
-            o += 1
-        out[o] = byte
-        o += 1
-    if no_room(out, o, 1):
-        return NEED_SPACE
-    out[o] = 34
-    return o + 1
 
 
 @borrowing_kernel
@@ -73,7 +63,7 @@ def write_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
             out[o], out[o + 1], out[o + 2], out[o + 3] = 78, 85, 76, 76
             o += 4
         else:
-            o = _write_hstore_string(src, text + begin, text + after, out, o)
+            o = write_quoted(src, text + begin, text + after, _DOUBLE_QUOTE, BACKSLASH, out, o)
             if o < 0:
                 return o
     return o

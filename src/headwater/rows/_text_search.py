@@ -11,7 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_u16, load_u32, no_room, store_u32
+from headwater.rows._text_bytes import (
+    Bytes,
+    Int,
+    load_i16,
+    load_i32,
+    load_u16,
+    load_u32,
+    no_room,
+    store_u32,
+    write_quoted,
+)
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import MAX_INT_TEXT, write_int
 
@@ -20,34 +30,13 @@ OPERAND, OPERATOR = 1, 2
 NOT, AND, OR, PHRASE = 1, 2, 3, 4
 _PRIORITY = np.array([0, 4, 2, 1, 3], dtype=np.int64)
 """By operator (tsearch_op_priority)."""
+_QUOTE = 39
 _WEIGHTS = np.frombuffer(b"DCBA", dtype=np.uint8).copy()
 
 # A stack frame: an item's number; its parent's priority, whether it is a phrase's right operand, what has been done
 # with it, and whether it stands in parentheses.
 _ITEM, _PARENT, _IS_RIGHT, _STEP, _IN_PARENTHESES, _FRAME = 0, 4, 5, 6, 7, 8
 _BEGUN, _LEFT_DONE, _ALL_DONE = 0, 1, 2
-
-
-@borrowing_kernel
-def _write_quoted(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A lexeme in single quotes; quotes and backslashes in it are doubled."""
-    if start < 0 or no_room(out, o, end - start + 2):
-        return NEED_SPACE
-    out[o] = 39
-    o += 1
-    for at in range(start, end):
-        byte = np.int64(src[at])
-        if no_room(out, o, 3):
-            return NEED_SPACE
-        if byte in (39, 92):
-            out[o] = byte
-            o += 1
-        out[o] = byte
-        o += 1
-    if no_room(out, o, 1):
-        return NEED_SPACE
-    out[o] = 39
-    return o + 1
 
 
 @borrowing_kernel
@@ -91,7 +80,7 @@ def write_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> I
         if i > 0:
             out[o] = 32
             o += 1
-        o = _write_quoted(src, text + offset, text + offset + size, out, o)
+        o = write_quoted(src, text + offset, text + offset + size, _QUOTE, _QUOTE, out, o)
         if o >= 0 and has_positions:
             o = _write_positions(src, text + (offset + size + 1 & -2), end, out, o)
         if o < 0:
@@ -110,7 +99,7 @@ def _write_operand(src: Bytes, start: Int, length: Int, item: Int, out: Bytes, o
         end += 1
     if end >= start + length:
         return CORRUPT
-    o = _write_quoted(src, begin, end, out, o)
+    o = write_quoted(src, begin, end, _QUOTE, _QUOTE, out, o)
     if o < 0:
         return o
     if no_room(out, o, 6):
