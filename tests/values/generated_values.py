@@ -206,6 +206,15 @@ def intervals(r: Random) -> list[str]:
     return values
 
 
+MORE_HOURS = ("2562047788:00:54.775807", "-9223372036854775807 microseconds")
+"""More of them than 14 takes in an interval."""
+
+
+def taken_by(values: list[str], major: int) -> list[str]:
+    """The values that a server of this major version takes."""
+    return [value for value in values if major >= 15 or not any(more in value for more in MORE_HOURS)]
+
+
 def json_value(r: Random, depth: int = 0) -> object:
     kind = r.random()
     if depth < 4 and kind < 0.25:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from generated_values import ARRAYS, VALUES, array_of, points
+from generated_values import ARRAYS, VALUES, array_of, points, taken_by
 from stored_tables import compare, store
 
 from headwater.catalog.relation import TypeInfo
@@ -83,12 +83,12 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture(scope="session")
-def stored(connection: psycopg.Connection[Any]) -> dict[str, tuple[str, TypeInfo]]:
+def stored(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> dict[str, tuple[str, TypeInfo]]:
     """A table of values of each type: its name, and the type."""
     found = {}
     for name in dict.fromkeys((*DATES, *FLOATS, *MONEY, "interval", "interval[]")):
         r = random.Random(zlib.crc32(name.encode()))
-        values = MAKERS[name](r)
+        values = taken_by(MAKERS[name](r), server.programs.major)
         table = f"styled{len(found)}"
         found[name] = table, store(connection, table, name, [*values[:60], *r.sample(values, min(400, len(values)))])
     return found
@@ -181,3 +181,25 @@ def test_money_in_other_encodings(server: EmbeddedPostgres, locales: list[str], 
                     compare_under(server, connection, table, settings, encoding)
             else:
                 assert len(AMOUNTS) == compare_under(server, connection, table, settings, encoding)
+
+
+LEAST = ["-2147483648 days", "1 mon -2147483648 days", "-1 mon -2147483648 days", "1 mon -2147483648 days 1 sec"]
+LEAST += ["-2147483648 days 1 hour", "-2147483648 days -1 hour", "-178956970 years -8 mons", "-2147483648 hours"]
+LEAST += [
+    "-178956970 years -8 mons -2147483648 days -2147483648 hours",
+    "1 day -2147483648 hours",
+    "-1 day -2147483648 hours -5 min",
+    "-2147483648 hours -5 min",
+    "1 mon -2147483648 hours -5 min",
+    "-1 mon 2147483647 hours",
+]
+
+
+@pytest.mark.parametrize("style", INTERVAL_STYLES)
+def test_the_least_parts_of_an_interval(
+    server: EmbeddedPostgres, connection: psycopg.Connection[Any], style: str
+) -> None:
+    """What 14 cannot turn the sign of."""
+    table = "least", store(connection, "least", "interval", LEAST)
+    assert len(LEAST) == compare_under(server, connection, table, {"IntervalStyle": style})
+    connection.execute("drop table least")

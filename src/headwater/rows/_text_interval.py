@@ -35,6 +35,7 @@ from headwater.rows._text_number import put_magnitude, put_pair
 MAX_INTERVAL_TEXT = 110
 
 _HOUR, _MINUTE = 3600 * SECOND, 60 * SECOND
+_HOURS_LEAST, _DAYS_LEAST = 1, 2  # bits of `least`
 _BLANK, _PLUS, _MINUS, _COLON, _S = 32, 43, 45, 58, 115
 
 # Words of five letters or fewer, the first one in the lowest byte.
@@ -75,10 +76,10 @@ def _clock(micros: Int) -> tuple[Int, Int, Int, Int]:
 
 
 @borrowing_kernel
-def _put_clock(micros: Int, fill: Int, is_least: Int, out: Bytes, o: Int) -> Int:
+def _put_clock(micros: Int, fill: Int, least: Int, out: Bytes, o: Int) -> Int:
     """``H:MM:SS[.ffffff]`` without the sign; hours with at least two digits if `fill`; see :func:`write_interval`."""
     hours, minutes, seconds, fraction = _clock(micros)
-    if is_least:
+    if least & _HOURS_LEAST:
         out[o] = _MINUS
         o += 1
     if fill and hours < 100:
@@ -118,7 +119,7 @@ def _sign(value: Int, otherwise: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_postgres(years: Int, months: Int, days: Int, micros: Int, is_least: Int, out: Bytes, o: Int) -> Int:
+def _put_postgres(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
     """``1 year -2 mons +3 days -04:05:06``: a sign where it differs from that of the part before."""
     before: Int = np.int64(0)
     o = _put_part(years, _YEAR, before, out, o)
@@ -135,7 +136,7 @@ def _put_postgres(years: Int, months: Int, days: Int, micros: Int, is_least: Int
     if micros < 0 or before < 0:
         out[o] = _MINUS if micros < 0 else _PLUS
         o += 1
-    return _put_clock(micros, True, is_least, out, o)
+    return _put_clock(micros, True, least, out, o)
 
 
 @borrowing_kernel
@@ -153,18 +154,18 @@ def _put_verbose_part(value: Int, word: Int, first: Int, out: Bytes, o: Int) -> 
 
 
 @borrowing_kernel
-def _put_verbose(years: Int, months: Int, days: Int, micros: Int, is_least: Int, out: Bytes, o: Int) -> Int:
+def _put_verbose(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
     """``@ 1 year 2 mons -3 days ... ago``: signs are as against the first part's."""
     out[o] = 64
     o = _put_verbose_part(years, _YEAR, np.int64(0), out, o + 1)
     first = _sign(years, np.int64(0))
     o = _put_verbose_part(months, _MON, first, out, o)
     first = _sign(months, np.int64(0)) if first == 0 else first
-    o = _put_verbose_part(days, _DAY, first, out, o)
+    o = _put_verbose_part(days, _DAY, np.int64(1) if least & _DAYS_LEAST else first, out, o)
     first = _sign(days, np.int64(0)) if first == 0 else first
     hours, minutes, seconds, fraction = _clock(micros)
     sign = _sign(micros, np.int64(1))
-    o = _put_verbose_part(sign * hours, _HOURS, np.int64(1) if is_least else first, out, o)
+    o = _put_verbose_part(sign * hours, _HOURS, np.int64(1) if least & _HOURS_LEAST else first, out, o)
     first = sign if first == 0 and hours != 0 else first
     o = _put_verbose_part(sign * minutes, _MIN, first, out, o)
     first = sign if first == 0 and minutes != 0 else first
@@ -188,7 +189,16 @@ def _put_verbose(years: Int, months: Int, days: Int, micros: Int, is_least: Int,
 
 
 @borrowing_kernel
-def _put_signed_parts(years: Int, months: Int, days: Int, micros: Int, is_least: Int, out: Bytes, o: Int) -> Int:
+def _put_days(days: Int, least: Int, out: Bytes, o: Int) -> Int:
+    """A count of days without its sign, unless 14 gives it one."""
+    if least & _DAYS_LEAST:
+        out[o] = _MINUS
+        o += 1
+    return put_magnitude(np.uint64(abs(days)), out, o)
+
+
+@borrowing_kernel
+def _put_signed_parts(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
     """``+1-2 -3 +4:05:06``: what has no form in the SQL standard, with all its parts and signs."""
     out[o] = _MINUS if years < 0 or months < 0 else _PLUS
     o = put_magnitude(np.uint64(abs(years)), out, o + 1)
@@ -196,20 +206,20 @@ def _put_signed_parts(years: Int, months: Int, days: Int, micros: Int, is_least:
     o = put_magnitude(np.uint64(abs(months)), out, o + 1)
     out[o] = _BLANK
     out[o + 1] = _MINUS if days < 0 else _PLUS
-    o = put_magnitude(np.uint64(abs(days)), out, o + 2)
+    o = _put_days(days, least, out, o + 2)
     out[o] = _BLANK
     out[o + 1] = _MINUS if micros < 0 else _PLUS
-    return _put_clock(micros, False, is_least, out, o + 2)
+    return _put_clock(micros, False, least, out, o + 2)
 
 
 @borrowing_kernel
-def _put_sql(years: Int, months: Int, days: Int, micros: Int, is_least: Int, out: Bytes, o: Int) -> Int:
+def _put_sql(years: Int, months: Int, days: Int, micros: Int, least: Int, out: Bytes, o: Int) -> Int:
     """``1-2`` of years and months, or ``3 4:05:06`` of days and time, of one sign only."""
     is_negative = years < 0 or months < 0 or days < 0 or micros < 0
     is_positive = years > 0 or months > 0 or days > 0 or micros > 0
     has_months, has_time = years != 0 or months != 0, days != 0 or micros != 0
     if (is_negative and is_positive) or (has_months and has_time):
-        return _put_signed_parts(years, months, days, micros, is_least, out, o)
+        return _put_signed_parts(years, months, days, micros, least, out, o)
     if not is_negative and not is_positive:
         out[o] = 48
         return o + 1
@@ -221,10 +231,10 @@ def _put_sql(years: Int, months: Int, days: Int, micros: Int, is_least: Int, out
         out[o] = _MINUS
         return put_magnitude(np.uint64(abs(months)), out, o + 1)
     if days != 0:
-        o = put_magnitude(np.uint64(abs(days)), out, o)
+        o = _put_days(days, least, out, o)
         out[o] = _BLANK
         o += 1
-    return _put_clock(micros, False, is_least, out, o)
+    return _put_clock(micros, False, least, out, o)
 
 
 @borrowing_kernel
@@ -267,7 +277,7 @@ def write_interval(src: Bytes, start: Int, length: Int, settings: NDArray[np.int
     """Text of an interval: microseconds (int64), days (int32), months (int32) (interval_out).
 
     `settings` of ``TextTables``: one of INTERVALS_*; from 17 on the extremes of all three fields mean infinity; 14
-    counts hours with an int, has no text for more of them, and gives the least one a sign too many (`is_least`).
+    counts hours and days with an int, has no text for more hours, and cannot turn the sign of the least one (`least`).
     """
     if misfits(start, length, 16):
         return CORRUPT
@@ -276,20 +286,20 @@ def write_interval(src: Bytes, start: Int, length: Int, settings: NDArray[np.int
         lowest = micros == INT64_MIN and days == INT32_MIN and months == INT32_MIN
         if lowest or (micros == INT64_MAX and days == INT32_MAX and months == INT32_MAX):
             return write_infinity(lowest, out, o)
-    is_least = False
+    least: Int = np.int64(0)
     if settings[SET_NARROW_INTERVALS] != 0:
         if micros >= -INT32_MIN * _HOUR or micros <= (INT32_MIN - 1) * _HOUR:
             return CORRUPT
-        is_least = micros <= INT32_MIN * _HOUR
+        least = (_HOURS_LEAST if micros <= INT32_MIN * _HOUR else 0) | (_DAYS_LEAST if days == INT32_MIN else 0)
     if no_room(out, o, MAX_INTERVAL_TEXT):
         return NEED_SPACE
     sign, style = -1 if months < 0 else 1, settings[SET_INTERVAL_STYLE]
     years = sign * (abs(months) // 12)
     months -= 12 * years
     if style == INTERVALS_VERBOSE:
-        return _put_verbose(years, months, days, micros, is_least, out, o)
+        return _put_verbose(years, months, days, micros, least, out, o)
     if style == INTERVALS_SQL:
-        return _put_sql(years, months, days, micros, is_least, out, o)
+        return _put_sql(years, months, days, micros, least, out, o)
     if style == INTERVALS_ISO:
         return _put_iso(years, months, days, micros, out, o)
-    return _put_postgres(years, months, days, micros, is_least, out, o)
+    return _put_postgres(years, months, days, micros, least, out, o)
