@@ -152,7 +152,7 @@ def test_two_base_archives(headwater: CommandHere, backups: Backups, tmp_path: P
 def test_file_that_is_no_archive(headwater: CommandHere, backups: Backups, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("a base backup\n" * 100)
     run = headwater("--wal", backups.wal, "--catalog", tmp_path / "notes", "--database", "postgres")
-    run.check_failed("could not read archive: ", f"in {tmp_path / 'notes'}")
+    run.check_failed("not a PostgreSQL data directory, nor an archive", f"in {tmp_path / 'notes'}")
 
 
 @pytest.mark.parametrize(

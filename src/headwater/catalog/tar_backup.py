@@ -43,6 +43,7 @@ PIECE_BYTES = 1 << 20
 _CODECS = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
 _ARCHIVE = re.compile(r"(?P<what>base|\d+)\.tar(?:\.gz|\.lz4|\.zst)?")
 _SEGMENT = re.compile(r"\.\d+$")
+_TAR_MAGIC = b"ustar"
 _NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_AUTHID, PG_DB_ROLE_SETTING)))
 _KEPT = re.compile(
     r"PG_VERSION|backup_label|tablespace_map|postgresql(?:\.auto)?\.conf|global/pg_control"
@@ -115,10 +116,16 @@ def _archive(path: Path, folder: str) -> Archive:
     """What an archive's first bytes say of it."""
     try:
         with path.open("rb") as file:
-            head = file.read(4)
+            head = file.read(tarfile.BLOCKSIZE)
     except OSError as error:
         raise CatalogError(f"could not read archive: {error.strerror}", file=str(path)) from None
     codecs = [codec for magic, codec in _CODECS.items() if head.startswith(magic)]
+    if not codecs and _TAR_MAGIC not in head and _ARCHIVE.fullmatch(path.name) is None:
+        raise CatalogError(
+            "not a PostgreSQL data directory, nor an archive of a base backup",
+            file=str(path),
+            hint="name a data directory, a base backup, or a file of headwater catalog export",
+        )
     return Archive(path.absolute(), folder, codecs[0] if codecs else None)
 
 

@@ -86,7 +86,16 @@ def test_missing(tmp_path: Path, name: str, message: str, place: str) -> None:
 @pytest.mark.parametrize("keep", [0.0, 0.4])
 def test_cut(tmp_path: Path, suffix: str, keep: float) -> None:
     data = archive(tmp_path / f"base.tar{suffix}", FILES, FORMS[suffix]).read_bytes()
-    (tmp_path / "cut").write_bytes(data[: int(len(data) * keep)])
+    cut = tmp_path / f"cut{suffix}" / f"base.tar{suffix}"
+    cut.parent.mkdir()
+    cut.write_bytes(data[: int(len(data) * keep)])
     with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
-        open_tree(tmp_path / "cut").read("base/5/16400")
-    assert caught.value.file == str(tmp_path / "cut")
+        open_tree(cut).read("base/5/16400")
+    assert caught.value.file == str(cut)
+
+
+def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    for content in (b"", b"a base backup" * 99):
+        (tmp_path / "notes").write_bytes(content)
+        with pytest.raises(CatalogError, match="nor an archive of a base backup"):
+            open_tree(tmp_path / "notes")
