@@ -68,6 +68,7 @@ CODE_POSTGIS = 55  # geometry, geography
 CODE_LQUERY = 56
 CODE_LTXTQUERY = 57
 CODE_QUERY_INT = 58
+CODE_ADDED = 59  # another package prints it: the bytes as they are stored, meanwhile
 CODE_HEX = 60  # no text form, but the bytes as they are stored are wanted
 CODE_UNKNOWN = 61  # no text form: no kernel is ever asked to print such a value
 CODE_MONEY = 62

@@ -25,6 +25,7 @@ from headwater.rows._text_bytes import (
     write_verbatim,
 )
 from headwater.rows._text_codes import (
+    CODE_ADDED,
     CODE_BIT,
     CODE_BOOL,
     CODE_BYTEA,
@@ -209,6 +210,8 @@ def _styled_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: 
 @borrowing_kernel
 def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Languages in a column, and types of extensions."""
+    if code == CODE_ADDED:
+        return write_verbatim(src, start, length, out, o)
     if code == CODE_TSVECTOR:
         return write_tsvector(src, start, length, out, o)
     if code == CODE_TSQUERY:

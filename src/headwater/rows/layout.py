@@ -19,11 +19,12 @@ from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import CatalogError
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
 from headwater.rows._send_codes import SENT
-from headwater.rows._text_codes import CODE_UNKNOWN
+from headwater.rows._text_codes import CODE_ADDED, CODE_UNKNOWN
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import (
     TextTables,
+    base_type,
     build_text_tables,
     unprintable,
     unsendable,
@@ -47,6 +48,7 @@ class SliceLayouts(NamedTuple):
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
         unknown: by column what is wrong with its type, for those whose values cannot be printed (or sent).
         refuses_unknown: a value of such a column is an error; otherwise NULL takes its place.
+        added: by column of those that another package prints, the output function that it is known by.
         unsent: by column of those that are sent in binary form, the type inside its own that has no send function.
     """
 
@@ -58,6 +60,7 @@ class SliceLayouts(NamedTuple):
     names: NDArray[np.uint8]
     unknown: Mapping[int, str]
     refuses_unknown: bool
+    added: Mapping[int, str]
     unsent: Mapping[int, str]
 
 
@@ -103,6 +106,7 @@ def compile_layouts(
         names=joined(labels),
         unknown=_unknown(types, texts, binary),
         refuses_unknown=session.unknown_types == "error",
+        added=_added(types, texts),
         unsent=_unsent(types, texts),
     )
 
@@ -156,6 +160,12 @@ def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) 
         if type is not None:
             reasons[number] = (unsendable(type) if binary else unprintable(type)) or ""
     return reasons
+
+
+def _added(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
+    """The output functions of columns that another package prints."""
+    found = np.flatnonzero(texts.code[: len(types)] == CODE_ADDED).tolist()
+    return {number: base_type(type).output for number in found if (type := types[number]) is not None}
 
 
 def _unsent(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:

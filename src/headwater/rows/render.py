@@ -19,7 +19,8 @@ from headwater.rows import _deform, _print
 from headwater.rows._send_codes import NO_SEND_FUNCTION, SENT
 from headwater.rows._text_codes import CODE_UNKNOWN, CORRUPT, NEED_SPACE, UNKNOWN_LABEL
 from headwater.rows._toast import CHUNK_MALFORMED, CHUNK_ORDER, make_pending
-from headwater.rows.items import NULL, TEXT, Cells, Items
+from headwater.rows.added_types import chosen_values, print_added, replace_values
+from headwater.rows.items import BINARY, NULL, TEXT, Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
 
 _MALFORMED = {
@@ -76,6 +77,8 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
         _take_unknown_out(cells, layouts, items, (old_first, new_first))
     text = np.empty(_guess(cells) if room is None else room, dtype=np.uint8)
     text = _print_cells(data, arena, layouts, cells, text, items, (old_first, new_first))
+    if layouts.added:
+        text = _print_added(cells, layouts, text)
     return Cells(new_first, old_first, cells.kinds, cells.starts, cells.lengths, text)
 
 
@@ -152,6 +155,21 @@ def _printer(layouts: SliceLayouts) -> Callable[..., int]:
     if (codes >= SENT).any():
         return _print.print_forms
     return _print.print_common if np.isin(codes, _print.COMMON).all() else _print.print_any
+
+
+def _print_added(cells: _Located, layouts: SliceLayouts, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Put texts in the place of the stored bytes of types that other packages print; all text."""
+    is_printed = (cells.kinds == TEXT) | (cells.kinds == BINARY)
+    for column, output in layouts.added.items():
+        chosen = (cells.owners == column) & is_printed
+        if chosen.any():
+            lengths = np.where(is_printed, cells.lengths, 0).astype(np.int64)
+            values = chosen_values(text, cells.starts[chosen], lengths[chosen])
+            texts = print_added(output, values, column_label(layouts, column))
+            text, starts = replace_values(text, lengths, chosen, texts)
+            cells.lengths[chosen] = np.diff(starts)[chosen]
+            cells.starts[is_printed] = starts[:-1][is_printed]
+    return text
 
 
 def _guess(cells: _Located) -> int:

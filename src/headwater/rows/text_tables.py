@@ -25,6 +25,7 @@ from headwater.catalog.relation import TypeInfo
 from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
+from headwater.rows.added_types import is_added
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.money_format import MoneyFormat
 from headwater.rows.send_forms import has_send_function, send_code
@@ -200,7 +201,8 @@ def _code(base: TypeInfo) -> int:
         return _CODES[base.oid]
     if base.element is not None:
         return codes.CODE_ARRAY
-    return _SHAPES.get(base.typtype) or _OUTPUTS.get(base.output, codes.CODE_NONE)
+    known = _SHAPES.get(base.typtype) or _OUTPUTS.get(base.output, codes.CODE_NONE)
+    return codes.CODE_ADDED if known == codes.CODE_NONE and is_added(base.output) else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +274,8 @@ def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> 
         return f": more than {MAX_NESTING} types lie inside one another"
     if code_of(base) == codes.CODE_NONE:
         return f": they hold {base.display_name}" if depth else ""
+    if depth and _code(base) == codes.CODE_ADDED:
+        return f": they hold {base.display_name}, which is printed by a package, and as a column's own type only"
     parts = [part.type for part in _parts(base) if part.type is not None]
     return next((why for part in parts if (why := _lacking(part, depth + 1, code_of)) is not None), None)
 

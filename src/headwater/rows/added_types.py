@@ -1,0 +1,111 @@
+"""Text forms of types that other packages bring, by the entry point ``headwater.types``.
+
+An entry point is named after the type's output function as ``TypeInfo.output`` has it, a library's with the library's
+name (``isn:ean13_out``); it is a :data:`TextForm`. It is asked for types that are not printed here, in the tasks that
+decode, once for each such column of a slice: the package must be installed where they run.
+
+Known gap: only for values that are a column's own, not for parts of arrays, composites or ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headwater.errors import DecodingError, PluginError
+
+GROUP = "headwater.types"
+
+TextForm: TypeAlias = Callable[[pa.LargeBinaryArray], pa.Array]
+"""Makes texts (of any Arrow type for strings or bytes, in the database's encoding) of as many values, as they are
+stored: detoasted, without varlena headers; none of them is null, neither is any text."""
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def is_added(output: str) -> bool:
+    """Whether a package brings the text form of types with this output function; empty for none."""
+    return bool(output) and output in _points()
+
+
+@cache
+def _form(output: str) -> TextForm:
+    point = _points()[output]
+    try:
+        loaded: TextForm = point.load()
+    except Exception as error:
+        raise PluginError(f'could not load type "{output}" of {GROUP}: {type(error).__name__}: {error}') from None
+    return loaded
+
+
+def print_added(output: str, values: pa.LargeBinaryArray, place: str) -> pa.LargeBinaryArray:
+    """Texts of values.
+
+    Args:
+        output: the output function that :func:`is_added` knows.
+        values: large_binary[n] as stored.
+        place: whose they are, for errors.
+
+    Raises:
+        PluginError: the form cannot be loaded.
+        DecodingError: it fails, or does not give one text for each value.
+    """
+    form = _form(output)
+    try:
+        found = form(values)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        texts = found.cast(pa.large_binary())
+    except Exception as error:
+        raise DecodingError(f'type "{output}" of {GROUP} failed for {place}: {type(error).__name__}') from error
+    if len(texts) != len(values) or texts.null_count:
+        raise DecodingError(
+            f'type "{output}" of {GROUP} gave {len(texts) - texts.null_count} texts for {place}, expected {len(values)}'
+        )
+    return texts
+
+
+def replace_values(
+    text: NDArray[np.uint8], lengths: NDArray[np.int64], chosen: NDArray[np.bool_], texts: pa.LargeBinaryArray
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Put other bytes in the place of some pieces of a buffer.
+
+    Args:
+        text: uint8[] n pieces, one behind the other.
+        lengths: int64[n] their lengths.
+        chosen: bool[n] which are replaced.
+        texts: large_binary[k] by what.
+
+    Returns:
+        uint8[] the new buffer, int64[n+1] where its pieces begin.
+    """
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    pieces = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+    )
+    replaced = pc.replace_with_mask(pieces, pa.array(chosen), texts)
+    _, ends, data = replaced.buffers()
+    starts = np.frombuffer(ends, np.int64)[: len(lengths) + 1].copy()
+    bytes_of = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return bytes_of[: starts[-1]].copy(), starts
+
+
+def chosen_values(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> pa.LargeBinaryArray:
+    """large_binary[k] the pieces of a buffer at some offsets, of some lengths."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(text[places])]
+    )
