@@ -117,7 +117,7 @@ class Exported:
 
 @pytest.fixture(
     scope="module",
-    params=[(16, False), _slow(15, True), _slow(17, False), _slow(18, False), (18, True)],
+    params=[_slow(14, False), (16, False), _slow(15, True), _slow(17, False), _slow(18, False), (18, True)],
     ids=lambda p: f"pg{p[0]}{'-checkpoint' if p[1] else ''}",
 )
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:

@@ -101,7 +101,7 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory, older)
 
 
-@pytest.mark.parametrize(("major", "seed"), [_slow(15, 10), (16, 11), _slow(18, 12)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 13), _slow(15, 10), (16, 11), _slow(18, 12)])
 def test_from_an_exported_catalog(major: int, seed: int, tmp_path: Path) -> None:
     """Marks behind the consistent point, of transactions that began behind it or that the slot waited for."""
     with make_server(major) as server:

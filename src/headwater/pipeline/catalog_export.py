@@ -44,6 +44,7 @@ from headwater.pg.catalogs import (
     SHARED_CATALOGS,
     align_up,
     catalog_layout,
+    catalog_oids,
 )
 from headwater.pg.encodings import encoding_name
 from headwater.pg.lsn import Lsn
@@ -141,7 +142,7 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             if checkpoint:
                 session.execute("CHECKPOINT")
             server, places = _facts(session), _filenodes(session)
-            with _snapshot(psycopg, dsn, session) as consistent_lsn:
+            with _snapshot(psycopg, dsn, session, server.major) as consistent_lsn:
                 if _filenodes(session) != places:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
@@ -194,7 +195,7 @@ def _facts(session: Connection[Any]) -> _Server:
 
 
 @contextmanager
-def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any]) -> Iterator[int]:
+def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], major: int) -> Iterator[int]:
     """A transaction that sees the catalog as of a consistent point, in which no catalog is rewritten.
 
     Yields:
@@ -206,7 +207,7 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any]) -> Iterat
         _, lsn, snapshot, _ = made
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Before anything takes a snapshot: it is another one's that is wanted.
-        names = ", ".join(f"pg_catalog.{name}" for name in CATALOG_NAMES.values())
+        names = ", ".join(f"pg_catalog.{CATALOG_NAMES[oid]}" for oid in sorted(catalog_oids(major)))
         session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
         yield Lsn.parse(lsn)
@@ -221,7 +222,7 @@ def _filenodes(session: Connection[Any]) -> dict[int, int]:
 def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> ExportedCatalog:
     """All of it, as the snapshot shows it, but for the commit log."""
     missing = _missing_values(session)
-    rows = {oid: _rows(session, server.major, oid, missing) for oid in CATALOG_NAMES}
+    rows = {oid: _rows(session, server.major, oid, missing) for oid in sorted(catalog_oids(server.major))}
     database = next(
         row
         for row in CatalogRows(server.major, "UTF8").databases(one.data for one in rows[PG_DATABASE])
