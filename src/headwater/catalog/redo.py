@@ -12,7 +12,7 @@ WAL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakMethod
 
 from headwater.catalog.heaps import CatalogHeap, Locator, Page, Tid
@@ -20,6 +20,7 @@ from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, Version
 from headwater.errors import CatalogError
 from headwater.rmgr import heap as heap_rmgr
 from headwater.rmgr import heap2 as heap2_rmgr
+from headwater.rmgr import smgr as smgr_rmgr
 from headwater.rmgr import xlog
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 from headwater.rmgr.registry import HEAP, HEAP2, XLOG
@@ -302,3 +303,20 @@ class HeapRedo:
 
 def _name(heap: CatalogHeap) -> str:
     return "/".join(str(part) for part in heap.locator)
+
+
+def apply_storage(record: Record, heaps: Mapping[Locator, CatalogHeap]) -> None:
+    """Apply a record of SMGR to the heaps that it is about: a file is made, or cut off (smgr_redo).
+
+    Raises:
+        RecordError: it is malformed.
+    """
+    if record.kind == smgr_rmgr.TRUNCATE:
+        change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
+        heap = heaps.get(change.locator)
+        if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
+            heap.truncate(change.blocks)
+    else:
+        made = smgr_rmgr.parse_create(record.main_data, record.lsn)
+        if made.locator in heaps and made.fork == MAIN_FORK:
+            heaps[made.locator].is_made = heaps[made.locator].is_changed = True

@@ -21,7 +21,7 @@ from headwater.catalog.image import CatalogImage
 from headwater.catalog.memo import Memo
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.prepared import PreparedTransaction
-from headwater.catalog.redo import MAIN_FORK, HeapRedo
+from headwater.catalog.redo import HeapRedo, apply_storage
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.saving import image_of, restore
 from headwater.catalog.tables import CatalogTable
@@ -40,7 +40,6 @@ from headwater.pg.catalogs import (
 )
 from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
-from headwater.rmgr import smgr as smgr_rmgr
 from headwater.rmgr.registry import RELMAP, SMGR
 from headwater.wal.record import Record
 
@@ -237,7 +236,7 @@ class CatalogStore:
         redo = HeapRedo(unknown, self.major, self._arrived)
         for record in records:
             if record.rmid == SMGR:
-                self._apply_storage(record, unknown)
+                apply_storage(record, unknown)
             elif record.rmid != RELMAP:
                 redo.apply(record)
         self._is_settled = False
@@ -361,23 +360,11 @@ class CatalogStore:
         """
         self._is_settled = False
         if record.rmid == SMGR:
-            self._apply_storage(record, self.heaps)
+            apply_storage(record, self.heaps)
         elif record.rmid == RELMAP:
             self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         else:
             self.redo.apply(record)
-
-    @staticmethod
-    def _apply_storage(record: Record, heaps: dict[Locator, CatalogHeap]) -> None:
-        if record.kind == smgr_rmgr.TRUNCATE:
-            change = smgr_rmgr.parse_truncate(record.main_data, record.lsn)
-            heap = heaps.get(change.locator)
-            if heap is not None and change.flags & smgr_rmgr.TRUNCATE_HEAP:
-                heap.truncate(change.blocks)
-        else:
-            made = smgr_rmgr.parse_create(record.main_data, record.lsn)
-            if made.locator in heaps and made.fork == MAIN_FORK:
-                heaps[made.locator].is_made = heaps[made.locator].is_changed = True
 
     def check_files(self) -> None:
         """Refuse a backup that lacks a file, or a part of one, that a catalog still lies in, as far as the WAL is read.

@@ -332,8 +332,7 @@ def build_text_tables(
     is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
     columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
     entries, children = _with_parts(columns)
-    code_of = send_code if binary else _code
-    own_codes += [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in entries[len(types) :]]
+    own_codes += _codes_of(entries[len(types) :], binary)
     styled = _styled_codes(session)
     own_codes = [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
     money = session.money if codes.CODE_MONEY in own_codes else None
@@ -369,6 +368,12 @@ def build_text_tables(
         money=joined(list(pieces)),
         settings=_settings(session, zone.cycle, money),
     )
+
+
+def _codes_of(parts: Sequence[_Part], binary: bool) -> list[int]:
+    """The codes of what columns are made of."""
+    code_of = send_code if binary else _code
+    return [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in parts]
 
 
 def _with_parts(columns: Sequence[_Part]) -> tuple[list[_Part], list[list[tuple[_Part, int]]]]:
