@@ -28,10 +28,13 @@ from headwater.rmgr.xlog import (
     CHECKPOINT_SHUTDOWN,
     FPI,
     FPI_FOR_HINT,
+    LOGICAL_DECODING_STATUS_CHANGE,
     PARAMETER_CHANGE,
     WAL_LEVEL_LOGICAL,
+    WAL_LEVEL_REPLICA,
     parse_backup_end,
     parse_checkpoint,
+    parse_decoding_status,
     parse_parameter_change,
 )
 from headwater.wal.record import Record, parse_record
@@ -42,7 +45,7 @@ class Control:
     """What is known of the server at an LSN.
 
     Attributes:
-        wal_level: 0 minimal, 1 replica, 2 logical.
+        configured_level: wal_level as the server was started: 0 minimal, 1 replica, 2 logical.
         next_xid: no xid from this one on has been met.
         oldest_running_xid: transactions before it that have not ended never will: their server crashed.
         builder: where decoding begins.
@@ -50,9 +53,10 @@ class Control:
         prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
+        is_switched_on: logical decoding is on although wal_level may be replica, as some slot needs it (19 and newer).
     """
 
-    wal_level: int
+    configured_level: int
     next_xid: int
     oldest_running_xid: int = 0
     builder: SnapBuilder = field(default_factory=SnapBuilder)
@@ -60,6 +64,13 @@ class Control:
     prepared: tuple[PreparedTransaction, ...] = ()
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
+    is_switched_on: bool = False
+
+    @property
+    def wal_level(self) -> int:
+        """What the server writes (effective_wal_level): 0 minimal, 1 replica, 2 logical."""
+        is_raised = self.is_switched_on and self.configured_level == WAL_LEVEL_REPLICA
+        return WAL_LEVEL_LOGICAL if is_raised else self.configured_level
 
     def shut_down(self, lsn: int) -> Control:
         """A server that ran with wal_level = logical was down when the log was at ``lsn``."""
@@ -67,10 +78,21 @@ class Control:
 
     def level_changed(self, lsn: int, level: int) -> Control:
         """The server was started with another wal_level."""
-        if not self.wal_level < WAL_LEVEL_LOGICAL <= level:
-            return replace(self, wal_level=level)
+        changed = replace(self, configured_level=level)
+        if not self.wal_level < WAL_LEVEL_LOGICAL <= changed.wal_level:
+            return changed
         # The level is logged by a server that has just started: nothing runs yet.
-        return replace(self, wal_level=level, raised=lsn).shut_down(lsn)
+        return replace(changed, raised=lsn).shut_down(lsn)
+
+    def switched(self, lsn: int, is_on: bool) -> Control:
+        """The server began or ceased to write what logical decoding needs, while it ran.
+
+        Transactions that run go on as they began, so that decoding can begin as behind a backup only. What a control
+        file said may have been so since this record.
+        """
+        if not is_on or self.configured_level >= WAL_LEVEL_LOGICAL:
+            return replace(self, is_switched_on=is_on)
+        return replace(self, is_switched_on=True, raised=lsn, builder=SnapBuilder(start_decoding_at=lsn))
 
     def was_prepared(self, one: PreparedTransaction) -> Control:
         """A transaction was prepared of which the log at hand has not all."""
@@ -111,10 +133,12 @@ def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
         whole: xids of transactions that the index has all of, though they began before.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
-    builder = SnapBuilder(start_decoding_at=store.origin.consistent_lsn)
+    origin = store.origin
+    builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
-    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before)
-    is_down = store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL
+    is_on = origin.decodes_on_demand
+    control = Control(origin.wal_level, origin.next_full_xid, builder=builder, prepared=before, is_switched_on=is_on)
+    is_down = store.is_shutdown and control.wal_level >= WAL_LEVEL_LOGICAL
     return control.shut_down(store.start_lsn) if is_down else control
 
 
@@ -194,9 +218,13 @@ class _Follower:
 
     def _xlog(self, record: Record, kind: int) -> None:
         if kind == PARAMETER_CHANGE:
-            self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
+            change = parse_parameter_change(record.main_data, record.lsn)
+            self._set(record.lsn, self.control.level_changed(record.lsn, change.wal_level))
+        elif kind == LOGICAL_DECODING_STATUS_CHANGE:
+            is_on = parse_decoding_status(record.main_data, record.lsn)
+            self._set(record.lsn, self.control.switched(record.lsn, is_on))
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
-            checkpoint = parse_checkpoint(record.main_data, record.lsn)
+            checkpoint = parse_checkpoint(record.main_data, record.lsn, self.store.major)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:
@@ -210,10 +238,12 @@ class _Follower:
     def _is_logical(self) -> bool:
         return self.control.wal_level >= WAL_LEVEL_LOGICAL
 
-    def _level(self, lsn: int, level: int) -> None:
+    def _set(self, lsn: int, control: Control) -> None:
+        """The server writes more, or less, from here on."""
+        level = control.wal_level
         if level < WAL_LEVEL_LOGICAL and self.control.builder.is_consistent and self.too_low is None:
             self.too_low = lsn
-        self.control = self.control.level_changed(lsn, level)
+        self.control = control
         self.levels.append((lsn, level))
 
     def _running_xacts(self, record: Record) -> None:
