@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 
 from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
-from oracle.scenario_publications import PUBLICATIONS, SINCE_18
+from oracle.scenario_publications import PUBLICATIONS, SINCE_18, SINCE_19
 from oracle.scenario_rows import ROWS
 from oracle.scenario_transactions import ALONE, TRANSACTIONS
 
@@ -52,8 +52,8 @@ def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str]
 def _named() -> dict[str, Scenario]:
     groups = (ROWS, TRANSACTIONS, DEFINITIONS, PUBLICATIONS)
     found = {name: _split(text) for group in groups for name, text in group.items()}
-    for name, text in SINCE_18.items():
-        found[name] = replace(_split(text), since=18)
+    for since, newer in ((18, SINCE_18), (19, SINCE_19)):
+        found |= {name: replace(_split(text), since=since) for name, text in newer.items()}
     for name, (text, settings) in ALONE.items():
         found[name] = _split(text, is_alone=True, settings=settings)
     return found

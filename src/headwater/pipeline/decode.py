@@ -21,6 +21,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Arrived, Exchange, Handed
@@ -281,9 +282,10 @@ class _Run:
     ) -> list[Arrived[MessageCounts]]:
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         is_text = opened.plugin.is_text if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN) else opened.is_text
+        digits = VERSIONS[opened.directory.major].lsn_digits
 
         def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
-            return write_messages(sink, decoder.messages(handed.load()), form, is_text)
+            return write_messages(sink, decoder.messages(handed.load()), form, is_text, digits)
 
         files = []
         with self.exchange.run("decode", write, slices, self._job_progress()) as arriving:

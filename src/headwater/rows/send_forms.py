@@ -71,15 +71,16 @@ _SEND_CODES = {
     5017: _TEXT,
     5038: sent.SEND_OWN | codes.CODE_SNAPSHOT,
     5069: sent.SEND_INT8,
+    6437: sent.SEND_INT8,
     _ACLITEM: sent.SEND_NONE,
     _GTSVECTOR: sent.SEND_NONE,
 }
 """By OID; bytea, uuid and the like are sent as they are stored, as text is."""
 
 # regproc, oid, xid, cid, regprocedure, regoper, regoperator, regclass, regtype, regconfig, regdictionary, regnamespace,
-# regrole, regcollation.
+# regrole, regcollation, regdatabase.
 _SEND_CODES |= dict.fromkeys(
-    (24, 26, 28, 29, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191), sent.SEND_INT4
+    (24, 26, 28, 29, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191, 6490), sent.SEND_INT4
 )
 
 _SHAPES = {
