@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all hosts postgis test-spark bench bench-memory demo clean
+.PHONY: help install servers lint format types test test-all hosts postgis test-spark bench bench-memory bench-schemas demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ bench: $(READY) ## changes per second against the server's own decoding, into bu
 
 bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB of WAL; needs 25 GB of disk
 	$(PYTHON) bench/memory.py
+
+bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one transaction of 5 GB; needs 40 GB of disk
+	$(PYTHON) bench/schemas.py
 
 demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
 	$(VENV)/bin/headwater demo
