@@ -159,8 +159,9 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """Transactions that versions name, where they committed, and those of which only the backup says that they did."""
-    commits, hinted = dict[int, int](), set[int]()
+    """Transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
+    commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
     for found in catalogs:
         for xid in found.rows.named.tolist():
             low = xid & XID_MASK
