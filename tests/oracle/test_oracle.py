@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from headwater.demo.stream_comparison import first_difference
-from oracle.oracle import SCENARIO_PREFIX
+from oracle.cut_windows import check_calls
+from oracle.oracle import SCENARIO_PREFIX, TAKEN_AMID
 from oracle.scenarios import KNOWN_GAPS
 from oracle.streams import OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
 
@@ -35,6 +36,11 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str) -> None:
 @pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, OTHER_SETTINGS])
 def test_scenario_alone(alone_run: DecodedRun, name: str) -> None:
     alone_run.check(alone_run.run.streams[name])
+
+
+@pytest.mark.parametrize("name", TAKEN_AMID)
+def test_slots_asked_amid_a_scenario(alone_run: DecodedRun, name: str) -> None:
+    check_calls(alone_run, name)
 
 
 def _part(messages: pa.Table, scenario: str) -> pa.Table:
