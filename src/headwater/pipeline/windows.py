@@ -182,7 +182,7 @@ class PlanWindows:
 
     def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
         cuts = tuple(sorted(refinement.cuts))
-        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, self.grid, cuts)
+        return Request((store.database_oid,), tuple(sorted(store.locators())), store.major, self.grid, cuts)
 
 
 def windows_in_threads(

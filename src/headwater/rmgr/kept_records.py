@@ -59,6 +59,13 @@ class KeptRecords:
         words = int(_words(self.length[:first]).sum())
         return KeptRecords(self.lsn[first:], self.end_lsn[first:], self.length[first:], self.data[words:])
 
+    def take(self, which: NDArray[np.bool_]) -> KeptRecords:
+        """Those that bool[n] ``which`` says."""
+        if which.all():
+            return self
+        words = np.repeat(which, _words(self.length))
+        return KeptRecords(self.lsn[which], self.end_lsn[which], self.length[which], self.data[words])
+
 
 def _words(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return (lengths + (WORD - 1)) // WORD
