@@ -140,13 +140,14 @@ class WalIndex:
     grid: int = GRID
     databases: RowDatabases | None = field(default=None, repr=False)
 
-    def of_database(self, oid: int) -> WalIndex:
+    def of_database(self, oid: int, sources: Sequence[int] = ()) -> WalIndex:
         """What an index has that was made for this database alone.
 
         Ends of transactions, xids, assignments and invalidations are of the whole cluster in both.
 
         Args:
             oid: one of those that were asked for.
+            sources: others of them whose catalogs' records are wanted, too.
         """
         if self.databases is None:
             return self
@@ -162,14 +163,13 @@ class WalIndex:
                 messages=_chosen(rows.messages, _is_of(whose.messages, oid)),
                 files=_chosen(rows.files, is_own[rows.files.locator]),
             ).with_used_files(),
-            kept=self.kept.take(_is_of(whose.kept, oid)),
+            kept=self.kept.take(_is_of(whose.kept, oid, *sources)),
             databases=None,
         )
 
 
-def _is_of(databases: Int64s, oid: int) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (databases == oid) | (databases == 0)
-    return found
+def _is_of(databases: Int64s, *oids: int) -> NDArray[np.bool_]:
+    return np.isin(databases, (0, *oids))
 
 
 def _chosen(table: _T, is_wanted: NDArray[np.bool_]) -> _T:
