@@ -213,12 +213,17 @@ class HistoricCatalog:
         if tablespace == GLOBAL_TABLESPACE:
             oid = self._mapped_oid(filenode, True)
             return self.relation(oid) if oid is not None else None
-        spc = 0 if tablespace == self._store.database_tablespace else tablespace
+        spc = 0 if tablespace == self._default_tablespace() else tablespace
         for row in self._rows.classes(self._keyed("pg_class", "filenode", filenode | spc << 32)):
             if row.persistence != "t":
                 return self.relation(row.oid)
         oid = self._mapped_oid(filenode, False)
         return self.relation(oid) if oid is not None else None
+
+    def _default_tablespace(self) -> int:
+        """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
+        rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
+        return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:

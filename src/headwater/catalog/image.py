@@ -120,8 +120,6 @@ class CatalogImage:
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
-        moved_lsn: where the database moved to another tablespace first, None if it did not.
-        moving: transactions that still run and would move it.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -142,8 +140,6 @@ class CatalogImage:
     places: tuple[CatalogPlace, ...]
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
-    moved_lsn: int | None
-    moving: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

@@ -20,7 +20,8 @@ from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
 from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
 from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
-from headwater.catalog.versions import NEVER, Fates
+from headwater.catalog.versions import Fates
+from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
@@ -47,8 +48,6 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
     named = [*known.values(), *unknown]
     xids, commits, hinted = _fates(store, judge, named)
     settled = store.fates.settled
-    told = [told for xid in store.moving if (told := store.fates.told(xid)) not in (None, NEVER)]
-    moved = [*told, *([] if store.moved_lsn is None else [store.moved_lsn])]
     return CatalogImage(
         origin=store.origin,
         lsn=lsn,
@@ -65,8 +64,6 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
-        moved_lsn=min((lsn for lsn in moved if lsn is not None), default=None),
-        moving=tuple(sorted(judge.widened(x) for x in store.moving if judge.verdict(x) in _UNDECIDED)),
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -133,8 +130,7 @@ class _Maker:
             return store.remapped.get(oid, heap.locator) != heap.locator
         rows = filter(self._judge.sees, store.tables[PG_CLASS].find("oid", oid))
         places = [self._place.unpack_from(version.data.body) for version in rows]
-        spc = store.database_tablespace
-        files: set[Locator] = {(place or spc, store.database_oid, filenode) for filenode, place in places}
+        files: set[Locator] = {store.whereabouts.place(place, filenode) for filenode, place in places}
         is_mapped = any(filenode == 0 for filenode, _ in places)
         return bool(files) and not is_mapped and heap.locator not in files
 
@@ -199,14 +195,13 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.places.update(dict(image.places))
     store.remapped.update(dict(image.remapped))
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
-    store.moved_lsn = image.moved_lsn
-    store.moving.update(xid & XID_MASK for xid in image.moving)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():
         store.tables[oid].add_base(base)
     for saved in image.heaps:
         store.heaps[saved.locator] = _heap(store, saved, bases)
+    restore_place(store)
 
 
 def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) -> CatalogHeap:

@@ -19,7 +19,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.rmgr.heap import OPMASK, TRUNCATE
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
-from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.rmgr.registry import DBASE, HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import (
@@ -171,6 +171,8 @@ class _Follower:
             self._catalog(record)
         elif rmid == XLOG and kind in (FPI, FPI_FOR_HINT):
             self._catalog(record)
+        elif rmid == DBASE:
+            self.store.apply(record)
         elif rmid == XLOG:
             self._xlog(record, kind)
         elif rmid == STANDBY:

@@ -32,7 +32,6 @@ from headwater.flat_values import read_value, same, value_bytes
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
-    PG_DATABASE,
     PG_ENUM,
     PG_NAMESPACE,
     PG_PUBLICATION,
@@ -258,20 +257,6 @@ def test_a_publication_that_has_been_is_remembered() -> None:
     view = store.view(gone + 2)
     assert (view.has_had_publication("pub"), view.publication("pub")) == (True, None)
     assert not view.has_had_publication("never")
-
-
-def test_a_move_of_the_database_is_remembered() -> None:
-    store, log = started()
-    here: dict[str, int | bytes] = {"oid": 5, "datname": b"db", "dattablespace": 1663}
-    log.insert(900, PG_DATABASE, (0, 1), row(PG_DATABASE, here), init=True)
-    log.commit(900)
-    log.update(901, PG_DATABASE, (0, 1), (0, 2), row(PG_DATABASE, {**here, "dattablespace": 20000}))
-    store, log = reopened(store, log, log.lsn)
-    assert store.moved_at() is None
-    lsn = log.commit(901)
-    for _ in range(2):
-        assert store.moved_at() == lsn
-        store, log = reopened(store, log, log.lsn + 1)
 
 
 def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:
