@@ -122,6 +122,7 @@ class CatalogImage:
         strays: in order.
         moved_lsn: where the database moved to another tablespace first, None if it did not.
         moving: transactions that still run and would move it.
+        unread: catalogs whose rows are not known.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -144,6 +145,7 @@ class CatalogImage:
     strays: tuple[Stray, ...]
     moved_lsn: int | None
     moving: tuple[int, ...]
+    unread: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

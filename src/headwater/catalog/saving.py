@@ -4,12 +4,13 @@ In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogIm
 while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
 
 Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are.
+go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catal
 from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
 from headwater.catalog.versions import NEVER, Fates
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+from headwater.pg.catalogs import PG_AUTHID, PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
 if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
@@ -67,6 +68,7 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         strays=strays,
         moved_lsn=min((lsn for lsn in moved if lsn is not None), default=None),
         moving=tuple(sorted(judge.widened(x) for x in store.moving if judge.verdict(x) in _UNDECIDED)),
+        unread=tuple(sorted(store.unread)),
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -108,7 +110,10 @@ class _Maker:
                 return same
         for base in table.bases:
             base.take_multis()
-        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        if oid != PG_AUTHID:
+            return imaged
+        return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
@@ -200,6 +205,7 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
     store.moved_lsn = image.moved_lsn
     store.moving.update(xid & XID_MASK for xid in image.moving)
+    store.unread = frozenset(image.unread)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():
