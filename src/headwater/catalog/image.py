@@ -120,6 +120,7 @@ class CatalogImage:
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
+        unread: catalogs whose rows are not known.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -140,6 +141,7 @@ class CatalogImage:
     places: tuple[CatalogPlace, ...]
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
+    unread: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

@@ -4,12 +4,13 @@ In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogIm
 while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
 
 Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are.
+go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
 from headwater.catalog.versions import Fates
 from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+from headwater.pg.catalogs import PG_AUTHID, PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
 if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
@@ -64,6 +65,7 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
+        unread=tuple(sorted(store.unread)),
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -105,7 +107,10 @@ class _Maker:
                 return same
         for base in table.bases:
             base.take_multis()
-        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        if oid != PG_AUTHID:
+            return imaged
+        return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
@@ -195,6 +200,7 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.places.update(dict(image.places))
     store.remapped.update(dict(image.remapped))
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
+    store.unread = frozenset(image.unread)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():

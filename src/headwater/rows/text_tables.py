@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import TypeInfo
+from headwater.catalog.relation import ObjectNames, TypeInfo
 from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.money_format import MoneyFormat
 from headwater.rows.session import SessionSettings
-from headwater.rows.type_forms import form_code, has_send_function, is_built_in, send_code
+from headwater.rows.type_forms import form_code, has_send_function, is_built_in, lacks_names, send_code
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
 
@@ -53,7 +53,8 @@ class TextTables(NamedTuple):
         missing_at: int64[k] where the payload of an attribute's fast default begins, -1 for none (then NULL).
         missing_end: int64[k] where it ends.
         missing: uint8[] payloads, without varlena headers.
-        enum_lo: int64[e] an enum's labels are ``[enum_lo, enum_hi)``.
+        enum_lo: int64[e] labels are ``[enum_lo, enum_hi)``: an enum's, or the names of objects that regclass and its
+            kin, and aclitem, are printed with.
         enum_hi: int64[e].
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
@@ -166,6 +167,8 @@ def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> 
     """What stands in the way of printing or sending a type that lies so deep in another; None for nothing."""
     if depth > MAX_NESTING:
         return f": more than {MAX_NESTING} types lie inside one another"
+    if code_of is form_code and lacks_names(base):
+        return f": the catalog that was exported lacks the names that {base.display_name} is printed with"
     if code_of(base) == codes.CODE_NONE:
         return f": they hold {base.display_name}" if depth else ""
     if depth and form_code(base) == codes.CODE_ADDED:
@@ -250,9 +253,9 @@ def build_text_tables(
         missing=joined([payload or b"" for payload in missing]),
         enum_lo=enum_lo,
         enum_hi=enum_hi,
-        enum_oid=np.array([oid for oid, _ in labels], dtype=np.uint32),
-        enum_start=np.cumsum([0] + [len(label) for _, label in labels], dtype=np.int64),
-        enum_text=joined([label for _, label in labels]),
+        enum_oid=labels.oid,
+        enum_start=np.cumsum([0] + [len(label) for label in labels.texts], dtype=np.int64),
+        enum_text=joined(labels.texts),
         encoding=joined([session.encoding.encode()] if binary and session.encoding not in _UNTOLD else []),
         tz_at=zone.at,
         tz_offset=zone.offset,
@@ -327,18 +330,35 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     return settings
 
 
+class _Labels(NamedTuple):
+    """Texts by OID."""
+
+    oid: NDArray[np.uint32]
+    texts: list[bytes]
+
+
 def _labels(
     types: Sequence[TypeInfo | None], session: SessionSettings
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, bytes]]]:
-    """Each column's range of labels, and the labels of each distinct enum once, sorted by OID."""
-    ranges: dict[tuple[tuple[int, str], ...], tuple[int, int]] = {}
-    labels: list[tuple[int, bytes]] = []
-    for type in types:
-        if type is not None and type.labels and type.labels not in ranges:
-            ordered = sorted((oid, session.encoded(label)) for oid, label in type.labels)
-            ranges[type.labels] = (len(labels), len(labels) + len(ordered))
-            labels += ordered
-    spans = np.array(
-        [ranges.get(type.labels, (0, 0)) if type is not None else (0, 0) for type in types], dtype=np.int64
-    ).reshape(-1, 2)
-    return spans[:, 0].copy(), spans[:, 1].copy(), labels
+) -> tuple[NDArray[np.int64], NDArray[np.int64], _Labels]:
+    """Each column's range of labels, and the labels of each distinct enum or kind of objects once, sorted by OID."""
+    ranges: dict[tuple[tuple[int, str], ...] | ObjectNames | None, tuple[int, int]] = {(): (0, 0), None: (0, 0)}
+    oids, texts = [np.empty(0, np.uint32)], list[bytes]()
+    spans = np.zeros((len(types), 2), dtype=np.int64)
+    for i, type in enumerate(types):
+        source = None if type is None else type.names or type.labels
+        if source not in ranges:
+            found = _labels_of(source, session)
+            ranges[source] = len(texts), len(texts) + len(found.texts)
+            oids.append(found.oid)
+            texts += found.texts
+        spans[i] = ranges[source]
+    return spans[:, 0].copy(), spans[:, 1].copy(), _Labels(np.concatenate(oids), texts)
+
+
+def _labels_of(source: tuple[tuple[int, str], ...] | ObjectNames | None, session: SessionSettings) -> _Labels:
+    """The labels of an enum, or the names of objects."""
+    if isinstance(source, ObjectNames):
+        oids = np.frombuffer(source.oids, "<u4").astype(np.uint32)
+        return _Labels(oids, session.encoded(source.texts).split(b"\0") if len(oids) else [])
+    ordered = sorted((oid, session.encoded(label)) for oid, label in source or ())
+    return _Labels(np.array([oid for oid, _ in ordered], np.uint32), [label for _, label in ordered])

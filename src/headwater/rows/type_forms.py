@@ -83,7 +83,7 @@ BUILT_IN = {
     21: TypeForm(codes.CODE_INT2, sent.SEND_INT2, "int2out", "int2send", _SMALLINT),
     22: TypeForm(codes.CODE_INT2VECTOR, sent.SEND_OWN | codes.CODE_INT2VECTOR, "int2vectorout", "int2vectorsend"),
     23: TypeForm(codes.CODE_INT4, sent.SEND_INT4, "int4out", "int4send", _INT),
-    24: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regprocout", "regprocsend"),
+    24: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regprocout", "regprocsend"),
     25: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "textout", "textsend"),
     26: TypeForm(codes.CODE_OID, sent.SEND_INT4, "oidout", "oidsend"),
     27: TypeForm(codes.CODE_TID, sent.SEND_TID, "tidout", "tidsend"),
@@ -107,7 +107,7 @@ BUILT_IN = {
     790: TypeForm(codes.CODE_MONEY, sent.SEND_INT8, "cash_out", "cash_send"),
     829: TypeForm(codes.CODE_MACADDR, _AS_STORED, "macaddr_out", "macaddr_send"),
     869: TypeForm(codes.CODE_INET, sent.SEND_OWN | codes.CODE_INET, "inet_out", "inet_send"),
-    1033: TypeForm(codes.CODE_NONE, sent.SEND_NONE, "aclitemout", ""),
+    1033: TypeForm(codes.CODE_ACLITEM, sent.SEND_NONE, "aclitemout", ""),
     1042: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "bpcharout", "bpcharsend"),
     1043: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "varcharout", "varcharsend"),
     1082: TypeForm(codes.CODE_DATE, sent.SEND_INT4, "date_out", "date_send", _DATE),
@@ -120,11 +120,11 @@ BUILT_IN = {
     1562: TypeForm(codes.CODE_BIT, sent.SEND_OWN | codes.CODE_BIT, "varbit_out", "varbit_send"),
     1700: TypeForm(codes.CODE_NUMERIC, sent.SEND_OWN | codes.CODE_NUMERIC, "numeric_out", "numeric_send"),
     1790: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "textout", "textsend"),
-    2202: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regprocedureout", "regproceduresend"),
-    2203: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regoperout", "regopersend"),
-    2204: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regoperatorout", "regoperatorsend"),
-    2205: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regclassout", "regclasssend"),
-    2206: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regtypeout", "regtypesend"),
+    2202: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regprocedureout", "regproceduresend"),
+    2203: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regoperout", "regopersend"),
+    2204: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regoperatorout", "regoperatorsend"),
+    2205: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regclassout", "regclasssend"),
+    2206: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regtypeout", "regtypesend"),
     2950: TypeForm(codes.CODE_UUID, _AS_STORED, "uuid_out", "uuid_send"),
     2970: TypeForm(codes.CODE_SNAPSHOT, sent.SEND_OWN | codes.CODE_SNAPSHOT, "pg_snapshot_out", "pg_snapshot_send"),
     3220: TypeForm(codes.CODE_PG_LSN, sent.SEND_INT8, "pg_lsn_out", "pg_lsn_send"),
@@ -133,13 +133,13 @@ BUILT_IN = {
     3614: TypeForm(codes.CODE_TSVECTOR, sent.SEND_OWN | codes.CODE_TSVECTOR, "tsvectorout", "tsvectorsend"),
     3615: TypeForm(codes.CODE_TSQUERY, sent.SEND_OWN | codes.CODE_TSQUERY, "tsqueryout", "tsquerysend"),
     3642: TypeForm(codes.CODE_NONE, sent.SEND_NONE, "gtsvectorout", ""),
-    3734: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regconfigout", "regconfigsend"),
-    3769: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regdictionaryout", "regdictionarysend"),
+    3734: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regconfigout", "regconfigsend"),
+    3769: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regdictionaryout", "regdictionarysend"),
     3802: TypeForm(codes.CODE_JSONB, sent.SEND_VERSIONED | codes.CODE_JSONB, "jsonb_out", "jsonb_send"),
     4072: TypeForm(codes.CODE_JSONPATH, sent.SEND_VERSIONED | codes.CODE_JSONPATH, "jsonpath_out", "jsonpath_send"),
-    4089: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regnamespaceout", "regnamespacesend"),
-    4096: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regroleout", "regrolesend"),
-    4191: TypeForm(codes.CODE_NONE, sent.SEND_INT4, "regcollationout", "regcollationsend"),
+    4089: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regnamespaceout", "regnamespacesend"),
+    4096: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regroleout", "regrolesend"),
+    4191: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regcollationout", "regcollationsend"),
     4600: TypeForm(codes.CODE_NONE, _AS_STORED, "brin_bloom_summary_out", "brin_bloom_summary_send"),
     4601: TypeForm(codes.CODE_NONE, _AS_STORED, "brin_minmax_multi_summary_out", "brin_minmax_multi_summary_send"),
     5017: TypeForm(codes.CODE_BYTEA, _AS_STORED, "pg_mcv_list_out", "pg_mcv_list_send"),
@@ -175,7 +175,10 @@ _EXTENSIONS = (
     ),
 )
 
-_BY_OUTPUT = {form.output: form for form in (*_EXTENSIONS, *BUILT_IN.values())}
+_OF_NAMES = (codes.CODE_OBJECT, codes.CODE_ACLITEM)
+"""Printed by names that only the server's own types have (``TypeInfo.names``)."""
+
+_BY_OUTPUT = {form.output: form for form in (*_EXTENSIONS, *BUILT_IN.values()) if form.text not in _OF_NAMES}
 _BY_SEND = {form.send: form for form in (*_EXTENSIONS, *BUILT_IN.values()) if form.send}
 
 
@@ -192,9 +195,16 @@ def is_built_in(base: TypeInfo) -> bool:
     return base.oid in BUILT_IN
 
 
+def lacks_names(base: TypeInfo) -> bool:
+    """Whether a type's values are printed by names of objects that are not known."""
+    return base.oid in BUILT_IN and BUILT_IN[base.oid].text in _OF_NAMES and base.names is None
+
+
 def form_code(base: TypeInfo) -> int:
     """The type code by a type's own shape, domains looked through, whatever it is made of; CODE_NONE if it has none."""
     form = _own_form(base) or _BY_OUTPUT.get(base.output)
+    if lacks_names(base):
+        return codes.CODE_NONE
     if form is not None and form.text != codes.CODE_NONE:
         return form.text
     return codes.CODE_ADDED if is_added(base.output) else codes.CODE_NONE
