@@ -40,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
     group.addoption(
+        "--conformance", metavar="FILE", help="note there, beside what it holds, what the oracle finds of scenarios"
+    )
+    group.addoption(
         "--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, on each major under test"
     )
 

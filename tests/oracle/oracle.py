@@ -34,6 +34,7 @@ from oracle.streams import (
     options_of,
     parse_lsn,
     peek_all,
+    pgoutput_of,
     plugin_of,
     slot_name,
     with_what_came_before,
@@ -76,6 +77,7 @@ class OracleRun:
         wal: the stopped server's ``pg_wal``.
         database: the database that was decoded.
         streams: what was said, by stream name.
+        server_version: as the server shows it.
         errors: how many statements failed, by SQLSTATE.
         log: what the sessions did, of a run that its seed does not give again.
         statements: those of it that succeeded.
@@ -88,6 +90,7 @@ class OracleRun:
     wal: Path
     database: str
     streams: dict[str, Stream]
+    server_version: str = ""
     errors: dict[str, int] = field(default_factory=dict)
     log: Path | None = None
     statements: tuple[str, ...] = ()
@@ -267,7 +270,7 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
         _wait_for_backends(server)
 
     setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
-    return _run(major, ClusterShape(), setup, work, directory)
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major))
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -287,6 +290,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
         work,
         directory,
         slots_come_later=slots_come_later,
+        pgoutput=pgoutput_of(major),
         taken_from=TAKEN_AMID if scenario.takes else (),
     )
 
@@ -422,6 +426,7 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         _require_publications(connection)
+        version = _one(connection, "SHOW server_version")
         if shape.autovacuum:
             _end_autovacuum(connection)
         end = _flushed(connection, "end")
@@ -443,7 +448,14 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
     statements = tuple(line[2] for session in done.sessions for line in session.log if not line[3])
     return replace(
-        run, streams=streams, errors=done.errors, log=done.log, statements=statements, calls=slots.taken, tables=tables
+        run,
+        streams=streams,
+        server_version=version,
+        errors=done.errors,
+        log=done.log,
+        statements=statements,
+        calls=slots.taken,
+        tables=tables,
     )
 
 

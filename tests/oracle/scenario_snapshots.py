@@ -301,6 +301,38 @@ a| INSERT INTO t DEFAULT VALUES
 """,
         (),
     ),
+    "prepared_over_a_crash": (
+        """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+---
+a| BEGIN
+a| DO $$ BEGIN FOR g IN 1..127 LOOP BEGIN INSERT INTO t VALUES (g, 'sub'); EXCEPTION WHEN OTHERS THEN RAISE; END;
+     END LOOP; END $$
+a| ALTER TABLE t ADD b int
+a| INSERT INTO t VALUES (1000, 'with a column', 1)
+a| PREPARE TRANSACTION 'kept'
+a| BEGIN
+a| CREATE TABLE gone (id int)
+a| INSERT INTO gone VALUES (1)
+a| PREPARE TRANSACTION 'rolled back'
+b| CHECKPOINT
+!get
+c| BEGIN
+c| CREATE TABLE never (id int)
+c| INSERT INTO never VALUES (1)
+!crash
+a| CREATE TABLE beside (id int)
+a| INSERT INTO beside VALUES (1)
+!get
+a| COMMIT PREPARED 'kept'
+a| ROLLBACK PREPARED 'rolled back'
+a| INSERT INTO t VALUES (1001, 'after', 2)
+!restart
+!get
+a| INSERT INTO t VALUES (1002, 'after', 3)
+""",
+        (),
+    ),
     "subtransactions_that_ran_when_the_slot_was_made": (
         """
 CREATE TABLE t (id int PRIMARY KEY, a text);

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, replace
 
 from oracle.scenario_catalogs import CATALOGS, STRATEGIES
-from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
+from oracle.scenario_definitions import DEFINITIONS
 from oracle.scenario_interleaved import INTERLEAVED
 from oracle.scenario_publications import PUBLICATIONS, SINCE_18
 from oracle.scenario_replicated import LATER, REPLICATED
@@ -110,7 +110,5 @@ def _days(name: str, theme: str) -> tuple[int, ...]:
         return (16, 18)
     return (18,) if name in _DAILY else ()
 
-
-__all__ = ["KNOWN_GAPS", "SCENARIOS", "Scenario"]
 
 SCENARIOS: dict[str, Scenario] = _named()
