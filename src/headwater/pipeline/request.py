@@ -22,6 +22,10 @@ from headwater.wal.frames import read_frames
 from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
 
+SKIP_GAP = "skip"
+ON_LEVEL_GAP = ("error", SKIP_GAP)
+"""What becomes of WAL that was written while wal_level was too low, once decoding has begun."""
+
 
 @dataclass(frozen=True)
 class DecodeRequest:
@@ -42,6 +46,7 @@ class DecodeRequest:
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
+        on_level_gap: one of :data:`ON_LEVEL_GAP`.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -58,6 +63,7 @@ class DecodeRequest:
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
     user: str | None = None
+    on_level_gap: str = "error"
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):

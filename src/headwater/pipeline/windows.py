@@ -24,12 +24,22 @@ from headwater.pipeline.collector import collector_put_off
 from headwater.pipeline.index_job import index_in_threads, index_start
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.request import SKIP_GAP, OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
-from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_custom_records, warn_of_late_start
+from headwater.pipeline.window import (
+    Int64s,
+    Scope,
+    stop_lsn,
+    warn_of_custom_records,
+    warn_of_gap,
+    warn_of_late_start,
+    warn_of_prepared,
+)
+from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
+from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
 from headwater.wal.record import parse_record
 
@@ -44,6 +54,7 @@ class PlannedWindow:
         hi: LSN where its WAL ends.
         custom: int64[128] number of records of each custom resource manager.
         is_last: nothing follows it in this session.
+        followed: what its records have told.
     """
 
     assembly: Assembly
@@ -51,6 +62,7 @@ class PlannedWindow:
     hi: int
     custom: Int64s
     is_last: bool
+    followed: Followed
 
 
 Rolled = Callable[[CatalogStore, int, int, bool], None]
@@ -145,7 +157,9 @@ class PlanWindows:
             with collector_put_off():
                 advanced = self._advance(state, index, store, is_last and not self.goes_on)
             if isinstance(advanced, Advanced):
-                return PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
+                return PlannedWindow(
+                    advanced.assembly, advanced.behind, index.hi, index.custom, is_last, advanced.followed
+                )
             refinement |= advanced
             store = self._store(state, refinement)
             request = self._request(store, refinement)
@@ -156,14 +170,15 @@ class PlanWindows:
     def _advance(
         self, state: State | None, index: WalIndex, store: CatalogStore, is_end: bool
     ) -> Advanced | Refinement:
-        plugin = self.opened.plugin
+        plugin, skips_gaps = self.opened.plugin, self.opened.request.on_level_gap == SKIP_GAP
         if state is not None:
             if store.origin.is_exported:
                 check_reach(self.opened, store, index)
-            return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
+            return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled, skips_gaps)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
-        return advance(Start.of_catalog(store, whole), index, store, plugin, self.scope, is_end, self.rolled)
+        start = Start.of_catalog(store, whole)
+        return advance(start, index, store, plugin, self.scope, is_end, self.rolled, skips_gaps)
 
     def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
@@ -241,11 +256,8 @@ class _Session:
         Raises:
             CatalogError: the session ends, and a pattern for tables has matched none.
         """
-        control, patterns = window.behind.control, self._scope.tables
-        self._late.append(window.assembly.late)
-        if control.builder.is_consistent:
-            warn_of_late_start(control, self._start_lsn, np.concatenate(self._late))
-            self._late.clear()
+        patterns = self._scope.tables
+        self._warn_of_left_out(window, is_end)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last:
             warn_of_custom_records(self._custom)
@@ -256,3 +268,19 @@ class _Session:
             self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
         if patterns.patterns and is_end:
             patterns.require_matches(self._names)
+
+    def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
+        """Warn of transactions that cannot be decoded, once it is known why and until when."""
+        control = window.behind.control
+        late = np.concatenate([*self._late, window.assembly.late])
+        for gap in window.followed.gaps:
+            if gap.hi is not None or is_end:
+                inside = (late >= gap.lo) & (late < (NEVER if gap.hi is None else gap.hi))
+                warn_of_gap(gap, late[inside], window.behind.lsn)
+                late = late[~inside]
+        if control.builder.is_consistent:
+            early = late < control.builder.start_decoding_at
+            warn_of_late_start(control, self._start_lsn, late[early])
+            warn_of_prepared(control, late[~early])
+            late = late[:0]
+        self._late = [late]
