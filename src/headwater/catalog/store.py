@@ -191,11 +191,6 @@ class CatalogStore:
         return self.origin.encoding
 
     @property
-    def wal_level(self) -> int:
-        """0 minimal, 1 replica, 2 logical."""
-        return self.origin.wal_level
-
-    @property
     def next_xid(self) -> int:
         """Low 32 bits of the next xid when the catalog was taken."""
         return self.origin.next_xid
