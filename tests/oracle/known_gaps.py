@@ -1,0 +1,84 @@
+"""Where Headwater says something else than the server, and why; scenarios show each of them.
+
+Headwater says what the newest minor release of a major does. Servers of before May 2025 do not tell transactions that
+are open what the commit of another one has changed: they go on with what their caches hold. What they say then depends
+on what they had looked up before, so :data:`STALE_BEFORE_MAY_2025` may differ on them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A scenario in which the two differ.
+
+    Attributes:
+        streams: in which.
+        reason: why.
+        since: the first major on which.
+    """
+
+    streams: frozenset[str]
+    reason: str
+    since: int
+
+
+KNOWN_GAPS: dict[str, Gap] = {
+    "label_renamed_behind_an_open_transaction": Gap(
+        frozenset({"test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, binary", "pgoutput, no origin"}),
+        "the server prints the older row with the newer label, which its cache has kept from the row it printed "
+        "before; Headwater prints the label as of the row",
+        14,
+    ),
+    "root_renamed_behind_an_open_transaction": Gap(
+        frozenset({"pgoutput, lists"}),
+        "the server announces the root under the newer name, which its cache has kept from a partition that it "
+        "announced before; Headwater under the name as of the row",
+        15,
+    ),
+    "no_index_left_and_vacuumed": Gap(
+        frozenset({"pgoutput, all", "pgoutput, binary", "pgoutput, no origin"}),
+        "VACUUM clears pg_class.relhasindex in place: a server that decodes later what was written before says that "
+        "the table has no key; Headwater says what a server says that decodes at once",
+        14,
+    ),
+}
+"""By scenario."""
+
+DISTRIBUTING = {14: 18, 15: 13, 16: 9, 17: 5, 18: 0, 19: 0}
+"""By major, the first minor release that hands invalidations on to transactions that are open (of May 2025)."""
+
+STALE_BEFORE_MAY_2025 = frozenset(
+    {
+        "column_list_of_later_behind_an_open_transaction",
+        "column_lists_and_replica_identities",
+        "column_lists_change_behind_an_open_transaction",
+        "definition_by_another_between_rows",
+        "delete_without_identity_behind_an_open_transaction",
+        "enums",
+        "everything_published_as_its_root",
+        "fast_defaults",
+        "partitions_detached_and_attached_while_written",
+        "publication_seen_by_what_is_not_published",
+        "publication_under_its_later_name_behind_an_open_transaction",
+        "publications",
+        "publications_swap_names_behind_an_open_transaction",
+        "rewritten_catalogs",
+        "roots_and_leaves_in_different_publications",
+        "unasked_publication_changed_behind_an_open_transaction",
+    }
+)
+"""Scenarios that define, or publish otherwise, what an open transaction writes to later."""
+
+
+def is_stale(scenario: str, version: str) -> bool:
+    """Whether what a server says of a scenario is what its caches held, not what was so.
+
+    Args:
+        scenario: its name; version: the server's, such as ``16.1``.
+    """
+    major, minor = (int(part) for part in re.findall(r"\d+", f"{version}.0")[:2])
+    return scenario in STALE_BEFORE_MAY_2025 and minor < DISTRIBUTING[major]
