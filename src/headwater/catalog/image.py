@@ -120,6 +120,9 @@ class CatalogImage:
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
+        database: whose files these are: another one's, as long as the own are to be copied of them.
+        descent: databases that will be copied of it, one of the other.
+        copied_to: tablespaces that the database may have moved to.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -140,6 +143,9 @@ class CatalogImage:
     places: tuple[CatalogPlace, ...]
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
+    database: int
+    descent: tuple[int, ...]
+    copied_to: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

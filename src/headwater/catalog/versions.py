@@ -159,6 +159,10 @@ class Fates:
         """What the WAL told of a transaction: where it committed, :data:`NEVER` for an abort, None for nothing yet."""
         return self._lsns.get(xid)
 
+    def all_told(self) -> Iterator[tuple[int, int]]:
+        """What :meth:`told` says, of all transactions of which it says something."""
+        return iter(self._lsns.items())
+
     def is_hinted(self, xid: int) -> bool:
         """Whether a hint bit said that it committed."""
         return xid in self._hinted
