@@ -87,7 +87,7 @@ class PluginContext:
     """What a plugin is told of the session it serves.
 
     Attributes:
-        major: PostgreSQL's major version, 14 to 18.
+        major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
     """
 

@@ -1,4 +1,4 @@
-"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
 Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
 features that are refused here: streaming, two-phase commit.

@@ -1,4 +1,4 @@
-"""test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 14 to 18).
+"""test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 14 to 19).
 
 What differs between majors: with skip-empty-xacts, 14 to 16 write a logical message without the BEGIN it should have
 brought forth.

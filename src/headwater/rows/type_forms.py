@@ -145,6 +145,8 @@ BUILT_IN = {
     5017: TypeForm(codes.CODE_BYTEA, _AS_STORED, "pg_mcv_list_out", "pg_mcv_list_send"),
     5038: TypeForm(codes.CODE_SNAPSHOT, sent.SEND_OWN | codes.CODE_SNAPSHOT, "pg_snapshot_out", "pg_snapshot_send"),
     5069: TypeForm(codes.CODE_UINT8, sent.SEND_INT8, "xid8out", "xid8send"),
+    6437: TypeForm(codes.CODE_UINT8, sent.SEND_INT8, "oid8out", "oid8send"),
+    6490: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regdatabaseout", "regdatabasesend"),
 }
 """The server's own types, of all major versions, by OID; numerics of a precision have an Arrow form of their own."""
 
