@@ -1,8 +1,8 @@
 """What is mutated: the files of a server that has gone through the workload, and what reading them unharmed gives.
 
 A corpus is a directory: ``backup`` (data directory before the workload), ``wal`` (1 MB segments, a few lines of the
-workload from a segment's start on), ``states`` (the state at each segment's start, as ``--keep-states`` writes it). It is
-made once for a directory and a text of the workload, so that an input's number means the same bytes again.
+workload from a segment's start on), ``states`` (the state at each segment's start, as ``--keep-states`` writes it).
+It is made once for a directory and a text of the workload, so that an input's number means the same bytes again.
 """
 
 from __future__ import annotations

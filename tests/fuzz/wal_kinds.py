@@ -11,12 +11,10 @@ from fuzz.corpus import SEGMENT, Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import change, changed, words_of
 from fuzz.wal_records import PAGE, change_order, change_record, parts_of, written
-from fuzz.windows import PLUGINS, Target, Window, closed_windows, offset_of, plan
+from fuzz.windows import ROWS, Window, closed_windows, decode, offset_of, plan
 from headwater.catalog.store import CatalogStore
 from headwater.errors import HeadwaterError
-from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.record_rows import record_batches
-from headwater.pipeline.row_batches import RowForm
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.rmgr.index import Request, build_index
@@ -131,12 +129,12 @@ class Windows(Kind):
         _change_some(rng, records, window)
         pages = written(rng, window.header, window.kept.state.last_lsn, records, SEGMENT)
         window.target.put(pages)
-        plugin = rng.randrange(len(PLUGINS))
+        plugin = rng.randrange(ROWS + 1)
         opened = window.opened(plugin, window.target.directory)
         planned = plan(opened)
         messages = 0
         for one in cut_slices(planned.assembly.plan, SLICE_BYTES):
-            messages += len(SliceDecoder(opened.directory, opened.plugin, opened.session).messages(one).lsn)
+            messages += decode(rng, opened, one)
         if rng.random() < 0.3:
             planned.behind.state(1)
         return "messages" if messages else "nothing"
@@ -153,7 +151,7 @@ class Slices(Kind):
 
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
-        plugin = rng.randrange(len(PLUGINS))
+        plugin = rng.randrange(ROWS + 1)
         plans: list[tuple[Slice, list[tuple[int, bytes]]]] = []
         while not plans:
             number = rng.randrange(len(self._windows))
@@ -165,12 +163,8 @@ class Slices(Kind):
         for at, byte in patches:
             window.target.patch(at, data[byte : byte + 1])
         opened = window.opened(plugin, window.target.directory)
-        decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         try:
-            if rng.random() < 0.2:
-                RowForm().batch(decoder.cells(one))
-            else:
-                decoder.messages(one)
+            decode(rng, opened, one)
         finally:
             for at, byte in patches:
                 window.target.patch(at, record[byte : byte + 1])
@@ -305,4 +299,3 @@ def _zstd(page: bytes) -> bytes:
 
 
 KINDS: list[type[Kind]] = [Pages, Records, Windows, Slices, Redo, Images]
-__all__ = ["KINDS", "Target"]

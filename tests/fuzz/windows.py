@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,16 @@ from pathlib import Path
 from fuzz.corpus import SEGMENT, Corpus
 from fuzz.wal_records import PAGE, SWITCH
 from headwater.catalog.store import CatalogStore
+from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.row_batches import RowForm
+from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.plugins.api import OutputPlugin
+from headwater.plugins.table_patterns import EVERY_TABLE
+from headwater.reorder.plan import Slice
+from headwater.rows.typed import ON_UNREPRESENTABLE, TypedTable
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
@@ -25,6 +33,10 @@ PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
     ("pgoutput", (("proto_version", "1"), ("publication_names", "every"), ("messages", "true"))),
     ("pgoutput", (("proto_version", "1"), ("publication_names", "every,several"), ("binary", "true"))),
 )
+
+
+ROWS = len(PLUGINS)
+"""Number of what makes rows, behind the plugins."""
 
 
 class Target:
@@ -102,31 +114,48 @@ class Window:
         return len(frames.lsns) > 1 and frames.record(len(frames.lsns) - 1)[16:18] == SWITCH[16:18]
 
     def opened(self, plugin: int, directory: WalDirectory) -> OpenRequest:
-        """A request for it; ``plugin``: number in :data:`PLUGINS`."""
+        """A request for it; ``plugin``: number in :data:`PLUGINS`, or :data:`ROWS`."""
         return replace(self._requests[plugin], directory=directory)
 
     @cached_property
     def _requests(self) -> list[OpenRequest]:
-        return [
-            open_request(
-                DecodeRequest(
-                    wal=str(self.corpus.wal),
-                    catalog="",
-                    database="postgres",
-                    plugin=plugin,
-                    options=options,
-                    end=self.lo + SEGMENT,
-                ),
-                kept=self.kept,
-                directory=self.corpus.directory,
-            )
-            for plugin, options in PLUGINS
-        ]
+        return [*(self._open(plugin, options) for plugin, options in PLUGINS), self._open("rows", (), _row_changes)]
+
+    def _open(
+        self,
+        plugin: str,
+        options: tuple[tuple[str, str | None], ...],
+        make: Callable[[CatalogStore], OutputPlugin] | None = None,
+    ) -> OpenRequest:
+        request = DecodeRequest(
+            wal=str(self.corpus.wal),
+            catalog="",
+            database="postgres",
+            plugin=plugin,
+            options=options,
+            end=self.lo + SEGMENT,
+        )
+        return open_request(request, make, kept=self.kept, directory=self.corpus.directory)
 
     @cached_property
     def store(self) -> CatalogStore:
         """The catalog where it begins; not to be rolled forward."""
         return CatalogStore.of_image(self.kept.state.catalog)
+
+
+def _row_changes(store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(EVERY_TABLE), (), store.major)
+
+
+def decode(rng: random.Random, opened: OpenRequest, one: Slice) -> int:
+    """Make messages or rows of a slice: how many."""
+    decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+    if not isinstance(opened.plugin, RowChanges):
+        return len(decoder.messages(one).lsn)
+    form = RowForm()
+    if len(one.relations) == 1 and rng.random() < 0.5:
+        form = RowForm(TypedTable(one.relations[0].schema, rng.choice(ON_UNREPRESENTABLE)))
+    return len(form.batch(decoder.cells(one, form.exact_columns)))
 
 
 def plan(opened: OpenRequest) -> PlannedWindow:
