@@ -29,12 +29,15 @@ from fuzz.kinds import Kind
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 SECONDS = 20.0
-"""What an input may take; kernels of its kind may have to be compiled or loaded first, see :data:`FIRST_SECONDS`."""
+"""What an input may take, but for a kernel that is compiled meanwhile."""
 
-FIRST_SECONDS = 900.0
+FIRST_SECONDS = 60.0
+"""What a kind's first input may take: files are read, kernels loaded."""
+
 MEMORY_BYTES = 3 << 30
 """Address space that a worker may add to what it begins with."""
 
+_COMPILER = b"/numba/core/"
 _NOTE = struct.Struct("<qqdq")
 
 
@@ -146,6 +149,7 @@ class Worker:
         self._pipe, sink = os.pipe()
         os.set_blocking(self._pipe, False)
         self._received = b""
+        self._allowed: dict[tuple[int, int], float] = {}
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
@@ -224,17 +228,24 @@ class Worker:
         part, _, _, count = _NOTE.unpack(self._memory[:])
         return self._parts[part].kind.name, Counter({"done before the worker ended": count} if count else {}), []
 
-    def is_late(self) -> bool:
-        """It takes too long over an input."""
+    def end_if_late(self) -> bool:
+        """Kill it if it takes too long over an input, unless it compiles."""
         part, number, seconds = self.noted
         is_first = part < 0 or number == self._parts[part].first
-        return seconds > (FIRST_SECONDS if is_first else SECONDS)
+        if seconds - self._allowed.get((part, number), 0.0) < (FIRST_SECONDS if is_first else SECONDS):
+            return False
+        if _COMPILER in self._whereabouts():
+            self._allowed[part, number] = seconds
+            return False
+        os.kill(self.pid, signal.SIGKILL)
+        return True
 
-    def kill(self) -> None:
-        """End it, with a word on where it is."""
+    def _whereabouts(self) -> bytes:
+        """Its threads' stacks."""
+        before = self._log.stat().st_size if self._log.exists() else 0
         os.kill(self.pid, signal.SIGUSR1)
         time.sleep(0.5)
-        os.kill(self.pid, signal.SIGKILL)
+        return self._log.read_bytes()[before:] if self._log.exists() else b""
 
     def failure(self, how: str) -> Failure:
         """The input at which it ended."""
@@ -299,9 +310,7 @@ def watched(parts: Sequence[Sequence[Part]], seed: int, make: object, scratch: P
             time.sleep(0.1)
             for worker in list(workers.values()):
                 worker.take(told)
-                late = worker.is_late()
-                if late:
-                    worker.kill()
+                late = worker.end_if_late()
                 pid, status = os.waitpid(worker.pid, 0 if late else os.WNOHANG)
                 if pid:
                     worker.take(told)
