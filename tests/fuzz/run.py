@@ -14,12 +14,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fuzz.corpus import Corpus, get_corpus
 from fuzz.kinds import Kind, all_kinds
 from fuzz.workers import Failure, Part, Told, strict_warnings, watched
+
+Cause = tuple[str, str, str]
+"""Kind of input, exception or end of the worker, place in the code."""
 
 MAJORS = (14, 15, 16, 18)
 _SAY_SECONDS = 20.0
@@ -50,7 +53,7 @@ def run(
     seed: int = 0,
     first: int = 0,
     workers: int = 1,
-    say: bool = False,
+    failures: Path | None = None,
 ) -> Told:
     """Go through inputs.
 
@@ -60,11 +63,12 @@ def run(
         inputs: how many, of all kinds.
         seed: of the run; first: number of each kind's first input.
         workers: processes side by side.
-        say: print progress.
+        failures: say how it goes, and leave a file there for each cause of failures.
     """
     scratch = Path(tempfile.mkdtemp(prefix="headwater-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     parts = parts_of(kinds, inputs, first, workers)
     total, began, last, told = sum(part.count for some in parts for part in some), time.monotonic(), 0.0, Told()
+    said, causes = 0, Counter[Cause]()
 
     def make(kind: type[Kind], place: Path) -> Kind:
         directory = Path(tempfile.mkdtemp(dir=place))
@@ -74,38 +78,37 @@ def run(
 
     try:
         for told in watched(parts, seed, make, scratch):
-            if say and time.monotonic() - last > _SAY_SECONDS:
+            if failures is not None and time.monotonic() - last > _SAY_SECONDS:
                 last = time.monotonic()
+                said = _say_failures(told.failures[said:], seed, failures, causes) + said
                 done = sum(sum(counts.values()) for counts in told.outcomes.values())
-                failed = len(told.failures)
-                print(f"{done:>9} of {total} inputs, {failed} failed, {last - began:.0f} s", flush=True)
+                print(f"{done:>9} of {total} inputs, {len(told.failures)} failed, {last - began:.0f} s", flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    if failures is not None:
+        _say_failures(told.failures[said:], seed, failures, causes)
     return told
 
 
-def first_of_each(failures: Iterable[Failure]) -> list[tuple[Failure, int]]:
-    """Failures that look like different causes, each with how many look like it."""
-    causes: dict[tuple[str, str, str], Failure] = {}
-    counts = Counter[tuple[str, str, str]]()
+def _say_failures(failures: Sequence[Failure], seed: int, directory: Path, causes: Counter[Cause]) -> int:
+    """Print those that look like another cause than all before, with a file for each; how many there were."""
     for failure in failures:
         cause = failure.kind, failure.what, failure.where
-        causes.setdefault(cause, failure)
-        counts[cause] += 1
-    return [(failure, counts[cause]) for cause, failure in causes.items()]
+        causes[cause] += 1
+        if causes[cause] == 1:
+            again = f"make fuzz SEED={seed} ONLY='{failure.kind}:{failure.number}'"
+            directory.mkdir(parents=True, exist_ok=True)
+            file = directory / f"{failure.kind.replace(' ', '-')}-{seed}-{failure.number}.txt"
+            file.write_text(f"{again}\n{failure.what}\n{failure.text}")
+            print(f"FAILED: {failure.kind} {failure.number}: {failure.what} {failure.where}\n  {again}", flush=True)
+    return len(failures)
 
 
-def _report(told: Told, seed: int, directory: Path) -> None:
+def _report(told: Told) -> None:
     print()
     for kind, counts in told.outcomes.items():
         said = ", ".join(f"{name} {count}" for name, count in counts.most_common())
         print(f"{kind}: {sum(counts.values())} inputs: {said}")
-    directory.mkdir(parents=True, exist_ok=True)
-    for failure, count in first_of_each(told.failures):
-        name = f"{failure.kind.replace(' ', '-')}-{failure.number}"
-        again = f"make fuzz SEED={seed} ONLY='{failure.kind}:{failure.number}'"
-        (directory / f"{name}.txt").write_text(f"{again}\n{failure.what}\n{failure.text}")
-        print(f"FAILED: {failure.kind} {failure.number}: {failure.what} {failure.where} ({count} like it)\n  {again}")
     print(f"{sum(sum(counts.values()) for counts in told.outcomes.values())} inputs, {len(told.failures)} failed")
 
 
@@ -138,8 +141,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     wanted = asked.kinds.split(",") if asked.kinds else None
     kinds = [kind for kind in all_kinds() if wanted is None or kind.name in wanted]
-    told = run(corpora, kinds, asked.inputs, seed=asked.seed, first=asked.first, workers=asked.workers, say=True)
-    _report(told, asked.seed, asked.directory / "failures")
+    failures = asked.directory / "failures"
+    told = run(
+        corpora, kinds, asked.inputs, seed=asked.seed, first=asked.first, workers=asked.workers, failures=failures
+    )
+    _report(told)
     return 1 if told.failures else 0
 
 
