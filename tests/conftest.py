@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
     """The majors on which the oracle must have run."""
-    majors = (14, 15, 16, 17, 18) if config.getoption("--all-majors") else (14, 15, 16, 18)
+    majors = (14, 15, 16, 17, 18, 19) if config.getoption("--all-majors") else (14, 15, 16, 18)
     return tuple(major for major in majors if is_packaged(major))
 
 

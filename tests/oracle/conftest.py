@@ -20,7 +20,7 @@ from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE
 from packaged_servers import is_packaged
 from slots.conftest import command as command
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 
 # Of 14 every day, as others of its scenarios say what those of 16 say: what only 14 does, and rows at all.
 FEW_OF_14 = (

@@ -20,6 +20,7 @@ class DecodeFlags:
         user: whose settings sessions would have.
         options, settings: texts ``NAME=VALUE``.
         tables: texts of patterns; unknown_types: error, hex or null.
+        on_level_gap: error or skip.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -44,6 +45,7 @@ class DecodeFlags:
     settings: Sequence[str]
     tables: Sequence[str]
     unknown_types: str | None
+    on_level_gap: str
     out: str
     with_lsn: bool
     master: str | None
