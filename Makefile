@@ -59,6 +59,14 @@ SEED := 0
 fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUMBER' for one), under NUMBA_BOUNDSCHECK=1
 	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
 
+conformance: servers ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
+	$(VENV)/bin/pytest tests/oracle/test_oracle.py --all-majors --conformance build/conformance.json; \
+		status=$$?; PYTHONPATH=tests $(PYTHON) -m oracle.conformance build/conformance.json docs/conformance.md && exit $$status
+
+SEEDS := 1000-1049
+seeds: servers ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
+	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow"
+
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2
 	@tools/system_package.sh unshare util-linux

@@ -255,4 +255,4 @@ _NAMINGS: dict[int, tuple[tuple[int, ...], Callable[[Namer], dict[int, str]]]] =
 
 CATALOGS_NAMED = {oid: (PG_NAMESPACE, *catalogs) for oid, (catalogs, _) in _NAMINGS.items()}
 """Types whose values are printed by names (regproc, aclitem, regprocedure, regoper, regoperator, regclass, regtype,
-regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase), and the catalogs that their names rest on."""
+regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase), and what catalogs their names rest on."""
