@@ -15,11 +15,12 @@ from headwater.rows import _text_codes as codes
 _ACLITEM, _GTSVECTOR = 1033, 3642
 
 _TEXT = sent.SEND_TEXT | codes.CODE_VERBATIM
+_BYTES = sent.SEND_BYTES | codes.CODE_VERBATIM
 
 _SEND_CODES = {
     16: sent.SEND_OWN | codes.CODE_BOOL,
-    17: _TEXT,
-    18: _TEXT,
+    17: _BYTES,
+    18: _BYTES,
     19: sent.SEND_TEXT | codes.CODE_NAME,
     20: sent.SEND_INT8,
     21: sent.SEND_INT2,
@@ -41,9 +42,9 @@ _SEND_CODES = {
     700: sent.SEND_INT4,
     701: sent.SEND_INT8,
     718: sent.SEND_3_DOUBLES,
-    774: _TEXT,
+    774: _BYTES,
     790: sent.SEND_INT8,
-    829: _TEXT,
+    829: _BYTES,
     869: sent.SEND_OWN | codes.CODE_INET,
     1042: _TEXT,
     1043: _TEXT,
@@ -57,24 +58,24 @@ _SEND_CODES = {
     1562: sent.SEND_OWN | codes.CODE_BIT,
     1700: sent.SEND_OWN | codes.CODE_NUMERIC,
     1790: _TEXT,
-    2950: _TEXT,
+    2950: _BYTES,
     2970: sent.SEND_OWN | codes.CODE_SNAPSHOT,
     3220: sent.SEND_INT8,
-    3361: _TEXT,
-    3402: _TEXT,
+    3361: _BYTES,
+    3402: _BYTES,
     3614: sent.SEND_OWN | codes.CODE_TSVECTOR,
     3615: sent.SEND_OWN | codes.CODE_TSQUERY,
     3802: sent.SEND_VERSIONED | codes.CODE_JSONB,
     4072: sent.SEND_VERSIONED | codes.CODE_JSONPATH,
-    4600: _TEXT,
-    4601: _TEXT,
-    5017: _TEXT,
+    4600: _BYTES,
+    4601: _BYTES,
+    5017: _BYTES,
     5038: sent.SEND_OWN | codes.CODE_SNAPSHOT,
     5069: sent.SEND_INT8,
     _ACLITEM: sent.SEND_NONE,
     _GTSVECTOR: sent.SEND_NONE,
 }
-"""By OID; bytea, uuid and the like are sent as they are stored, as text is."""
+"""By OID; bytea, uuid and the like are sent as they are stored."""
 
 # regproc, oid, xid, cid, regprocedure, regoper, regoperator, regclass, regtype, regconfig, regdictionary, regnamespace,
 # regrole, regcollation.
@@ -94,7 +95,7 @@ _SEND_FUNCTIONS = {
     "textsend": _TEXT,
     "varcharsend": _TEXT,
     "bpcharsend": _TEXT,
-    "byteasend": _TEXT,
+    "byteasend": _BYTES,
     "json_send": _TEXT,
     "namesend": sent.SEND_TEXT | codes.CODE_NAME,
     "int2send": sent.SEND_INT2,
@@ -105,7 +106,7 @@ _SEND_FUNCTIONS = {
     "float8send": sent.SEND_INT8,
     "numeric_send": sent.SEND_OWN | codes.CODE_NUMERIC,
     "boolsend": sent.SEND_OWN | codes.CODE_BOOL,
-    "uuid_send": _TEXT,
+    "uuid_send": _BYTES,
     "jsonb_send": sent.SEND_VERSIONED | codes.CODE_JSONB,
     "timestamp_send": sent.SEND_INT8,
     "timestamptz_send": sent.SEND_INT8,
