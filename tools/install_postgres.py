@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import stat
 import subprocess
 import sys
@@ -43,15 +44,21 @@ def main() -> int:
     packaged = VERSIONS.keys() - WITHOUT.get(platform.machine(), frozenset())
     majors = [int(argument) for argument in sys.argv[1:]] or sorted(packaged)
     try:
-        root = server_cache()
-        make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)
-        check_path(root)
+        root = open_cache()
         for major in majors:
             install(major, root)
     except (HeadwaterError, OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         print(f"install_postgres: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def open_cache() -> Path:
+    """The directory of installed servers, made if it is not there."""
+    root = server_cache()
+    make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)
+    check_path(root)
+    return root
 
 
 def install(major: int, root: Path) -> None:
@@ -134,7 +141,7 @@ def make_readable(native: Path) -> None:
 def check(native: Path, major: int) -> None:
     """Run ``postgres --version`` and compare."""
     run = subprocess.run([str(native / "bin" / "postgres"), "--version"], capture_output=True, text=True, check=True)
-    if f"(PostgreSQL) {major}." not in run.stdout:
+    if re.search(rf"\(PostgreSQL\) {major}\D", run.stdout) is None:
         raise ValueError(f"expected PostgreSQL {major}, found {run.stdout.strip()}")
 
 

@@ -166,7 +166,7 @@ def drop_column(session: Session) -> None:
     """DROP COLUMN, the key now and then.
 
     With the key goes the last index, perhaps, and VACUUM then clears ``relhasindex`` in place, which a server that
-    decodes later takes for what was always so (see ``KNOWN_GAPS`` of the scenarios). With a new column the table gets
+    decodes later takes for what was always so (see ``known_gaps.py``). With a new column the table gets
     a new row in ``pg_class``, and older changes are decoded by the older one.
     """
     table = own_table(session)
@@ -255,7 +255,7 @@ def create_type(session: Session) -> None:
 def enum_value(session: Session) -> None:
     """ADD VALUE of an enum; RENAME VALUE where no row of an open transaction can have the label.
 
-    The server's cache may show such a row with the newer label (see ``KNOWN_GAPS`` of the scenarios).
+    The server's cache may show such a row with the newer label (see ``known_gaps.py``).
     """
     own = [t for t in session.enums if t.startswith(session.schema + ".") or t == "mood"]
     if not own:

@@ -104,14 +104,14 @@ DATABASES = {
     for database in (
         Database(
             "UTF8",
-            ("Táblaÿ", "表テーブル～", "か゚と😀", "Привет"),
+            ("Táblaÿ", "表テーブル、", "か゚と😀", "Привет"),
             ("EUC_JIS_2004", "SHIFT_JIS_2004", "GB18030", "KOI8R"),
         ),
         Database("LATIN1", ("Táblaÿ",), ("MULE_INTERNAL", "LATIN2")),
         Database("LATIN2", ("Zażółć",), ("WIN1250",)),
         Database("LATIN9", ("Œuvre€",)),
         Database("WIN1252", ("Œuvre€",)),
-        Database("EUC_JP", ("表テーブル～", "ﾊﾝｶｸ丂"), ("MULE_INTERNAL",)),
+        Database("EUC_JP", ("表テーブル、", "ﾊﾝｶｸ丂"), ("MULE_INTERNAL",)),
         Database("EUC_JIS_2004", ("か゚表",), ("SHIFT_JIS_2004",)),
         Database("EUC_KR", ("한국어",), ("UHC",)),
         Database("EUC_CN", ("中文",), ("GB18030",)),

@@ -78,6 +78,40 @@ a| DELETE FROM listed
 a| DELETE FROM full_row
 a| ALTER PUBLICATION pub_all SET (publish = 'insert, update, delete, truncate')
 """,
+    "column_lists_of_partitions": """
+CREATE TYPE mood AS ENUM ('x', 'y');
+CREATE TABLE root (a int PRIMARY KEY, b mood, c int) PARTITION BY RANGE (a);
+CREATE TABLE low (c int, b mood, a int NOT NULL);
+ALTER TABLE root ATTACH PARTITION low FOR VALUES FROM (0) TO (100);
+CREATE TABLE high PARTITION OF root FOR VALUES FROM (100) TO (200);
+CREATE TABLE holes (a int PRIMARY KEY, gone int, b int, twice int GENERATED ALWAYS AS (b * 2) STORED);
+ALTER TABLE holes DROP COLUMN gone;
+CREATE TABLE "odd names" ("a'" int PRIMARY KEY, "B" text, "c%d" text, "e f" mood);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE low (a, c), high (a), holes (a, b), "odd names" ("a'", "c%d", "e f")
+a| INSERT INTO root VALUES (1, 'x', 1), (101, 'y', 2)
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+a| INSERT INTO root VALUES (5, 'x', 1), (105, 'y', 2)
+a| ALTER PUBLICATION pub_list DROP TABLE low
+a| ALTER PUBLICATION pub_list ADD TABLE root (a, b)
+a| INSERT INTO root VALUES (2, 'x', 1), (102, 'y', 2)
+a| UPDATE root SET c = 3
+a| UPDATE root SET a = 150 WHERE a = 2
+a| INSERT INTO holes VALUES (1, 1)
+a| UPDATE holes SET b = 2
+a| INSERT INTO "odd names" VALUES (1, 'left out', 'shown', 'x')
+a| UPDATE "odd names" SET "B" = 'still left out'
+a| BEGIN
+a| INSERT INTO root VALUES (3, 'x', 1)
+b| ALTER PUBLICATION pub_list SET TABLE high (a, c), holes
+a| INSERT INTO root VALUES (4, 'x', 1), (104, 'x', 1)
+a| INSERT INTO holes VALUES (2, 3)
+a| COMMIT
+a| DELETE FROM root
+a| DELETE FROM holes
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_list DROP TABLE high, holes
+""",
     "partitions_detached_and_attached_while_written": """
 CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
 CREATE TABLE low (a text, gone int, id int NOT NULL);

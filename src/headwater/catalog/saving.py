@@ -4,12 +4,13 @@ In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogIm
 while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
 
 Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are.
+go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,10 @@ from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
 from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
 from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
-from headwater.catalog.versions import NEVER, Fates
+from headwater.catalog.versions import Fates
+from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+from headwater.pg.catalogs import PG_AUTHID, PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
 if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
@@ -47,8 +49,6 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
     named = [*known.values(), *unknown]
     xids, commits, hinted = _fates(store, judge, named)
     settled = store.fates.settled
-    told = [told for xid in store.moving if (told := store.fates.told(xid)) not in (None, NEVER)]
-    moved = [*told, *([] if store.moved_lsn is None else [store.moved_lsn])]
     return CatalogImage(
         origin=store.origin,
         lsn=lsn,
@@ -65,8 +65,7 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
-        moved_lsn=min((lsn for lsn in moved if lsn is not None), default=None),
-        moving=tuple(sorted(judge.widened(x) for x in store.moving if judge.verdict(x) in _UNDECIDED)),
+        unread=tuple(sorted(store.unread)),
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -108,7 +107,10 @@ class _Maker:
                 return same
         for base in table.bases:
             base.take_multis()
-        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        if oid != PG_AUTHID:
+            return imaged
+        return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
@@ -133,8 +135,7 @@ class _Maker:
             return store.remapped.get(oid, heap.locator) != heap.locator
         rows = filter(self._judge.sees, store.tables[PG_CLASS].find("oid", oid))
         places = [self._place.unpack_from(version.data.body) for version in rows]
-        spc = store.database_tablespace
-        files: set[Locator] = {(place or spc, store.database_oid, filenode) for filenode, place in places}
+        files: set[Locator] = {store.whereabouts.place(place, filenode) for filenode, place in places}
         is_mapped = any(filenode == 0 for filenode, _ in places)
         return bool(files) and not is_mapped and heap.locator not in files
 
@@ -159,8 +160,9 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """Transactions that versions name, where they committed, and those of which only the backup says that they did."""
-    commits, hinted = dict[int, int](), set[int]()
+    """Transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
+    commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
     for found in catalogs:
         for xid in found.rows.named.tolist():
             low = xid & XID_MASK
@@ -198,14 +200,14 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.places.update(dict(image.places))
     store.remapped.update(dict(image.remapped))
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
-    store.moved_lsn = image.moved_lsn
-    store.moving.update(xid & XID_MASK for xid in image.moving)
+    store.unread = frozenset(image.unread)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():
         store.tables[oid].add_base(base)
     for saved in image.heaps:
         store.heaps[saved.locator] = _heap(store, saved, bases)
+    restore_place(store)
 
 
 def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) -> CatalogHeap:

@@ -142,6 +142,14 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "NULL.",
 )
 @_decode_flag(
+    "--on-level-gap",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="Where wal_level falls below logical in the window: an error, or leave out what was written until it was "
+    "raised again, and warn with the LSNs.",
+)
+@_decode_flag(
     "--out",
     type=PATH,
     default="-",

@@ -98,7 +98,9 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
-        source.request = replace(source.request, wal=_source_of_slot(source.request.source, flags))
+        source.request = replace(
+            source.request, wal=_source_of_slot(source.request.source, flags), on_level_gap=flags.on_level_gap
+        )
         source.slot = None if flags.peek else opened
         yield source
 
@@ -170,6 +172,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,
+        on_level_gap=flags.on_level_gap,
     )
     if flags.from_state is None:
         of_server = state_of_server(request.catalog)

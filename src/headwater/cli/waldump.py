@@ -21,7 +21,7 @@ from headwater.cli.name_values import source_of_flags
 from headwater.cli.surroundings import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import Lsn, lsn_text
 from headwater.pg.version import VERSIONS, Version
 from headwater.rmgr.description import (
     blocks_in_detail,
@@ -67,8 +67,9 @@ def run_waldump(flags: WaldumpFlags) -> None:
             stats.add(found)
             reached = _reached(frames, found, reached)
         if not flags.quiet and reached:
-            if VERSIONS[directory.major].shows_range_of_statistics:
-                _write([f"WAL statistics between {Lsn(scan.first)} and {Lsn(reached)}:\n"])
+            version = VERSIONS[directory.major]
+            if version.shows_range_of_statistics:
+                _write([f"WAL statistics between {lsn_text(scan.first, version)} and {lsn_text(reached, version)}:\n"])
             _write(_table(stats, flags.stats == "record"))
     else:
         _write(_lines(scan, flags))

@@ -54,7 +54,7 @@ class CatalogView(Protocol):
         """The publication of this name."""
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself."""
+        """OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
         """What a publication says of a relation that it names, both by OID; None if it does not."""

@@ -76,7 +76,7 @@ from headwater.rows.conversion import converted_text
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.items import REFUSED, Cells, Items
 
-MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4}
+MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4, 19: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
@@ -88,22 +88,24 @@ CATCACHES = {
     16: frozenset({36, 48, 49, 51}),
     17: frozenset({36, 48, 49, 51}),
     18: frozenset({38}),
+    19: frozenset({38}),
 }
 """Catcaches whose invalidation makes pgoutput forget how every relation is published, and from 15 on that it was
-announced; 14 and 15 do not watch pg_namespace, 18 watches nothing else (publications there send relsync messages)."""
+announced; 14 and 15 do not watch pg_namespace, from 18 on nothing else is watched (publications there send relsync
+messages)."""
 
-PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51}
+PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51, 19: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
-PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48}
+PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48, 19: 48}
 """The catcache of the same rows by name, of which only the OID is asked.
 
 Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
 and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
 message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
 
-PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53}
-PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50}
+PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53, 19: 53}
+PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50, 19: 50}
 """The catcaches that hold the members of publications.
 
 Any message about one of their rows drops all cached lists, such as that of a relation's publications; a row by itself
@@ -115,6 +117,7 @@ CATALOGS = {
     16: _UP_TO_15 | {PG_NAMESPACE},
     17: _UP_TO_15 | {PG_NAMESPACE},
     18: frozenset({PG_NAMESPACE}),
+    19: frozenset({PG_NAMESPACE}),
 }
 """The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import CatalogError
-from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
 from headwater.rows._conversion import Conversion
-from headwater.rows._send_codes import SENT
+from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
+from headwater.rows._send_codes import SEND_BYTES, SENT
 from headwater.rows._text_codes import CODE_ADDED, CODE_UNKNOWN
 from headwater.rows.conversion import make_conversion
 from headwater.rows.missing_values import joined, missing_payload
@@ -169,7 +169,7 @@ def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) 
 
 def _added(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
     """The output functions of columns that another package prints."""
-    found = np.flatnonzero(texts.code[: len(types)] == CODE_ADDED).tolist()
+    found = np.flatnonzero(np.isin(texts.code[: len(types)], (CODE_ADDED, SEND_BYTES | CODE_ADDED))).tolist()
     return {number: base_type(type).output for number in found if (type := types[number]) is not None}
 
 

@@ -170,7 +170,8 @@ def _print_added(cells: _Located, layouts: SliceLayouts, text: NDArray[np.uint8]
         if chosen.any():
             lengths = np.where(is_printed, cells.lengths, 0).astype(np.int64)
             values = chosen_values(text, cells.starts[chosen], lengths[chosen])
-            texts = print_added(output, values, column_label(layouts, column))
+            binary = bool(layouts.texts.code[column] >= SENT)
+            texts = print_added(output, values, column_label(layouts, column), binary=binary)
             text, starts = replace_values(text, lengths, chosen, texts)
             cells.lengths[chosen] = np.diff(starts)[chosen]
             cells.starts[is_printed] = starts[:-1][is_printed]

@@ -13,7 +13,7 @@ from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.test_decoding import TestDecoding
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 SINCE_15 = MAJORS[1:]
 Options = dict[str, str | None]
 

@@ -23,7 +23,7 @@ from headwater.reorder import schema_memory
 from headwater.reorder.schema_memory import ENTRIES, LOADED, MEMBERS, NAMES, ROWS, SCHEMAS, member_subject
 from headwater.reorder.wants import TRUNCATE_IF_DETACHED, WANT_BARE_DELETE
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 EVERYTHING = 1 | 2 | 4 | 16
 
 COLUMNS = (make_column(1, "a", INT4), make_column(2, "gone", None), make_column(3, "b", TEXT))
