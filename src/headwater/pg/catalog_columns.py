@@ -383,6 +383,10 @@ COLUMNS: dict[int, dict[str, str]] = {
             "2 s, attcollation 4 i, attstattarget 2 s ?, attacl -1 d, attoptions -1 i, attfdwoptions -1 i, "
             "attmissingval -1 d "
         ),
+        "pg_authid": (
+            "oid 4 i, rolname 64 c, rolsuper 1 c, rolinherit 1 c, rolcreaterole 1 c, rolcreatedb 1 c, rolcanlogin "
+            "1 c, rolreplication 1 c, rolbypassrls 1 c, rolconnlimit 4 i, rolpassword -1 i, rolvaliduntil 8 d "
+        ),
         "pg_class": (
             "oid 4 i, relname 64 c, relnamespace 4 i, reltype 4 i, reloftype 4 i, relowner 4 i, relam 4 i, "
             "relfilenode 4 i, reltablespace 4 i, relpages 4 i, reltuples 4 i, relallvisible 4 i, relallfrozen 4 "
@@ -390,6 +394,11 @@ COLUMNS: dict[int, dict[str, str]] = {
             "s, relchecks 2 s, relhasrules 1 c, relhastriggers 1 c, relhassubclass 1 c, relrowsecurity 1 c, "
             "relforcerowsecurity 1 c, relispopulated 1 c, relreplident 1 c, relispartition 1 c, relrewrite 4 i, "
             "relfrozenxid 4 i, relminmxid 4 i, relacl -1 d, reloptions -1 i, relpartbound -1 i "
+        ),
+        "pg_collation": (
+            "oid 4 i, collname 64 c, collnamespace 4 i, collowner 4 i, collprovider 1 c, collisdeterministic 1 c, "
+            "collencoding 4 i, collcollate -1 i, collctype -1 i, colllocale -1 i, collicurules -1 i, collversion "
+            "-1 i "
         ),
         "pg_database": (
             "oid 4 i, datname 64 c, datdba 4 i, encoding 4 i, datlocprovider 1 c, datistemplate 1 c, datallowconn "
@@ -405,6 +414,11 @@ COLUMNS: dict[int, dict[str, str]] = {
         ),
         "pg_inherits": ("inhrelid 4 i, inhparent 4 i, inhseqno 4 i, inhdetachpending 1 c "),
         "pg_namespace": ("oid 4 i, nspname 64 c, nspowner 4 i, nspacl -1 d "),
+        "pg_operator": (
+            "oid 4 i, oprname 64 c, oprnamespace 4 i, oprowner 4 i, oprkind 1 c, oprcanmerge 1 c, oprcanhash 1 c, "
+            "oprleft 4 i, oprright 4 i, oprresult 4 i, oprcom 4 i, oprnegate 4 i, oprcode 4 i, oprrest 4 i, "
+            "oprjoin 4 i "
+        ),
         "pg_proc": (
             "oid 4 i, proname 64 c, pronamespace 4 i, proowner 4 i, prolang 4 i, procost 4 i, prorows 4 i, "
             "provariadic 4 i, prosupport 4 i, prokind 1 c, prosecdef 1 c, proleakproof 1 c, proisstrict 1 c, "
@@ -424,6 +438,10 @@ COLUMNS: dict[int, dict[str, str]] = {
             "i, rngsubdiff 4 i "
         ),
         "pg_replication_origin": ("roident 4 i, roname -1 i "),
+        "pg_ts_config": ("oid 4 i, cfgname 64 c, cfgnamespace 4 i, cfgowner 4 i, cfgparser 4 i "),
+        "pg_ts_dict": (
+            "oid 4 i, dictname 64 c, dictnamespace 4 i, dictowner 4 i, dicttemplate 4 i, dictinitoption -1 i "
+        ),
         "pg_type": (
             "oid 4 i, typname 64 c, typnamespace 4 i, typowner 4 i, typlen 2 s, typbyval 1 c, typtype 1 c, "
             "typcategory 1 c, typispreferred 1 c, typisdefined 1 c, typdelim 1 c, typrelid 4 i, typsubscript 4 i, "
