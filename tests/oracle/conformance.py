@@ -21,7 +21,6 @@ from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE, PGOUTPUT, TEST_DECODING, 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
 
-MAJORS = (14, 15, 16, 17, 18, 19)
 PLUGINS = ("test_decoding", "pgoutput")
 IDENTICAL, GAP, DIFFERS = "identical", "known gap", "differs"
 
@@ -65,6 +64,11 @@ class Found:
         lines = [[*key, *verdict] for key, verdict in sorted(self.verdicts.items())]
         path.write_text(json.dumps({"versions": self.versions, "found": lines}, indent=0))
 
+    @property
+    def majors(self) -> list[int]:
+        """Those that there was a run of."""
+        return sorted(self.versions)
+
     def add(self, compared: tuple[int, str, str, str, int], verdict: str) -> None:
         """Note a comparison."""
         major, version, scenario, stream, messages = compared
@@ -102,10 +106,10 @@ LEGEND = """`from 15`: its statements, or what it looks at, came with that major
 def _servers(found: Found) -> str:
     lines = ["| PostgreSQL | scenarios | streams compared | messages | identical | known gaps | differ |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for major in MAJORS:
+    for major in found.majors:
         of = {key[1:]: value for key, value in found.verdicts.items() if key[0] == major and key[1] in SCENARIOS}
         counts = [sum(verdict == wanted for verdict, _ in of.values()) for wanted in (IDENTICAL, GAP, DIFFERS)]
-        cells = [found.versions.get(major, f"{major}: not run"), len({name for name, _ in of}), len(of)]
+        cells = [found.versions[major], len({name for name, _ in of}), len(of)]
         lines.append(_row([*cells, sum(n for _, n in of.values()), *counts]))
     return "\n".join(lines) + "\n"
 
@@ -156,10 +160,11 @@ def _anchor(theme: str) -> str:
 
 
 def _theme(found: Found, theme: str) -> str:
-    lines = [f"### {theme}", "", _row(["scenario", "plugin", *MAJORS]), "|---" * (len(MAJORS) + 2) + "|"]
+    majors = found.majors
+    lines = [f"### {theme}", "", _row(["scenario", "plugin", *majors]), "|---" * (len(majors) + 2) + "|"]
     for name in (name for name, one in SCENARIOS.items() if one.theme == theme):
         for plugin in PLUGINS:
-            cells = [found.cell(major, name, plugin) for major in MAJORS]
+            cells = [found.cell(major, name, plugin) for major in majors]
             lines.append(_row([name if plugin == PLUGINS[0] else "", plugin, *cells]))
     return "\n".join(lines) + "\n"
 

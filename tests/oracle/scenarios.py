@@ -74,10 +74,10 @@ _THEMES = {
     "Catalogs": CATALOGS | STRATEGIES,
     "Publications": PUBLICATIONS,
 }
+_SINCE = {18: SINCE_18, 19: SINCE_19}
 _LATER = {
     "Tables of subscriptions": LATER,
-    "Publications": {name: (text, 18) for name, text in SINCE_18.items()}
-    | {name: (text, 19) for name, text in SINCE_19.items()},
+    "Publications": {name: (text, since) for since, texts in _SINCE.items() for name, text in texts.items()},
 }
 _ALONE = {"Servers that stop, slots that begin": ALONE, "Where slots begin again": SNAPSHOTS}
 

@@ -131,10 +131,6 @@ class Namer:
         """Of ``pg_namespace``."""
         return {oid: self._quoted(name) for oid, name in self._namespaces.items()}
 
-    def databases(self) -> dict[int, str]:
-        """Of ``pg_database``."""
-        return {row.oid: self._quoted(row.name) for row in self._rows.databases(self._read(PG_DATABASE))}
-
     def _role_names(self) -> dict[int, str]:
         reader = catalog_layout(self._major, PG_AUTHID).reader("oid", "rolname")
         return {oid: self._text(raw) for oid, raw in (reader.unpack_from(row.body) for row in self._read(PG_AUTHID))}
@@ -142,6 +138,12 @@ class Namer:
     def roles(self) -> dict[int, str]:
         """Of ``pg_authid``."""
         return {oid: self._quoted(name) for oid, name in self._role_names().items()}
+
+    def databases(self) -> dict[int, str]:
+        """Of ``pg_database``."""
+        reader = catalog_layout(self._major, PG_DATABASE).reader("oid", "datname")
+        rows = (reader.unpack_from(row.body) for row in self._read(PG_DATABASE))
+        return {oid: self._quoted(self._text(raw)) for oid, raw in rows}
 
     def grantees(self) -> dict[int, str]:
         """Of ``pg_authid``, as privileges name them: in quotes unless all is ASCII letters, digits and underscores."""
@@ -253,5 +255,4 @@ _NAMINGS: dict[int, tuple[tuple[int, ...], Callable[[Namer], dict[int, str]]]] =
 
 CATALOGS_NAMED = {oid: (PG_NAMESPACE, *catalogs) for oid, (catalogs, _) in _NAMINGS.items()}
 """Types whose values are printed by names (regproc, aclitem, regprocedure, regoper, regoperator, regclass, regtype,
-regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase), and the catalogs that their names rest
-on."""
+regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase), and what catalogs their names rest on."""
