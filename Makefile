@@ -55,7 +55,7 @@ test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one 
 
 test-all: servers servers-19 servers-first hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
-	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "test_scenario and not pg19"
+	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 
 INPUTS := 1000000

@@ -48,7 +48,7 @@ KNOWN_GAPS: dict[str, Gap] = {
 }
 """By scenario."""
 
-DISTRIBUTING = {14: 18, 15: 13, 16: 9, 17: 5, 18: 0, 19: 0}
+DISTRIBUTING = {14: 18, 15: 13, 16: 9, 17: 5}
 """By major, the first minor release that hands invalidations on to transactions that are open (of May 2025)."""
 
 STALE_BEFORE_MAY_2025 = frozenset(
@@ -60,7 +60,6 @@ STALE_BEFORE_MAY_2025 = frozenset(
         "delete_without_identity_behind_an_open_transaction",
         "enums",
         "everything_published_as_its_root",
-        "fast_defaults",
         "partitions_detached_and_attached_while_written",
         "publication_seen_by_what_is_not_published",
         "publication_under_its_later_name_behind_an_open_transaction",
@@ -74,11 +73,20 @@ STALE_BEFORE_MAY_2025 = frozenset(
 """Scenarios that define, or publish otherwise, what an open transaction writes to later."""
 
 
-def is_stale(scenario: str, version: str) -> bool:
-    """Whether what a server says of a scenario is what its caches held, not what was so.
+NULL_DEFAULTS = ({15: 1, 16: 2}, frozenset({"fast_defaults"}))
+"""Minor releases up to which columns that were added with a default are sent as NULL in whole old rows, as far as they
+were tried, and where that shows."""
+
+
+def older_minor_differs(scenario: str, version: str) -> str | None:
+    """Why a server of an older minor release may say something else of a scenario; None if it should not.
 
     Args:
         scenario: its name; version: the server's, such as ``16.1``.
     """
     major, minor = (int(part) for part in re.findall(r"\d+", f"{version}.0")[:2])
-    return scenario in STALE_BEFORE_MAY_2025 and minor < DISTRIBUTING[major]
+    if minor < DISTRIBUTING.get(major, 0) and scenario in STALE_BEFORE_MAY_2025:
+        return "servers of before May 2025 go by what their caches hold in open transactions"
+    fixed, scenarios = NULL_DEFAULTS
+    is_old = minor < fixed.get(major, 0) and scenario in scenarios
+    return "whole old rows have NULL for columns that were added with a default" if is_old else None
