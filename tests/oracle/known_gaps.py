@@ -53,10 +53,13 @@ DISTRIBUTING = {14: 18, 15: 13, 16: 9, 17: 5}
 
 STALE_BEFORE_MAY_2025 = frozenset(
     {
+        "catalog_rows_updated_in_place",
         "column_list_of_later_behind_an_open_transaction",
         "column_lists_and_replica_identities",
         "column_lists_change_behind_an_open_transaction",
+        "column_lists_of_partitions",
         "definition_by_another_between_rows",
+        "definitions_rolled_back_beside_an_open_transaction",
         "delete_without_identity_behind_an_open_transaction",
         "enums",
         "everything_published_as_its_root",
@@ -65,6 +68,7 @@ STALE_BEFORE_MAY_2025 = frozenset(
         "publication_under_its_later_name_behind_an_open_transaction",
         "publications",
         "publications_swap_names_behind_an_open_transaction",
+        "published_between_rows_of_two_transactions",
         "rewritten_catalogs",
         "roots_and_leaves_in_different_publications",
         "unasked_publication_changed_behind_an_open_transaction",
@@ -73,7 +77,7 @@ STALE_BEFORE_MAY_2025 = frozenset(
 """Scenarios that define, or publish otherwise, what an open transaction writes to later."""
 
 
-NULL_DEFAULTS = ({15: 1, 16: 2}, frozenset({"fast_defaults"}))
+NULL_DEFAULTS = ({15: 1, 16: 2}, frozenset({"fast_defaults", "whole_rows_with_dropped_and_missing_columns"}))
 """Minor releases up to which columns that were added with a default are sent as NULL in whole old rows, as far as they
 were tried, and where that shows."""
 
