@@ -221,7 +221,7 @@ def outcome(databases: EncodedDatabases, request: DecodeRequest) -> pa.Table | H
 def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:
     with server.connect(database.name, client_encoding=database.writer) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
 
 def _make(server: EmbeddedPostgres, database: Database) -> None:
@@ -250,7 +250,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
                 starts[plugin] = parse_lsn(row[0])
             for statement in script.format(word=word, group=group).split(";\n"):
                 if statement.strip():
-                    connection.execute(statement)  # type: ignore[arg-type]
+                    connection.execute(statement)
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             spans.append({plugin: (start, parse_lsn(row[0])) for plugin, start in starts.items()})
