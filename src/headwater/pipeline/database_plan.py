@@ -16,6 +16,7 @@ import numpy as np
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
+from headwater.errors import errors_of
 from headwater.pipeline.abandoned_commits import warn_of_abandoned
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
@@ -85,10 +86,12 @@ class DatabasePlan:
         since: LSNs before which the WAL has nothing of it and of its sources, by OID.
         expected: files that will probably turn out to be its catalogs', and where each is made.
         is_first: of several databases: it tells what is so for all of them.
+        is_named: of several databases: errors name it.
 
     Attributes:
         opened: the request.
         database: OID.
+        name: what errors call it; None if it is the only one.
         refinement: what the index of the present window must have beside what the catalog tells at its start.
         store: the catalog at the start of the present window; later at its end.
     """
@@ -105,10 +108,12 @@ class DatabasePlan:
         since: Mapping[int, int] = NOTHING_SINCE,
         expected: frozenset[tuple[Locator, int]] = frozenset(),
         is_first: bool = True,
+        is_named: bool = False,
     ) -> None:
         self.opened = opened
         self.database = opened.store.database_oid
         self.since = since
+        self.name = opened.store.database_name if is_named else None
         self.refinement = UNREFINED
         self.store: CatalogStore = opened.store
         self._scope = scope
@@ -162,14 +167,15 @@ class DatabasePlan:
         pieces = [piece.of_database(self.database, self._sources) for piece in pieces_of(runs)] or [no_index(lo)]
         state = self._state
         index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
-        with collector_put_off():
+        with collector_put_off(), errors_of(self.name):
             advanced = self._advance(index, is_last and not self._goes_on)
         if isinstance(advanced, Refinement):
             self._refine(advanced)
             return None
         self._behind = [advanced.behind]
         window = PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
-        self._session.passed(window, is_last and not self._goes_on)
+        with errors_of(self.name):
+            self._session.passed(window, is_last and not self._goes_on)
         return window
 
     def look_back(self, indexer: RunIndexer, request: Request) -> None:

@@ -21,6 +21,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headwater.errors import errors_of
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of
@@ -396,12 +397,14 @@ class _Run:
         """One job for the slices of all databases."""
         form = self.form
         is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
+        names = [part.plan.name for part in parts]
         openings = [part.plan.opened for part in parts]
         decoders = [SliceDecoder(one.directory, one.plugin, one.session) for one in openings]
         are_text = [one.plugin.is_text if is_lines else one.is_text for one in openings]
 
         def write(task: _Task, sink: BinaryIO) -> MessageCounts:
-            return write_messages(sink, decoders[task.number].messages(task.load()), form, are_text[task.number])
+            with errors_of(names[task.number]):
+                return write_messages(sink, decoders[task.number].messages(task.load()), form, are_text[task.number])
 
         tasks = [_Task(number, one) for number, part in enumerate(parts) for one in part.slices]
         with self.exchange.run("decode", write, tasks, self._job_progress()) as arriving:
