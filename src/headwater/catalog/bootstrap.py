@@ -189,6 +189,7 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         reach_timeline=directory.reach_timeline,
         prepared=tuple(one for one in prepared if one.database == row.oid),
         xid_epoch=control.next_xid >> 32,
+        decodes_on_demand=control.decodes_on_demand,
     )
     store = CatalogStore(origin, directory, directory.is_clean)
     if directory.is_shutdown:

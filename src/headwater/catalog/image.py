@@ -113,13 +113,14 @@ class CatalogImage:
         settled_before: 64 bits: all transactions before it had ended, None if that is not known of any.
         is_complete: the WAL has shown all that the copy may lack.
         reach_lsn: the WAL must go as far as this at least.
-        xids: int64[k] transactions that versions name, and commits: int64[k] where they committed: 0 before the
-            horizon, NEVER for an abort. Those not listed still run.
+        xids: int64[k] transactions that versions name, or a copy of one may yet, and commits: int64[k] where they
+            committed: 0 before the horizon, NEVER for an abort. Those not listed still run.
         hinted: int64[] transactions of which only the backup says that they committed, as far as versions name them
             or they may still run.
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
+        unread: catalogs whose rows are not known.
         database: whose files these are: another one's, as long as the own are to be copied of them.
         descent: databases that will be copied of it, one of the other.
         copied_to: tablespaces that the database may have moved to.
@@ -143,6 +144,7 @@ class CatalogImage:
     places: tuple[CatalogPlace, ...]
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
+    unread: tuple[int, ...]
     database: int
     descent: tuple[int, ...]
     copied_to: tuple[int, ...]

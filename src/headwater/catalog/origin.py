@@ -22,6 +22,7 @@ class CatalogOrigin:
         database_tablespace: its default tablespace's OID.
         encoding: name of its encoding.
         wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
+        decodes_on_demand: whether logical decoding was on all the same (19 and newer).
         next_xid: low 32 bits of the next xid of ``pg_control``.
         xid_epoch: its high 32 bits.
         prepared: transactions of the database that were prepared then.
@@ -50,6 +51,7 @@ class CatalogOrigin:
     reach_timeline: int = 1
     xid_epoch: int = 0
     consistent_lsn: int = 0
+    decodes_on_demand: bool = False
     is_logged: bool = False
 
     @property

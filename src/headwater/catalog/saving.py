@@ -4,12 +4,13 @@ In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogIm
 while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
 
 Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are.
+go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
 from headwater.catalog.versions import Fates
 from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+from headwater.pg.catalogs import PG_AUTHID, PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
 if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
@@ -64,6 +65,7 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
+        unread=tuple(sorted(store.unread)),
         database=store.whereabouts.database,
         descent=store.whereabouts.descent,
         copied_to=store.whereabouts.also,
@@ -108,7 +110,10 @@ class _Maker:
                 return same
         for base in table.bases:
             base.take_multis()
-        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        if oid != PG_AUTHID:
+            return imaged
+        return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
@@ -158,8 +163,9 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """Transactions that versions name, where they committed, and those of which only the backup says that they did."""
-    commits, hinted = dict[int, int](), set[int]()
+    """Transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
+    commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
     for found in catalogs:
         for xid in found.rows.named.tolist():
             low = xid & XID_MASK
@@ -201,6 +207,7 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.places.update(dict(image.places))
     store.remapped.update(dict(image.remapped))
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
+    store.unread = frozenset(image.unread)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():

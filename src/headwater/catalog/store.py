@@ -72,6 +72,7 @@ class CatalogStore:
         places: the file in which each catalog lies, or will lie if a running transaction commits, by OID.
         remapped: the file in which a record of the WAL mapped each catalog last, by OID.
         whereabouts: where the database's files lie.
+        unread: catalogs whose rows are not known; an exported one may leave out those of roles.
         publication_names: of publications that were visible before the horizon.
     """
 
@@ -95,6 +96,7 @@ class CatalogStore:
         self.places: dict[int, Locator] = {}
         self.remapped: dict[int, Locator] = {}
         self.whereabouts = Whereabouts(origin.database_oid, origin.database_tablespace)
+        self.unread: frozenset[int] = frozenset()
         self.publication_names: frozenset[bytes] = frozenset()
         self._source: CatalogImage | None = None
         self._by_name = {table.layout.name: table for table in self.tables.values()}
@@ -186,11 +188,6 @@ class CatalogStore:
     def encoding(self) -> str:
         """Name of the database's encoding."""
         return self.origin.encoding
-
-    @property
-    def wal_level(self) -> int:
-        """0 minimal, 1 replica, 2 logical."""
-        return self.origin.wal_level
 
     @property
     def next_xid(self) -> int:
@@ -440,6 +437,10 @@ class CatalogStore:
         """All versions under (catalog, index, key)."""
         return self._by_name[key[0]].find(key[1], key[2])
 
+    def has_rows(self, catalog: int) -> bool:
+        """Whether the rows of a catalog, by OID, are known."""
+        return catalog not in self.unread
+
     def timeline_of(self, key: Dependency) -> Timeline:
         """When each version under (catalog, index, key) is visible."""
         self._forget_changed()
@@ -458,7 +459,8 @@ class CatalogStore:
     def _touched(self, xid: int) -> set[Dependency]:
         """Everything that rows which a transaction made or removed may be looked up by."""
         named = [(table, v) for table in self.tables.values() for base in table.bases for v in base.named_by(xid)]
-        return self.redo.touched.get(xid, set()).union(*(table.keys_of(version) for table, version in named))
+        keys = self.redo.touched.get(xid, set()).union(*(table.keys_of(version) for table, version in named))
+        return keys | {self._by_name[catalog].whole for catalog in {key[0] for key in keys} & self._by_name.keys()}
 
     def _own_memo(self, own: OwnCommands) -> Memo:
         memo = self._own_memos.get(own)

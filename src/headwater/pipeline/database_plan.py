@@ -24,12 +24,21 @@ from headwater.pipeline.collector import collector_put_off
 from headwater.pipeline.index_job import index_start
 from headwater.pipeline.named_table import TableNames
 from headwater.pipeline.reach import check_reach, reaches
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.request import SKIP_GAP, OpenRequest
 from headwater.pipeline.run_index import Run, RunIndexer
-from headwater.pipeline.window import Int64s, Scope, warn_of_custom_records, warn_of_late_start
+from headwater.pipeline.window import (
+    Int64s,
+    Scope,
+    warn_of_custom_records,
+    warn_of_gap,
+    warn_of_late_start,
+    warn_of_prepared,
+)
+from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
+from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
 from headwater.wal.record import parse_record
 
@@ -59,6 +68,7 @@ class PlannedWindow:
         hi: LSN where its WAL ends.
         custom: int64[128] number of records of each custom resource manager.
         is_last: nothing follows it in this session.
+        followed: what its records have told.
     """
 
     assembly: Assembly
@@ -66,6 +76,7 @@ class PlannedWindow:
     hi: int
     custom: Int64s
     is_last: bool
+    followed: Followed
 
 
 def pieces_of(runs: Sequence[Run]) -> Iterator[WalIndex]:
@@ -173,7 +184,8 @@ class DatabasePlan:
             self._refine(advanced)
             return None
         self._behind = [advanced.behind]
-        window = PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
+        custom, followed = index.custom, advanced.followed
+        window = PlannedWindow(advanced.assembly, advanced.behind, index.hi, custom, is_last, followed)
         with errors_of(self.name):
             self._session.passed(window, is_last and not self._goes_on)
         return window
@@ -202,14 +214,15 @@ class DatabasePlan:
 
     def _advance(self, index: WalIndex, is_end: bool) -> Advanced | Refinement:
         opened, store, state = self.opened, self.store, self._state
+        if state is None or store.origin.is_exported:
+            check_reach(opened, store, index)
         if state is not None:
-            if store.origin.is_exported:
-                check_reach(opened, store, index)
-            return advance(Start.of_state(state), index, store, opened.plugin, self._scope, is_end, self._rolled)
-        check_reach(opened, store, index)
-        index, whole = without_earlier(index, store)
-        start = Start.of_catalog(store, whole)
-        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled)
+            start = Start.of_state(state)
+        else:
+            index, whole = without_earlier(index, store)
+            start = Start.of_catalog(store, whole)
+        skips_gaps = opened.request.on_level_gap == SKIP_GAP
+        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, skips_gaps)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
@@ -253,11 +266,8 @@ class _Session:
         Raises:
             CatalogError: the session ends, and a pattern for tables has matched none.
         """
-        control, patterns = window.behind.control, self._scope.tables
-        self._late.append(window.assembly.late)
-        if control.builder.is_consistent:
-            warn_of_late_start(control, self._start_lsn, np.concatenate(self._late))
-            self._late.clear()
+        patterns = self._scope.tables
+        self._warn_of_left_out(window, is_end)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last and self._is_first:
             warn_of_custom_records(self._custom)
@@ -268,3 +278,19 @@ class _Session:
             self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
         if patterns.patterns and is_end:
             patterns.require_matches(self._names)
+
+    def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
+        """Warn of transactions that cannot be decoded, once it is known why and until when."""
+        control = window.behind.control
+        late = np.concatenate([*self._late, window.assembly.late])
+        for gap in window.followed.gaps:
+            if gap.hi is not None or is_end:
+                inside = (late >= gap.lo) & (late < (NEVER if gap.hi is None else gap.hi))
+                warn_of_gap(gap, late[inside], window.behind.lsn)
+                late = late[~inside]
+        if control.builder.is_consistent:
+            early = late < control.builder.start_decoding_at
+            warn_of_late_start(control, self._start_lsn, late[early])
+            warn_of_prepared(control, late[~early])
+            late = late[:0]
+        self._late = [late]

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headwater.errors import errors_of
+from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of
@@ -401,10 +402,12 @@ class _Run:
         openings = [part.plan.opened for part in parts]
         decoders = [SliceDecoder(one.directory, one.plugin, one.session) for one in openings]
         are_text = [one.plugin.is_text if is_lines else one.is_text for one in openings]
+        digits = VERSIONS[openings[0].directory.major].lsn_digits
 
         def write(task: _Task, sink: BinaryIO) -> MessageCounts:
             with errors_of(names[task.number]):
-                return write_messages(sink, decoders[task.number].messages(task.load()), form, are_text[task.number])
+                messages = decoders[task.number].messages(task.load())
+                return write_messages(sink, messages, form, are_text[task.number], digits)
 
         tasks = [_Task(number, one) for number, part in enumerate(parts) for one in part.slices]
         with self.exchange.run("decode", write, tasks, self._job_progress()) as arriving:

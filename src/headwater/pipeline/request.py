@@ -25,6 +25,10 @@ from headwater.wal.place import WalSource
 MakePlugin = Callable[[CatalogStore], OutputPlugin]
 """Makes what takes a plugin's place."""
 
+SKIP_GAP = "skip"
+ON_LEVEL_GAP = ("error", SKIP_GAP)
+"""What becomes of WAL that was written while wal_level was too low, once decoding has begun."""
+
 
 @dataclass(frozen=True)
 class DecodeRequest:
@@ -45,6 +49,7 @@ class DecodeRequest:
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
+        on_level_gap: one of :data:`ON_LEVEL_GAP`.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -61,6 +66,7 @@ class DecodeRequest:
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
     user: str | None = None
+    on_level_gap: str = "error"
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):

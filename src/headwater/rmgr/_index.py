@@ -77,6 +77,7 @@ KEPT_OF_XLOG = (
     xlog.BACKUP_END,
     xlog.PARAMETER_CHANGE,
     xlog.END_OF_RECOVERY,
+    xlog.LOGICAL_DECODING_STATUS_CHANGE,
     xlog.OVERWRITE_CONTRECORD,
 )
 """Kinds of records of XLOG that are kept whole, beside page images of catalogs."""
@@ -94,6 +95,8 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int
         if length < DELETE_SIZE:
             return 0
         flags = data[at + DELETE_FLAGS_AT]
+        if flags & heap.DELETE_NO_LOGICAL:
+            return 0
         if flags & heap.DELETE_IS_SUPER:
             return SUPER_DELETES
         return DELETES_OLD if flags & heap.DELETE_CONTAINS_OLD else DELETES_BARE

@@ -124,7 +124,7 @@ def test_page_image_brings_rows_that_the_record_lacks() -> None:
     assert [name_at(store, first + 1), name_at(store, second), name_at(store, second + 1)] == ["old", "old", "new"]
 
 
-@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18, 19])
 def test_pruned_rows_stay_in_history(major: int) -> None:
     store, log = started(major)
 
