@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
         run(server, "INSERT INTO t VALUES (2)", database="b/c")
         run(server, "CREATE DATABASE new TEMPLATE a STRATEGY file_copy")
         run(server, "INSERT INTO t VALUES (3)", database="new")
+        run(server, "DROP DATABASE a", "CREATE DATABASE a TEMPLATE new")
+        run(server, "INSERT INTO t VALUES (4)", database="a")
         server.stop()
         yield Window(directory / "backup", copy_wal(server, directory / "wal"))
 
@@ -53,7 +56,7 @@ def _insert(number: int) -> bytes:
     return b"BEGIN\ntable public.t: INSERT: id[integer]:%d\nCOMMIT\n" % number
 
 
-EXPECTED = {"a": _insert(1), "b%2Fc": _insert(2), "new": _insert(3), "postgres": b""}
+EXPECTED = {"a": _insert(1), "b%2Fc": _insert(2), "new": _insert(3), "postgres": b"", "a again": _insert(4)}
 
 
 def test_a_file_of_lines_for_each(headwater: CommandHere, window: Window, tmp_path: Path) -> None:
@@ -61,22 +64,29 @@ def test_a_file_of_lines_for_each(headwater: CommandHere, window: Window, tmp_pa
     out.parent.parent.mkdir(exist_ok=True)
     assert headwater(*window.flags, "--all-databases", "--out", out).check_passed() == b""
     found = {path.name: path.read_bytes() for path in out.parent.iterdir()}
+    (again,) = (name for name in found if re.fullmatch(r"a\.\d+\.txt", name))
+    found["a again.txt"] = found.pop(again)
     assert found == {f"{name}.txt": lines for name, lines in EXPECTED.items()}
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_part_files_and_parquet_files(headwater: CommandHere, window: Window, tmp_path: Path, spark: Any) -> None:
-    names = ["--database", "a", "--database", "new"]
+    names = ["--database", "postgres", "--database", "new"]
     assert headwater(*window.flags, *names, "--out", f"{tmp_path}/parts/").check_passed() == b""
     rows = spark.read.parquet(f"{tmp_path}/parts").where("data LIKE 'table%'").select("database", "data").collect()
-    assert sorted(map(tuple, rows)) == [
-        ("a", "table public.t: INSERT: id[integer]:1"),
+    assert [tuple(row) for row in rows] == [
         ("new", "table public.t: INSERT: id[integer]:3"),
     ]
     files = f"{tmp_path}/files/{{database}}.parquet"
     assert headwater(*window.flags, *names, "--out", files).check_passed() == b""
     tables = {path.name: pq.read_table(path).column("data").to_pylist() for path in (tmp_path / "files").iterdir()}
-    assert tables == {f"{name}.parquet": EXPECTED[name].decode().splitlines() for name in ("a", "new")}
+    assert tables == {f"{name}.parquet": EXPECTED[name].decode().splitlines() for name in ("postgres", "new")}
+
+
+def test_another_one_of_the_same_name(headwater: CommandHere, window: Window) -> None:
+    """By its name alone, the database is meant that the catalog has."""
+    run = headwater(*window.flags, "--database", "a")
+    assert run.check_warned('another database "a" is created, and not decoded', "--all-databases") == _insert(1)
 
 
 def test_one_that_is_created_goes_to_standard_output(headwater: CommandHere, window: Window) -> None:
@@ -84,7 +94,7 @@ def test_one_that_is_created_goes_to_standard_output(headwater: CommandHere, win
 
 
 def test_nothing_is_left_of_what_fails(headwater: CommandHere, window: Window) -> None:
-    names = ["--database", "a", "--database", "nobody"]
+    names = ["--database", "b/c", "--database", "nobody"]
     failed = headwater(*window.flags, *names, "--out", f"{headwater.out}/parts/")
     failed.check_failed('database "nobody" does not exist, and the WAL creates none of that name', used_spark=True)
     assert list(headwater.out.iterdir()) == []
@@ -111,5 +121,13 @@ def test_flags_that_do_not_go_together(
 def test_the_plugin_needs_what_each_database_has(headwater: CommandHere, window: Window) -> None:
     """An error names the database."""
     flags = [*window.flags[:4], "--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=p"]
-    failed = headwater(*flags, "--all-databases", "--out", f"{headwater.out}/parts/")
+    several = ["--database", "a", "--database", "b/c", "--out", f"{headwater.out}/parts/"]
+    failed = headwater(*flags, *several)
     failed.check_failed('publication "p" does not exist', 'database "', used_spark=True)
+
+
+def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: Window) -> None:
+    several = ["--database", "b/c", "--database", "new", "--out", f"{headwater.out}/{{database}}"]
+    failed = headwater(*window.flags, *several, "--tables", "public.nothing")
+    failed.check_failed('no table matches "public.nothing"', used_spark=True)
+    assert headwater(*window.flags, *several[:4], "--out", f"{headwater.out}/x/", "--tables", "public.t").status == 0

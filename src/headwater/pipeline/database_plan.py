@@ -135,13 +135,18 @@ class DatabasePlan:
         self._expected = expected
         self._state = opened.state
         self._behind: list[Behind] = []
-        self._session = _Session(opened, scope, is_first)
+        self._session = _Session(opened, scope, is_first, is_named)
 
     @property
     def lo(self) -> int:
         """Where its first window begins."""
         opened = self.opened
         return index_start(opened.directory, opened.store) if opened.state is None else opened.state.lsn
+
+    @property
+    def table_names(self) -> frozenset[str]:
+        """Names that tables had, if patterns ask for tables; behind the last window."""
+        return frozenset(self._session.names)
 
     @property
     def databases(self) -> frozenset[int]:
@@ -249,15 +254,20 @@ class _Session:
         opened: the request.
         scope: which transactions are wanted.
         is_first: it tells what is so for all databases.
+        is_one_of_several: a pattern for tables need not match one of this database.
+
+    Attributes:
+        names: of tables that patterns may match.
     """
 
-    def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool) -> None:
+    def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool, is_one_of_several: bool) -> None:
         self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
         self._scope = scope
         self._is_first = is_first
         self._late: list[Int64s] = []
-        self._names: set[str] = set()
+        self._is_one_of_several = is_one_of_several
+        self.names: set[str] = set()
         self._custom: Int64s = np.zeros(0, np.int64)
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
@@ -275,9 +285,9 @@ class _Session:
             warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
-            self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
-        if patterns.patterns and is_end:
-            patterns.require_matches(self._names)
+            self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
+        if patterns.patterns and is_end and not self._is_one_of_several:
+            patterns.require_matches(self.names)
 
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""

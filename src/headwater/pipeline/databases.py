@@ -91,7 +91,7 @@ class ChosenDatabases:
                 with errors_of(row.name):
                     opened = open_request(replace(request, database=row.name), directory=directory)
                 directory = opened.directory
-                found.plans.append(DatabasePlan(opened, _scope(opened), is_first=not found.plans, is_named=True))
+                found.plans.append(DatabasePlan(opened, found._scope(opened), is_first=not found.plans, is_named=True))
         if not found.plans:
             opened = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
             scope = Scope(opened.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
@@ -116,7 +116,7 @@ class ChosenDatabases:
         return found
 
     def check_found(self, last: CatalogStore) -> None:
-        """Refuse names that no database has had.
+        """Refuse names that no database has had, and patterns that have matched no table of any.
 
         Args:
             last: a catalog at the end of the pass.
@@ -124,6 +124,9 @@ class ChosenDatabases:
         Raises:
             CatalogError: there is one.
         """
+        patterns = self.request.tables
+        if patterns.patterns:
+            patterns.require_matches(set().union(*(plan.table_names for plan in self.plans)))
         there = {name for plan in self.plans for name in _names(plan)}
         for name in self.choice.names or ():
             if name not in there:
@@ -145,7 +148,7 @@ class ChosenDatabases:
         root = () if line[0].source is None else (line[0].source,)
         return DatabasePlan(
             opened,
-            _scope(opened),
+            self._scope(opened),
             sources=(*root, *(made.oid for made in line[:-1])),
             open_store=open_again,
             since={made.oid: made.lsn for made in line},
@@ -154,12 +157,31 @@ class ChosenDatabases:
             is_named=True,
         )
 
+    def _scope(self, opened: OpenRequest) -> Scope:
+        request = opened.request
+        return Scope(
+            opened.directory.segment_size, request.start or 0, request.tables, may_lack=self.choice.names is None
+        )
+
     def _line(self, one: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
         """Databases that were copied one of the other, up to this one; from the first on that the catalog lacks."""
         line = [one]
         while (before := self._made.get(line[0].source or 0)) is not None:
             line.insert(0, before)
         return tuple(line)
+
+
+def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Tell who asks for one database by its name of others that get this name; none of them is planned."""
+    name = planned.opened.store.database_name
+    for one in _created(runs, planned.store.major):
+        if any(row.name == name for row in _rows(planned.store, one.oid)):
+            warn(
+                f'another database "{name}" is created, and not decoded',
+                lsn=one.lsn,
+                hint="with --all-databases, both are",
+            )
+    return []
 
 
 def may_be_created(request: DecodeRequest) -> bool:
@@ -226,11 +248,6 @@ def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
     """
     versions = last.tables[PG_DATABASE].find("oid", plan.database)
     return any(last.fates.commit_lsn(version.inserter) != NEVER for version in versions) or not plan.since
-
-
-def _scope(opened: OpenRequest) -> Scope:
-    request = opened.request
-    return Scope(opened.directory.segment_size, request.start or 0, request.tables)
 
 
 def _no_rows(store: CatalogStore) -> RowChanges:

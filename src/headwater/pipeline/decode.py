@@ -25,7 +25,7 @@ from headwater.errors import errors_of
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of
+from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of, warn_of_namesakes
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Arrived, Exchange, Handed
 from headwater.pipeline.exchange_choice import open_exchange
@@ -172,7 +172,7 @@ def decode(
         with _timed(run.seconds, "open"):
             opened = open_request(request, kept=kept)
         scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        (result,) = run.decode([DatabasePlan(opened, scope)])
+        (result,) = run.decode([DatabasePlan(opened, scope)], warn_of_namesakes)
         return result
     except BaseException:
         exchange.close()
