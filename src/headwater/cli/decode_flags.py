@@ -11,7 +11,8 @@ class DecodeFlags:
     """The flags of ``headwater decode``, as they were given.
 
     Attributes:
-        wal, catalog, database: what is read; wal: places, in the order in which a segment is looked for.
+        wal, catalog: what is read; wal: places, in the order in which a segment is looked for.
+        database: names of databases; all_databases: every one.
         timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
         slot: a slot's directory; peek: it does not advance.
         from_state: a file or directory of kept states; keep_states: a directory for them.
@@ -37,7 +38,8 @@ class DecodeFlags:
     peek: bool
     from_state: str | None
     keep_states: str | None
-    database: str | None
+    database: Sequence[str]
+    all_databases: bool
     start: str | None
     end: str | None
     plugin: str | None
@@ -56,3 +58,8 @@ class DecodeFlags:
     quiet: bool
     stats: bool
     stats_json: str | None
+
+    @property
+    def is_of_several(self) -> bool:
+        """Several databases may come of it."""
+        return self.all_databases or len(set(self.database)) > 1

@@ -34,12 +34,14 @@ class Scope:
         start: transactions whose commit record starts before it are left out, 0 for none.
         tables: those whose changes are wanted, if the plugin wants them too.
         commits: first and last start of a commit record that a transaction is wanted for, None for any.
+        may_lack: it is one database of all: it need not have had what the plugin's options name.
     """
 
     segment_size: int
     start: int = 0
     tables: TablePatterns = EVERY_TABLE
     commits: tuple[int, int] | None = None
+    may_lack: bool = False
 
     def end_before(self, lsn: int) -> int:
         """The last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
