@@ -143,6 +143,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "settings",
         "tables",
         "unknown_types",
+        "from_replica_level",
     )
     for name in names:
         if getattr(flags, name):
@@ -172,6 +173,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,
         on_level_gap=flags.on_level_gap,
+        from_replica_level=flags.from_replica_level,
     )
     if flags.from_state is None:
         of_server = state_of_server(request.catalog)

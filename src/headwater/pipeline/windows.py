@@ -34,6 +34,7 @@ from headwater.pipeline.window import (
     warn_of_gap,
     warn_of_late_start,
     warn_of_prepared,
+    warn_of_replica_level,
 )
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
@@ -41,6 +42,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
 from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.record import parse_record
 
 
@@ -177,11 +179,20 @@ class PlanWindows:
             return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled, skips_gaps)
         check_reach(self.opened, store, index)
         index, whole = without_earlier(index, store)
-        start = Start.of_catalog(store, whole)
+        start = Start.of_catalog(store, whole, self.opened.request.needed_level)
         return advance(start, index, store, plugin, self.scope, is_end, self.rolled, skips_gaps)
 
     def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
+        store = self._opened_store(state, refinement, before)
+        store.redo.numbers_commands = self._numbers_commands
+        return store
+
+    @property
+    def _numbers_commands(self) -> bool:
+        return self.opened.request.needed_level >= WAL_LEVEL_LOGICAL
+
+    def _opened_store(self, state: State | None, refinement: Refinement, before: CatalogStore | None) -> CatalogStore:
         request, files = self.opened.request, [file for file, _ in refinement.files]
         if state is None:
             # A store is rolled forward once: who goes through a window again begins with another.
@@ -197,7 +208,8 @@ class PlanWindows:
 
     def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
         cuts = tuple(sorted(refinement.cuts))
-        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, self.grid, cuts)
+        locators = tuple(sorted(store.locators()))
+        return Request(store.database_oid, locators, store.major, self.grid, cuts, self._numbers_commands)
 
 
 def windows_in_threads(
@@ -249,6 +261,7 @@ class _Session:
         self._late: list[Int64s] = []
         self._names: set[str] = set()
         self._custom: Int64s = np.zeros(0, np.int64)
+        self._replica: tuple[int, int] | None = None
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
         """One more window was gone through; ``is_end``: the session ends with it.
@@ -258,6 +271,9 @@ class _Session:
         """
         patterns = self._scope.tables
         self._warn_of_left_out(window, is_end)
+        self._note_levels(window)
+        if is_end and self._replica is not None:
+            warn_of_replica_level(*self._replica)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last:
             warn_of_custom_records(self._custom)
@@ -268,6 +284,15 @@ class _Session:
             self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
         if patterns.patterns and is_end:
             patterns.require_matches(self._names)
+
+    def _note_levels(self, window: PlannedWindow) -> None:
+        """Where decoded WAL of a level below logical lies."""
+        levels, hi = window.followed.levels, window.behind.lsn
+        ends = [*(lsn for lsn, _ in levels[1:]), hi]
+        needed = window.behind.control.needed
+        low = [(lo, end) for (lo, level), end in zip(levels, ends, strict=True) if needed <= level < WAL_LEVEL_LOGICAL]
+        if low:
+            self._replica = low[0][0] if self._replica is None else self._replica[0], low[-1][1]
 
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""

@@ -89,10 +89,12 @@ class PluginContext:
     Attributes:
         major: PostgreSQL's major version, 14 to 18.
         session: settings of the decoding session (the time zone of commit times).
+        marks_rows: not all rows need be complete, and each is to be marked.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
+    marks_rows: bool = False
 
 
 class OutputPlugin(ABC):
@@ -112,6 +114,7 @@ class OutputPlugin(ABC):
         announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
             or ANNOUNCED, if that it has been announced is forgotten by itself.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
+        marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
@@ -126,6 +129,7 @@ class OutputPlugin(ABC):
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
     wants_binary: bool = False
+    marks_rows: bool = False
     heeded: frozenset[int] = frozenset()
 
     @abstractmethod

@@ -53,6 +53,8 @@ class Control:
         prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
+        needed: the lowest wal_level that is decoded, the same for the life of a state; below logical the WAL numbers no
+            commands, and a transaction sees its own catalog changes by their LSNs.
     """
 
     wal_level: int
@@ -64,11 +66,12 @@ class Control:
     prepared: tuple[PreparedTransaction, ...] = ()
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
+    needed: int = WAL_LEVEL_LOGICAL
 
     @property
     def is_high_enough(self) -> bool:
         """The WAL has what decoding needs."""
-        return self.wal_level >= WAL_LEVEL_LOGICAL
+        return self.wal_level >= self.needed
 
     def decodable(self, stop: int = NEVER) -> tuple[Decodable, ...]:
         """The stretch that decoding is in, up to an LSN; none if it has not begun."""
@@ -131,17 +134,18 @@ class Followed:
     touched: frozenset[int]
 
 
-def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
+def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
     """What a catalog tells of the server when it was taken.
 
     Args:
         store: the catalog, not rolled forward.
         whole: xids of transactions that the index has all of, though they began before.
+        needed: the lowest wal_level that is decoded.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
     builder = SnapBuilder(start_decoding_at=store.origin.consistent_lsn)
     before = _from_before(prepared, store)
-    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before)
+    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before, needed=needed)
     is_down = store.is_shutdown and control.is_high_enough
     return control.shut_down(store.start_lsn) if is_down else control
 

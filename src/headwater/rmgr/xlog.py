@@ -17,7 +17,7 @@ OVERWRITE_CONTRECORD, CHECKPOINT_REDO = 0xD0, 0xE0
 WAL_LEVELS = ("minimal", "replica", "logical")
 """Their names, by number."""
 
-WAL_LEVEL_LOGICAL = 2
+WAL_LEVEL_REPLICA, WAL_LEVEL_LOGICAL = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
