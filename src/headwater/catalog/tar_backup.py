@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from headwater.catalog.file_tree import TABLESPACES, FileTree
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import CATALOG_NAMES, PG_AUTHID, PG_DB_ROLE_SETTING
+from headwater.pg.catalogs import CATALOG_NAMES, PG_DB_ROLE_SETTING
 from headwater.temporary_directories import OwnDirectory
 
 PIECE_BYTES = 1 << 20
@@ -44,7 +44,7 @@ _CODECS = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd":
 _ARCHIVE = re.compile(r"(?P<what>base|\d+)\.tar(?:\.gz|\.lz4|\.zst)?")
 _SEGMENT = re.compile(r"\.\d+$")
 _TAR_MAGIC = b"ustar"
-_NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_AUTHID, PG_DB_ROLE_SETTING)))
+_NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_DB_ROLE_SETTING)))
 _KEPT = re.compile(
     r"PG_VERSION|backup_label|tablespace_map|postgresql(?:\.auto)?\.conf|global/pg_control"
     rf"|(?:global|base/\d+|pg_tblspc/\d+/PG_\w+/\d+)/(?:pg_filenode\.map|(?:{_NUMBERS})(?:\.\d+)?)"

@@ -13,7 +13,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import RecordError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
-from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
+from headwater.pipeline.window import Scope, check_consistent, check_window
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
@@ -136,7 +136,6 @@ def advance(
     followed = follow(start.control, index, store)
     txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
-    check_database_stays(store)
     lacking = Refinement(_files(index.rows, store, start), frozenset(needed_cuts(index.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, WalError, warn
+from headwater.errors import WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.control import Control, Followed
@@ -61,21 +60,6 @@ def stop_lsn(end: int, segment_size: int) -> int:
     header = LONG_HEADER if end % segment_size < PAGE_SIZE else SHORT_HEADER
     page = end - end % PAGE_SIZE
     return page + header + 1 if 0 < end % PAGE_SIZE <= header else end
-
-
-def check_database_stays(store: CatalogStore) -> None:
-    """Refuse a window in which the database moves to another tablespace: its files are copied without any WAL.
-
-    Raises:
-        CatalogError: it does.
-    """
-    moved = store.moved_at()
-    if moved is not None:
-        raise CatalogError(
-            f'database "{store.database_name}" moves to another tablespace',
-            lsn=moved,
-            hint=f"decode up to there with --end {Lsn(moved)}, and take a new base backup for what follows",
-        )
 
 
 def check_window(index: WalIndex, followed: Followed, start: int | None) -> None:

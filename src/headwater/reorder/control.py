@@ -21,7 +21,7 @@ from headwater.reorder.wal_levels import Decodable, LevelGap
 from headwater.rmgr.heap import OPMASK, TRUNCATE
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
-from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.rmgr.registry import DBASE, HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import (
@@ -30,10 +30,13 @@ from headwater.rmgr.xlog import (
     CHECKPOINT_SHUTDOWN,
     FPI,
     FPI_FOR_HINT,
+    LOGICAL_DECODING_STATUS_CHANGE,
     PARAMETER_CHANGE,
     WAL_LEVEL_LOGICAL,
+    WAL_LEVEL_REPLICA,
     parse_backup_end,
     parse_checkpoint,
+    parse_decoding_status,
     parse_parameter_change,
 )
 from headwater.wal.record import Record, parse_record
@@ -44,7 +47,7 @@ class Control:
     """What is known of the server at an LSN.
 
     Attributes:
-        wal_level: 0 minimal, 1 replica, 2 logical.
+        configured_level: wal_level as the server was started: 0 minimal, 1 replica, 2 logical.
         next_xid: no xid from this one on has been met.
         oldest_running_xid: transactions before it that have not ended never will: their server crashed.
         builder: where decoding begins, again behind a gap.
@@ -53,11 +56,12 @@ class Control:
         prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
+        is_switched_on: logical decoding is on although wal_level may be replica, as some slot needs it (19 and newer).
         needed: the lowest wal_level that is decoded, the same for the life of a state; below logical the WAL numbers no
             commands, and a transaction sees its own catalog changes by their LSNs.
     """
 
-    wal_level: int
+    configured_level: int
     next_xid: int
     oldest_running_xid: int = 0
     builder: SnapBuilder = field(default_factory=SnapBuilder)
@@ -66,7 +70,14 @@ class Control:
     prepared: tuple[PreparedTransaction, ...] = ()
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
+    is_switched_on: bool = False
     needed: int = WAL_LEVEL_LOGICAL
+
+    @property
+    def wal_level(self) -> int:
+        """What the server writes (effective_wal_level): 0 minimal, 1 replica, 2 logical."""
+        is_raised = self.is_switched_on and self.configured_level == WAL_LEVEL_REPLICA
+        return WAL_LEVEL_LOGICAL if is_raised else self.configured_level
 
     @property
     def is_high_enough(self) -> bool:
@@ -84,13 +95,26 @@ class Control:
 
     def level_changed(self, lsn: int, level: int) -> Control:
         """The server was started with a wal_level, which is another one or was not known before."""
-        found = replace(self, wal_level=level)
+        found = replace(self, configured_level=level)
         if not found.is_high_enough:
             return found._fallen(lsn)
         if self.is_high_enough:
             return found
         # The level is logged by a server that has just started: nothing runs yet.
         return replace(found, raised=lsn, gap=None).shut_down(lsn)
+
+    def switched(self, lsn: int, is_on: bool) -> Control:
+        """The server began or ceased to write what logical decoding needs, while it ran.
+
+        Transactions that run go on as they began, so that decoding can begin as behind a backup only. What a control
+        file said may have been so since this record.
+        """
+        found = replace(self, is_switched_on=is_on)
+        if not found.is_high_enough:
+            return found._fallen(lsn)
+        if self.configured_level >= self.needed:
+            return found
+        return replace(found, raised=lsn, gap=None, builder=SnapBuilder(start_decoding_at=lsn))
 
     def _fallen(self, lsn: int) -> Control:
         """The level is too low: decoding has to begin once more, if it had begun."""
@@ -143,9 +167,17 @@ def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = W
         needed: the lowest wal_level that is decoded.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
-    builder = SnapBuilder(start_decoding_at=store.origin.consistent_lsn)
+    origin = store.origin
+    builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
-    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before, needed=needed)
+    control = Control(
+        origin.wal_level,
+        origin.next_full_xid,
+        builder=builder,
+        prepared=before,
+        is_switched_on=origin.decodes_on_demand,
+        needed=needed,
+    )
     is_down = store.is_shutdown and control.is_high_enough
     return control.shut_down(store.start_lsn) if is_down else control
 
@@ -204,6 +236,8 @@ class _Follower:
             self._catalog(record)
         elif rmid == XLOG and kind in (FPI, FPI_FOR_HINT):
             self._catalog(record)
+        elif rmid == DBASE:
+            self.store.apply(record)
         elif rmid == XLOG:
             self._xlog(record, kind)
         elif rmid == STANDBY:
@@ -227,9 +261,13 @@ class _Follower:
 
     def _xlog(self, record: Record, kind: int) -> None:
         if kind == PARAMETER_CHANGE:
-            self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
+            change = parse_parameter_change(record.main_data, record.lsn)
+            self._restarted(record.lsn, change.wal_level)
+        elif kind == LOGICAL_DECODING_STATUS_CHANGE:
+            is_on = parse_decoding_status(record.main_data, record.lsn)
+            self._set(record.lsn, self.control, self.control.switched(record.lsn, is_on))
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
-            checkpoint = parse_checkpoint(record.main_data, record.lsn)
+            checkpoint = parse_checkpoint(record.main_data, record.lsn, self.store.major)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:
@@ -239,13 +277,18 @@ class _Follower:
         elif kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == self.store.origin.backup_start:
             self.store.complete()
 
-    def _level(self, lsn: int, level: int) -> None:
+    def _restarted(self, lsn: int, level: int) -> None:
+        """The server was started with a wal_level."""
         before = self.control
         if not (self.store.is_complete or self.store.is_shutdown):
             # The copy may have got its pg_control after this record: what it was before is not known.
-            before = replace(before, wal_level=0, builder=SnapBuilder(before.builder.start_decoding_at))
-        self.control = control = before.level_changed(lsn, level)
-        self.levels.append((lsn, level))
+            before = replace(before, configured_level=0, builder=SnapBuilder(before.builder.start_decoding_at))
+        self._set(lsn, before, before.level_changed(lsn, level))
+
+    def _set(self, lsn: int, before: Control, control: Control) -> None:
+        """The server writes more, or less, from here on."""
+        self.control = control
+        self.levels.append((lsn, control.wal_level))
         if not control.is_high_enough:
             self.decodable += before.decodable(lsn)
         elif before.gap is not None:

@@ -19,7 +19,6 @@ from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
 from headwater.rows._send import type_send
-from headwater.rows.send_forms import has_send_function
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import (
     MAX_NESTING,
@@ -28,6 +27,7 @@ from headwater.rows.text_tables import (
     unsendable,
     without_send_function,
 )
+from headwater.rows.type_forms import has_send_function
 
 pytestmark = pytest.mark.interpreted
 
