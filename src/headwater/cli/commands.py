@@ -160,6 +160,11 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "raised again, and warn with the LSNs.",
 )
 @_decode_flag(
+    "--from-replica-level",
+    is_flag=True,
+    help="Decode WAL of wal_level replica, too, as far as it holds rows; each is marked as (complete) or (partial).",
+)
+@_decode_flag(
     "--out",
     type=PATH,
     default="-",

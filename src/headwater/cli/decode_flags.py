@@ -23,6 +23,7 @@ class DecodeFlags:
         client_encoding: by PostgreSQL's names; None for the default.
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
+        from_replica_level: WAL of wal_level replica is decoded, too.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -50,6 +51,7 @@ class DecodeFlags:
     tables: Sequence[str]
     unknown_types: str | None
     on_level_gap: str
+    from_replica_level: bool
     out: str
     with_lsn: bool
     master: str | None

@@ -148,6 +148,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "client_encoding",
         "tables",
         "unknown_types",
+        "from_replica_level",
     )
     for name in names:
         if getattr(flags, name):
@@ -203,6 +204,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,
         on_level_gap=flags.on_level_gap,
+        from_replica_level=flags.from_replica_level,
     )
     if choice is not None:
         check_whole_cluster(request)

@@ -23,6 +23,7 @@ from headwater.reorder.state import State
 from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Start:
         return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
 
     @classmethod
-    def of_catalog(cls, store: CatalogStore, whole: frozenset[int]) -> Start:
-        """Where a catalog was taken; ``whole``: see :func:`headwater.reorder.control.control_at`."""
-        return cls(store.start_lsn, 0, control_at(store, whole), NOTHING_OPEN, NOTHING_IN_MIND)
+    def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
+        """Where a catalog was taken; ``whole``, ``needed``: see :func:`headwater.reorder.control.control_at`."""
+        return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, NOTHING_IN_MIND)
 
     @property
     def restart_lsn(self) -> int:

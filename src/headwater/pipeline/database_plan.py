@@ -33,6 +33,7 @@ from headwater.pipeline.window import (
     warn_of_gap,
     warn_of_late_start,
     warn_of_prepared,
+    warn_of_replica_level,
 )
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
@@ -40,6 +41,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
 from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.record import parse_record
 
 Rolled = Callable[[CatalogStore, int, int, bool], None]
@@ -225,12 +227,17 @@ class DatabasePlan:
             start = Start.of_state(state)
         else:
             index, whole = without_earlier(index, store)
-            start = Start.of_catalog(store, whole)
+            start = Start.of_catalog(store, whole, opened.request.needed_level)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
         return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, skips_gaps)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
+        store = self._found_store(before)
+        store.redo.numbers_commands = self.opened.request.numbers_commands
+        return store
+
+    def _found_store(self, before: CatalogStore | None) -> CatalogStore:
         request, files = self.opened.request, [file for file, _ in self.refinement.files]
         if self._state is None:
             # A store is rolled forward once: who goes through a window again begins with another.
@@ -269,6 +276,7 @@ class _Session:
         self._is_one_of_several = is_one_of_several
         self.names: set[str] = set()
         self._custom: Int64s = np.zeros(0, np.int64)
+        self._replica: tuple[int, int] | None = None
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
         """One more window was gone through; ``is_end``: the session ends with it.
@@ -278,6 +286,9 @@ class _Session:
         """
         patterns = self._scope.tables
         self._warn_of_left_out(window, is_end)
+        self._note_levels(window)
+        if is_end and self._is_first and self._replica is not None:
+            warn_of_replica_level(*self._replica)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last and self._is_first:
             warn_of_custom_records(self._custom)
@@ -288,6 +299,15 @@ class _Session:
             self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
         if patterns.patterns and is_end and not self._is_one_of_several:
             patterns.require_matches(self.names)
+
+    def _note_levels(self, window: PlannedWindow) -> None:
+        """Where decoded WAL of a level below logical lies."""
+        levels, hi = window.followed.levels, window.behind.lsn
+        ends = [*(lsn for lsn, _ in levels[1:]), hi]
+        needed = window.behind.control.needed
+        low = [(lo, end) for (lo, level), end in zip(levels, ends, strict=True) if needed <= level < WAL_LEVEL_LOGICAL]
+        if low:
+            self._replica = low[0][0] if self._replica is None else self._replica[0], low[-1][1]
 
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""

@@ -173,6 +173,18 @@ def warn_of_gap(gap: LevelGap, commits: Int64s, end: int) -> None:
     warn(f"{which}wal_level was {level_name(gap.level)} from {Lsn(gap.lo)} to {again}")
 
 
+def warn_of_replica_level(lo: int, hi: int) -> None:
+    """Warn of what WAL of wal_level replica that was decoded does not tell.
+
+    Args:
+        lo: LSN where the first of it begins; hi: where the last of it ends.
+    """
+    warn(
+        f"WAL from {Lsn(lo)} to {Lsn(hi)} was written with wal_level = replica: not every row is complete, each is "
+        "marked, and a TRUNCATE cannot be told"
+    )
+
+
 def warn_of_prepared(control: Control, commits: Int64s) -> None:
     """Warn of transactions of which a part was written while wal_level was too low.
 
