@@ -19,7 +19,7 @@ from headwater.rows.added_types import chosen_values, replace_values
 SETUP = (
     "CREATE TYPE odd",
     "CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'",
-    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'",
+    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'brin_bloom_summary_out'",
     "CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)",
     "CREATE TYPE pair AS (a int, b odd)",
 )
@@ -65,7 +65,7 @@ def package(directory: Path, source: str, point: str = "printers:shout") -> Path
     metadata = directory / "printers-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: printers\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[headwater.types]\npg_ndistinct_out = {point}\n")
+    (metadata / "entry_points.txt").write_text(f"[headwater.types]\nbrin_bloom_summary_out = {point}\n")
     return directory
 
 
@@ -99,7 +99,7 @@ def test_values_are_printed_by_the_package(copies: Copies, tmp_path: Path) -> No
     [
         (WRONG, "printers:shout", 'gave 0 texts for column "o" of table "public.t"'),
         ("def shout(values):\n    raise ValueError('no')\n", "printers:shout", "failed for column"),
-        (PRINTER, "printers:whisper", 'could not load type "pg_ndistinct_out" of headwater.types'),
+        (PRINTER, "printers:whisper", 'could not load type "brin_bloom_summary_out" of headwater.types'),
     ],
     ids=["too few", "raises", "missing"],
 )
