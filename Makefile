@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all hosts postgis test-spark bench bench-memory demo clean
+.PHONY: help install servers lint format types test test-all values hosts postgis test-spark bench bench-memory demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one 
 test-all: servers hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+values: servers ## compare 200000 generated values of all types, on each supported PostgreSQL; VALUES=COUNT for more or fewer
+	$(VENV)/bin/pytest --all-majors --values $(or $(VALUES),200000) -s tests/values/test_value_oracle.py
 
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2

@@ -57,6 +57,11 @@ IS_VALID = """
 """
 
 
+def _amounts(r: Random, _: int) -> list[str]:
+    cents = [r.randrange(1 << 63) >> r.randrange(63) for _ in range(500)]
+    return [f"{r.choice(['', '-'])}{amount // 100}.{amount % 100:02}" for amount in cents]
+
+
 def _makers() -> dict[str, Make]:
     plain = generated_values.VALUES | extension_values.VALUES
     makers: dict[str, Make] = {
@@ -64,8 +69,7 @@ def _makers() -> dict[str, Make]:
         for name, make in plain.items()
         if name not in OWN
     }
-    money = {"money": lambda r, _: [f"{r.randrange(-(1 << 63), 1 << 63) >> r.randrange(63):d}e-2" for _ in range(500)]}
-    return makers | money | language_values.VALUES
+    return makers | {"money": _amounts} | language_values.VALUES
 
 
 MAKERS = _makers()
@@ -159,7 +163,7 @@ def _shape(
         numbers = [r.choice(["7", None]) for _ in range(count)]
         rows = zip(pool.take(r, count), r.choices(arrays, k=count), numbers, pool.take(r, count), strict=True)
         return f"c{key}", [record([None if r.random() < 0.1 else part for part in row]) for row in rows]
-    if shape in ("range", "multirange"):
+    if "range" in shape:
         return _ranges(connection, pool, shape, r, count)
     return name, pool.take(r, count)
 
@@ -178,7 +182,7 @@ def _ranges(
 ) -> tuple[str, list[str]]:
     """A range or multirange type over the pool's type, and values that the server has made of two bounds."""
     name, key = pool.type_name, zlib.crc32(pool.type_name.encode())
-    if shape == "range":
+    if connection.execute("select to_regtype(%s) is null", (f"r{key}",)).fetchone() == (True,):
         connection.execute(f"create type r{key} as range (subtype = {name}, multirange_type_name = m{key})")
     values = [value for value in pool.take(r, 2 * count) if len(value) < LONGEST // 4]
     half = len(values) // 2
@@ -203,17 +207,17 @@ def test_values_of_every_type(
     wanted = config.getoption("--values") or (MANY if config.getoption("--all-majors") else FEW)
     major, compared = server.programs.major, 0
     settings = SessionSettings(major=major)
-    share = max(wanted // (len(MAKERS) * len(SHAPES)), 8)
+    share = max(wanted // (len(MAKERS) * len(SHAPES)), 8)  # a few: of two shapes of each type
     for name in MAKERS:
         r = random.Random(f"{name} {major} {wanted}")
         pool = _pool(session, name, r, major, 3 * share)
-        for shape in SHAPES:
+        for shape in SHAPES if wanted > FEW else r.sample(SHAPES, 2):
             if "range" in shape and not _is_ordered(session, name):
                 continue
             type_name, values = _shape(session, pool, shape, r, share)
             compared += _compare(server, session, type_name, values, settings)
     print(f"PostgreSQL {major}: {compared} values of {len(MAKERS)} types")
-    assert compared > min(wanted // 2, 2000)
+    assert compared >= min(wanted // 2, 1000)
 
 
 def _compare(

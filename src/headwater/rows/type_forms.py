@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.catalog.relation import TypeInfo
+from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
-from headwater.rows.added_types import added_type, is_added
+from headwater.rows.added_types import GROUP, added_type, is_added
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +236,16 @@ def send_code(base: TypeInfo) -> int:
 
 
 def arrow_form(base: TypeInfo) -> ArrowForm:
-    """What values of a type are in a typed column, domains looked through."""
+    """What values of a type are in a typed column, domains looked through.
+
+    Raises:
+        PluginError: a package says that they are of another type than :data:`ARROW_FORMS` has.
+    """
     form = _own_form(base)
     if form is not None:
         return form.arrow
     arrow = added_type(base.output).arrow if form_code(base) == codes.CODE_ADDED else None
+    if arrow is not None and arrow not in ARROW_FORMS:
+        known = ", ".join(map(str, ARROW_FORMS))
+        raise PluginError(f'type "{base.output}" of {GROUP} has Arrow type {arrow}', hint=f"supported are {known}")
     return ARROW_FORMS[arrow] if arrow is not None else STRING
