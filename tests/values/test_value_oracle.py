@@ -200,6 +200,7 @@ def _ranges(
     return f"m{key}", ["{" + ",".join(ranges[at : at + 1 + at % 3]) + "}" for at in range(len(ranges))]
 
 
+@pytest.mark.timeout(3600)
 def test_values_of_every_type(
     server: EmbeddedPostgres, session: psycopg.Connection[Any], request: pytest.FixtureRequest
 ) -> None:
