@@ -647,25 +647,3 @@ a| ALTER TABLE t REPLICA IDENTITY FULL
 a| DELETE FROM t
 """.replace("{BIG}", "'" + "".join(f"{n * 7919 % 100003:05d}" for n in range(1200)) + "'"),
 }
-
-KNOWN_GAPS: dict[str, tuple[frozenset[str], str, int]] = {
-    "label_renamed_behind_an_open_transaction": (
-        frozenset({"test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, binary"}),
-        "the server prints the older row with the newer label, which its cache has kept from the row it printed "
-        "before; Headwater prints the label as of the row",
-        14,
-    ),
-    "root_renamed_behind_an_open_transaction": (
-        frozenset({"pgoutput, lists"}),
-        "the server announces the root under the newer name, which its cache has kept from a partition that it "
-        "announced before; Headwater under the name as of the row",
-        15,
-    ),
-    "no_index_left_and_vacuumed": (
-        frozenset({"pgoutput, all", "pgoutput, binary"}),
-        "VACUUM clears pg_class.relhasindex in place: a server that decodes later what was written before says that "
-        "the table has no key; Headwater says what a server says that decodes at once",
-        14,
-    ),
-}
-"""Streams in which the two differ, why, and the first major in which this scenario shows it."""

@@ -124,7 +124,10 @@ class HistoricCatalog:
         return self._remember(("publication", oid), self._build_publication_by_oid)
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order."""
+        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order.
+
+        Those that leave it out of all tables are negative, and come first.
+        """
         return tuple(self._members(oid))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
@@ -227,12 +230,17 @@ class HistoricCatalog:
         if tablespace == GLOBAL_TABLESPACE:
             oid = self._mapped_oid(filenode, True)
             return self.relation(oid) if oid is not None else None
-        spc = 0 if tablespace == self._store.database_tablespace else tablespace
+        spc = 0 if tablespace == self._default_tablespace() else tablespace
         for row in self._rows.classes(self._keyed("pg_class", "filenode", filenode | spc << 32)):
             if row.persistence != "t":
                 return self.relation(row.oid)
         oid = self._mapped_oid(filenode, False)
         return self.relation(oid) if oid is not None else None
+
+    def _default_tablespace(self) -> int:
+        """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
+        rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
+        return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:
@@ -418,13 +426,16 @@ class HistoricCatalog:
         return _publication(self._rows.publications(self._keyed("pg_publication", "oid", oid)))
 
     def _members(self, oid: int) -> Mapping[int, PublicationMember]:
-        """What publications say of a relation, by their OIDs."""
+        """What publications say of a relation, by their OIDs; negative ones of those that leave it out."""
         return self._remember(("publications of relation", oid), self._build_members)
 
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
-        members.sort(key=lambda row: row.publication)
-        return {row.publication: PublicationMember(row.columns, row.is_filtered) for row in members}
+        said = {
+            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.is_filtered)
+            for row in members
+        }
+        return dict(sorted(said.items()))
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
         if PG_PUBLICATION_NAMESPACE not in self._store.tables:

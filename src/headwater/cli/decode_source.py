@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.name_values import pairs, source_of_flags, storage_pairs
+from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags, storage_pairs
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
@@ -98,7 +98,9 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
-        source.request = replace(source.request, wal=_source_of_slot(source.request.source, flags))
+        source.request = replace(
+            source.request, wal=_source_of_slot(source.request.source, flags), on_level_gap=flags.on_level_gap
+        )
         source.slot = None if flags.peek else opened
         yield source
 
@@ -139,6 +141,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "plugin",
         "options",
         "settings",
+        "client_encoding",
         "tables",
         "unknown_types",
     )
@@ -165,10 +168,11 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         options=pairs(flags.options, "-o"),
         start=start,
         end=None if flags.end is None else Lsn.parse(flags.end),
-        settings=pairs(flags.settings, "--set"),
+        settings=settings_of_flags(flags.settings, flags.client_encoding),
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,
+        on_level_gap=flags.on_level_gap,
     )
     if flags.from_state is None:
         of_server = state_of_server(request.catalog)

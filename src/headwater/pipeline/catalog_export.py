@@ -60,7 +60,8 @@ if TYPE_CHECKING:
 
 _FACTS = """
 SELECT current_setting('server_version_num')::int / 10000 AS major, s.system_identifier, s.catalog_version_no,
-    pg_catalog.pg_is_in_recovery() AS is_standby, current_setting('wal_level') AS wal_level,
+    pg_catalog.pg_is_in_recovery() AS is_standby, coalesce(
+        current_setting('effective_wal_level', true), current_setting('wal_level')) AS wal_level,
     current_setting('full_page_writes')::bool AND c.full_page_writes AS full_page_writes,
     c.redo_lsn::text, c.timeline_id, c.next_xid, c.next_multixact_id::text::int8 AS next_multi,
     c.oldest_active_xid::text::int8 AS oldest_active_xid,

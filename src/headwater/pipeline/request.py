@@ -22,6 +22,13 @@ from headwater.wal.frames import read_frames
 from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
 
+MakePlugin = Callable[[CatalogStore], OutputPlugin]
+"""Makes what takes a plugin's place."""
+
+SKIP_GAP = "skip"
+ON_LEVEL_GAP = ("error", SKIP_GAP)
+"""What becomes of WAL that was written while wal_level was too low, once decoding has begun."""
+
 
 @dataclass(frozen=True)
 class DecodeRequest:
@@ -42,6 +49,7 @@ class DecodeRequest:
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
+        on_level_gap: one of :data:`ON_LEVEL_GAP`.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -58,6 +66,7 @@ class DecodeRequest:
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
     user: str | None = None
+    on_level_gap: str = "error"
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):
@@ -102,7 +111,7 @@ class OpenRequest:
 
 def open_request(
     request: DecodeRequest,
-    make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
+    make_plugin: MakePlugin | None = None,
     kept: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> OpenRequest:
@@ -119,33 +128,62 @@ def open_request(
         CatalogError: not a data directory, an unknown database, or a catalog from after the WAL.
         SegmentError: segments are missing, damaged or of another server.
     """
-    plugin_class = load_plugin(request.plugin) if make_plugin is None else None
+    if make_plugin is None:
+        load_plugin(request.plugin)
     if kept is None:
         kept = state_in_file(request.catalog)
         if kept is not None:
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     if kept is None:
-        store = open_catalog(request.catalog, request.database)
-        found = session_settings_of(request.catalog, store.database_oid, request.user)
-        server = server_settings(request, found, store.major)
-    else:
-        store, server = CatalogStore.of_image(kept.state.catalog), kept.server_settings
-    session = session_settings(request, server, store.major, store.encoding)
-    if make_plugin is not None:
-        plugin = make_plugin(store)
-    else:
-        assert plugin_class is not None
-        plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
+        return open_store(request, open_catalog(request.catalog, request.database), directory, make_plugin)
+    store = CatalogStore.of_image(kept.state.catalog)
+    session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
     check_order(request)
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
-    if kept is None:
-        check_bounds(store, request)
-        check_fit(directory, store, request)
-    else:
-        check_goes_on(directory, kept.state, request)
-    return OpenRequest(request, directory, store, plugin, session, server, None if kept is None else kept.state)
+    check_goes_on(directory, kept.state, request)
+    return OpenRequest(request, directory, store, plugin, session, kept.server_settings, kept.state)
+
+
+def open_store(
+    request: DecodeRequest,
+    store: CatalogStore,
+    directory: WalDirectory | None = None,
+    make_plugin: MakePlugin | None = None,
+) -> OpenRequest:
+    """Open a request whose catalog was read, and check that its files belong together.
+
+    Args:
+        request: the request.
+        store: its catalog, not rolled forward.
+        directory, make_plugin: as those of :func:`open_request`.
+
+    Raises:
+        HeadwaterError: as :func:`open_request`.
+    """
+    found = session_settings_of(request.catalog, store.database_oid, request.user)
+    server = server_settings(request, found, store.major)
+    session, plugin = _session_and_plugin(request, store, server, make_plugin)
+    check_order(request)
+    directory = directory or WalDirectory.scan(request.source)
+    check_server(directory, store, request)
+    check_bounds(store, request)
+    check_fit(directory, store, request)
+    return OpenRequest(request, directory, store, plugin, session, server)
+
+
+def _session_and_plugin(
+    request: DecodeRequest,
+    store: CatalogStore,
+    server: tuple[tuple[str, str], ...],
+    make_plugin: MakePlugin | None,
+) -> tuple[SessionSettings, OutputPlugin]:
+    session = session_settings(request, server, store.major, store.encoding)
+    if make_plugin is not None:
+        return session, make_plugin(store)
+    context = PluginContext(major=store.major, session=session)
+    return session, load_plugin(request.plugin)(request.options, context)
 
 
 def server_settings(
