@@ -43,6 +43,11 @@ QUERIES = {
     "pg_mcv_list": "select stxdmcv from pg_statistic_ext_data",
 }
 
+OF_19 = {
+    "regdatabase": "select oid::regdatabase from pg_database",
+    "oid8": "select unnest(array['0', '18446744073709551615']::oid8[])",
+}
+
 
 @pytest.fixture
 def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
@@ -55,7 +60,8 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 
 
 def test_types_without_a_text_form_here(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> None:
-    for number, (name, query) in enumerate(QUERIES.items()):
+    queries = QUERIES | (OF_19 if server.programs.major >= 19 else {})
+    for number, (name, query) in enumerate(queries.items()):
         table = f"sent{number}"
         connection.execute(f"create table {table} (id int not null, value {name})")
         connection.execute(f"alter table {table} alter value set storage plain")

@@ -14,7 +14,7 @@ import nested_values
 import psycopg
 import pytest
 from extension_values import EXTENSIONS
-from generated_values import ARRAYS, VALUES, array_of, taken_by
+from generated_values import ARRAYS, NEWER, VALUES, array_of, taken_by
 from stored_tables import compare, store, type_info
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
@@ -113,6 +113,14 @@ def test_text_equals_the_servers(
     session = SessionSettings(major=server.programs.major)
     assert compare(server, connection, table, type, session) == len(values)
     connection.execute(f"drop table {table}")
+
+
+@pytest.mark.parametrize("type_name", NEWER)
+def test_types_of_newer_servers(server: EmbeddedPostgres, connection: psycopg.Connection[Any], type_name: str) -> None:
+    since, make = NEWER[type_name]
+    if server.programs.major >= since:
+        compare_values(server, connection, type_name, make(random.Random(type_name)))
+        compare_values(server, connection, f"{type_name}[]", array_of(make, ",", 40)(random.Random(type_name)))
 
 
 @pytest.mark.parametrize("type_name", nested_values.VALUES)

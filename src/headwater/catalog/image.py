@@ -121,6 +121,9 @@ class CatalogImage:
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
         unread: catalogs whose rows are not known.
+        database: whose files these are: another one's, as long as the own are to be copied of them.
+        descent: databases that will be copied of it, one of the other.
+        copied_to: tablespaces that the database may have moved to.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -142,6 +145,9 @@ class CatalogImage:
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
     unread: tuple[int, ...]
+    database: int
+    descent: tuple[int, ...]
+    copied_to: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

@@ -27,6 +27,7 @@ CATALOG = (
     "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
     "catalog export."
 )
+CLIENT_ENCODING = "Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8."
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -126,6 +127,7 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 @_decode_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_decode_flag("--client-encoding", metavar="NAME", help=CLIENT_ENCODING)
 @_decode_flag(
     "--tables",
     multiple=True,
@@ -268,6 +270,7 @@ def slot_command() -> None:
 @_create_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_create_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_create_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_create_flag("--client-encoding", metavar="NAME", help=CLIENT_ENCODING)
 @_create_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only changes of these tables.")
 @_create_flag(
     "--unknown-types",

@@ -19,6 +19,7 @@ class DecodeFlags:
         plugin: the output plugin's name.
         user: whose settings sessions would have.
         options, settings: texts ``NAME=VALUE``.
+        client_encoding: by PostgreSQL's names; None for the default.
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
@@ -43,6 +44,7 @@ class DecodeFlags:
     user: str | None
     options: Sequence[str]
     settings: Sequence[str]
+    client_encoding: str | None
     tables: Sequence[str]
     unknown_types: str | None
     on_level_gap: str

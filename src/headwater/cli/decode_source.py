@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.cli.decode_flags import DecodeFlags
-from headwater.cli.name_values import pairs, source_of_flags, storage_pairs
+from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags, storage_pairs
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode import DecodeResult
@@ -141,6 +141,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "plugin",
         "options",
         "settings",
+        "client_encoding",
         "tables",
         "unknown_types",
     )
@@ -167,7 +168,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         options=pairs(flags.options, "-o"),
         start=start,
         end=None if flags.end is None else Lsn.parse(flags.end),
-        settings=pairs(flags.settings, "--set"),
+        settings=settings_of_flags(flags.settings, flags.client_encoding),
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,

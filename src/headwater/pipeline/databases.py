@@ -9,7 +9,7 @@ Mirrors createdb (dbcommands.c): with either strategy the new database is a copy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -164,6 +164,28 @@ def check_whole_cluster(request: DecodeRequest) -> None:
             file=request.catalog,
             hint="give a base backup or data directory to decode several databases",
         )
+
+
+def label_of(store: CatalogStore, taken: Collection[str]) -> str:
+    """What a database is called beside others: its name, if that has not been taken.
+
+    Args:
+        store: its catalog.
+        taken: labels of others.
+    """
+    name = store.database_name
+    return name if name not in taken else f"{name}.{store.database_oid}"
+
+
+def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
+    """Whether a database has come to be: who creates it may have failed behind the record that copies its files.
+
+    Args:
+        plan: of the database.
+        last: a catalog at the end of the pass.
+    """
+    versions = last.tables[PG_DATABASE].find("oid", plan.database)
+    return any(last.fates.commit_lsn(version.inserter) != NEVER for version in versions) or not plan.since
 
 
 def _scope(opened: OpenRequest) -> Scope:

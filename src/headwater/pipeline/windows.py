@@ -30,7 +30,8 @@ NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
 not gone through any window."""
 
 
-def _nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+def nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Nobody asks for more."""
     return []
 
 
@@ -53,7 +54,7 @@ class Pass:
         parallel: int,
         bounds: WindowBounds = DEFAULT_BOUNDS,
         grid: int = GRID,
-        new_plans: NewPlans = _nothing_new,
+        new_plans: NewPlans = nothing_new,
     ) -> None:
         self.plans = list(plans)
         self._index, self._parallel, self._bounds = index, parallel, bounds

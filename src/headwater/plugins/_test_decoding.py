@@ -1,7 +1,7 @@
 """Kernel of test_decoding: changes into lines of text.
 
 Mirrors ``pg_decode_begin_txn``, ``pg_decode_change``, ``tuple_to_stringinfo``, ``print_literal`` and
-``pg_decode_commit_txn`` of contrib/test_decoding/test_decoding.c (14 to 18). Words that do not change from row to row
+``pg_decode_commit_txn`` of contrib/test_decoding/test_decoding.c (14 to 19). Words that do not change from row to row
 (``table public.t: INSERT:``, `` id[integer]:``) come ready-made in :class:`Lines`.
 """
 

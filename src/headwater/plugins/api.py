@@ -87,7 +87,7 @@ class PluginContext:
     """What a plugin is told of the session it serves.
 
     Attributes:
-        major: PostgreSQL's major version, 14 to 18.
+        major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
     """
 
@@ -111,6 +111,8 @@ class OutputPlugin(ABC):
         publication_names: the publications that its options name.
         announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
             or ANNOUNCED, if that it has been announced is forgotten by itself.
+        wants_client_encoding: it is given values in the client's encoding, and makes its other texts so; else all is in
+            the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
@@ -125,6 +127,7 @@ class OutputPlugin(ABC):
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
+    wants_client_encoding: bool = False
     wants_binary: bool = False
     heeded: frozenset[int] = frozenset()
 
@@ -238,7 +241,8 @@ class OutputPlugin(ABC):
 
         Args:
             items: the slice's changes.
-            cells: their text or, with ``wants_binary``, their binary form.
+            cells: their text or, with ``wants_binary``, their binary form; with ``wants_client_encoding``, REFUSED
+                where it has no equivalent of a character.
             transactions: the slice's.
             literals: the slice's.
             schemas: its layouts.

@@ -1,4 +1,4 @@
-"""test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 14 to 18).
+"""test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 14 to 19).
 
 What differs between majors: with skip-empty-xacts, 14 to 16 write a logical message without the BEGIN it should have
 brought forth.
@@ -23,7 +23,7 @@ from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
 from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext
-from headwater.plugins.buffer import Step, pack
+from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps
@@ -153,7 +153,7 @@ class TestDecoding(KernelPlugin):
         """With ``only-local``, all that has an origin."""
         return self.options.only_local and origin_id != 0
 
-    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with the words of the layouts and the commit times."""
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
         stamps = self._stamps(tables.transactions)
@@ -164,7 +164,7 @@ class TestDecoding(KernelPlugin):
 
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
         size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op)
-        return step, size + len(ready.data) + len(stamps.text)
+        return Rendering(step, plan, size + len(ready.data) + len(stamps.text))
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """All literals but, before 17, logical messages (``message: ...``)."""

@@ -1,6 +1,6 @@
 """Where the fields lie in records of HEAP and HEAP2 that kernels look at (PostgreSQL: ``access/heapam_xlog.h``).
 
-Offsets count from the start of the main data, sizes are bytes; alike in 14 to 18.
+Offsets count from the start of the main data, sizes are bytes; alike in 14 to 19.
 """
 
 from __future__ import annotations

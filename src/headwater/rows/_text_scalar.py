@@ -90,9 +90,9 @@ from headwater.rows._text_codes import (
     SET_DAY_FIRST,
     SET_FLOAT4_DIGITS,
     SET_FLOAT8_DIGITS,
+    SET_LSN_DIGITS,
     SET_MONEY_DECIMALS,
     SET_MONEY_GROUP,
-    SET_PADDED_LSNS,
     SET_RAW_CHARS,
     SET_TZ_CYCLE,
 )
@@ -161,7 +161,7 @@ def rare_text(
     if code in (CODE_MACADDR, CODE_MACADDR8):
         return write_macaddr(src, start, length, 6 if code == CODE_MACADDR else 8, out, o)
     if code == CODE_PG_LSN:
-        return write_pg_lsn(src, start, length, tables.settings[SET_PADDED_LSNS] != 0, out, o)
+        return write_pg_lsn(src, start, length, tables.settings[SET_LSN_DIGITS], out, o)
     if code == CODE_TID:
         return write_tid(src, start, length, out, o)
     if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):

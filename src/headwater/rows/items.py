@@ -19,9 +19,10 @@ a speculative insert that was not confirmed (yet): neither is rendered."""
 OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
 """Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""
 
-NULL, TEXT, UNCHANGED, ABSENT, BINARY = 0, 1, 2, 3, 5
-"""Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column, and a value's
-binary form, of which there are none unless it was asked for (``compile_layouts``)."""
+NULL, TEXT, UNCHANGED, ABSENT, BINARY, REFUSED = 0, 1, 2, 3, 5, 7
+"""Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column, a value's binary
+form, of which there are none unless it was asked for (``compile_layouts``), and a value with a character that cannot be
+sent to the client: its text begins with that one."""
 
 
 class Items(NamedTuple):

@@ -20,6 +20,8 @@ from headwater.catalog.relation import ObjectNames, TypeInfo
 from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
+from headwater.rows._conversion import Conversion
+from headwater.rows.conversion import NO_CONVERSION, make_conversion
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.money_format import MoneyFormat
 from headwater.rows.session import SessionSettings
@@ -59,7 +61,8 @@ class TextTables(NamedTuple):
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
-        encoding: uint8[] its name, which xml in binary form tells; empty where it does not.
+        encoding: uint8[] the client's, by name, which xml in binary form tells; empty where it does not.
+        conversion: of text in values that are sent in binary form; empty where there is none to do.
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
         tz_label: int32[n+1] the numbers of the abbreviations before, between and after them.
@@ -86,6 +89,7 @@ class TextTables(NamedTuple):
     enum_start: NDArray[np.int64]
     enum_text: NDArray[np.uint8]
     encoding: NDArray[np.uint8]
+    conversion: Conversion
     tz_at: NDArray[np.int64]
     tz_offset: NDArray[np.int32]
     tz_label: NDArray[np.int32]
@@ -237,7 +241,7 @@ def build_text_tables(
     bases = [part.type for part in entries]
     missing = [part.missing for parts in children for part, _ in parts]
     ends = np.cumsum([0] + [len(payload or b"") for payload in missing], dtype=np.int64)
-    zone = session.zone
+    zone, client = session.zone, session.client_encoding
     enum_lo, enum_hi, labels = _labels(bases, session)
     return TextTables(
         code=_int32(own_codes),
@@ -256,7 +260,8 @@ def build_text_tables(
         enum_oid=labels.oid,
         enum_start=np.cumsum([0] + [len(label) for label in labels.texts], dtype=np.int64),
         enum_text=joined(labels.texts),
-        encoding=joined([session.encoding.encode()] if binary and session.encoding not in _UNTOLD else []),
+        encoding=joined([client.encode()] if binary and client not in _UNTOLD else []),
+        conversion=make_conversion(session.encoding, client) if binary else NO_CONVERSION,
         tz_at=zone.at,
         tz_offset=zone.offset,
         tz_label=zone.label,
@@ -316,7 +321,7 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
     settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
     settings[codes.SET_BARE_NUMBERS] = not VERSIONS[session.major].encloses_jsonpath_numbers
-    settings[codes.SET_PADDED_LSNS] = VERSIONS[session.major].pads_lsns
+    settings[codes.SET_LSN_DIGITS] = VERSIONS[session.major].lsn_digits
     settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle

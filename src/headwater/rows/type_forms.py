@@ -71,7 +71,8 @@ _ARROW_FORMS = (
 ARROW_FORMS = {form.type: form for form in _ARROW_FORMS}
 """What a typed column can be, numerics of a precision apart."""
 
-_AS_STORED = sent.SEND_TEXT | codes.CODE_VERBATIM
+_TEXT = sent.SEND_TEXT | codes.CODE_VERBATIM
+_AS_STORED = sent.SEND_BYTES | codes.CODE_VERBATIM
 _POSTGIS = sent.SEND_DIGITS | codes.CODE_POSTGIS
 
 BUILT_IN = {
@@ -84,15 +85,15 @@ BUILT_IN = {
     22: TypeForm(codes.CODE_INT2VECTOR, sent.SEND_OWN | codes.CODE_INT2VECTOR, "int2vectorout", "int2vectorsend"),
     23: TypeForm(codes.CODE_INT4, sent.SEND_INT4, "int4out", "int4send", _INT),
     24: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regprocout", "regprocsend"),
-    25: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "textout", "textsend"),
+    25: TypeForm(codes.CODE_VERBATIM, _TEXT, "textout", "textsend"),
     26: TypeForm(codes.CODE_OID, sent.SEND_INT4, "oidout", "oidsend"),
     27: TypeForm(codes.CODE_TID, sent.SEND_TID, "tidout", "tidsend"),
     28: TypeForm(codes.CODE_OID, sent.SEND_INT4, "xidout", "xidsend"),
     29: TypeForm(codes.CODE_OID, sent.SEND_INT4, "cidout", "cidsend"),
     30: TypeForm(codes.CODE_OIDVECTOR, sent.SEND_OWN | codes.CODE_OIDVECTOR, "oidvectorout", "oidvectorsend"),
-    114: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "json_out", "json_send"),
+    114: TypeForm(codes.CODE_VERBATIM, _TEXT, "json_out", "json_send"),
     142: TypeForm(codes.CODE_XML, sent.SEND_TEXT | codes.CODE_XML, "xml_out", "xml_send"),
-    194: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "pg_node_tree_out", "pg_node_tree_send"),
+    194: TypeForm(codes.CODE_VERBATIM, _TEXT, "pg_node_tree_out", "pg_node_tree_send"),
     600: TypeForm(codes.CODE_POINT, sent.SEND_2_DOUBLES, "point_out", "point_send"),
     601: TypeForm(codes.CODE_LSEG, sent.SEND_4_DOUBLES, "lseg_out", "lseg_send"),
     602: TypeForm(codes.CODE_PATH, sent.SEND_OWN | codes.CODE_PATH, "path_out", "path_send"),
@@ -108,8 +109,8 @@ BUILT_IN = {
     829: TypeForm(codes.CODE_MACADDR, _AS_STORED, "macaddr_out", "macaddr_send"),
     869: TypeForm(codes.CODE_INET, sent.SEND_OWN | codes.CODE_INET, "inet_out", "inet_send"),
     1033: TypeForm(codes.CODE_ACLITEM, sent.SEND_NONE, "aclitemout", ""),
-    1042: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "bpcharout", "bpcharsend"),
-    1043: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "varcharout", "varcharsend"),
+    1042: TypeForm(codes.CODE_VERBATIM, _TEXT, "bpcharout", "bpcharsend"),
+    1043: TypeForm(codes.CODE_VERBATIM, _TEXT, "varcharout", "varcharsend"),
     1082: TypeForm(codes.CODE_DATE, sent.SEND_INT4, "date_out", "date_send", _DATE),
     1083: TypeForm(codes.CODE_TIME, sent.SEND_INT8, "time_out", "time_send"),
     1114: TypeForm(codes.CODE_TIMESTAMP, sent.SEND_INT8, "timestamp_out", "timestamp_send", _TIMESTAMP_NTZ),
@@ -119,7 +120,7 @@ BUILT_IN = {
     1560: TypeForm(codes.CODE_BIT, sent.SEND_OWN | codes.CODE_BIT, "bit_out", "bit_send"),
     1562: TypeForm(codes.CODE_BIT, sent.SEND_OWN | codes.CODE_BIT, "varbit_out", "varbit_send"),
     1700: TypeForm(codes.CODE_NUMERIC, sent.SEND_OWN | codes.CODE_NUMERIC, "numeric_out", "numeric_send"),
-    1790: TypeForm(codes.CODE_VERBATIM, _AS_STORED, "textout", "textsend"),
+    1790: TypeForm(codes.CODE_VERBATIM, _TEXT, "textout", "textsend"),
     2202: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regprocedureout", "regproceduresend"),
     2203: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regoperout", "regopersend"),
     2204: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regoperatorout", "regoperatorsend"),
@@ -145,6 +146,8 @@ BUILT_IN = {
     5017: TypeForm(codes.CODE_BYTEA, _AS_STORED, "pg_mcv_list_out", "pg_mcv_list_send"),
     5038: TypeForm(codes.CODE_SNAPSHOT, sent.SEND_OWN | codes.CODE_SNAPSHOT, "pg_snapshot_out", "pg_snapshot_send"),
     5069: TypeForm(codes.CODE_UINT8, sent.SEND_INT8, "xid8out", "xid8send"),
+    6437: TypeForm(codes.CODE_UINT8, sent.SEND_INT8, "oid8out", "oid8send"),
+    6490: TypeForm(codes.CODE_OBJECT, sent.SEND_INT4, "regdatabaseout", "regdatabasesend"),
 }
 """The server's own types, of all major versions, by OID; numerics of a precision have an Arrow form of their own."""
 
@@ -228,7 +231,7 @@ def send_code(base: TypeInfo) -> int:
     if base.send in _BY_SEND:
         return _BY_SEND[base.send].binary
     is_sent = is_added(base.output) and added_type(base.output).send is not None
-    return sent.SEND_TEXT | codes.CODE_ADDED if is_sent else codes.CODE_NONE
+    return sent.SEND_BYTES | codes.CODE_ADDED if is_sent else codes.CODE_NONE
 
 
 def arrow_form(base: TypeInfo) -> ArrowForm:
