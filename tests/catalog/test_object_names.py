@@ -40,7 +40,7 @@ SETUP = """
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    majors = (14, 15, 16, 17, 18) if metafunc.config.getoption("--all-majors") else (15, 18)
+    majors = (14, 15, 16, 17, 18, 19) if metafunc.config.getoption("--all-majors") else (15, 18)
     metafunc.parametrize("major", majors, ids=[f"pg{major}" for major in majors])
 
 
@@ -48,7 +48,11 @@ def test_names_of_all_objects(tmp_path: Path, major: int) -> None:
     with EmbeddedPostgres(find_programs(major), autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute(SETUP)
-            expected = {type_oid: names_of_objects(connection, type_oid) for type_oid in NAMES}
+            expected = {
+                type_oid: names_of_objects(connection, type_oid)
+                for type_oid in NAMES
+                if major >= 19 or type_oid != 6490
+            }
         server.stop()
         view = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
     assert CATALOGS_NAMED.keys() == NAMES.keys()
