@@ -48,11 +48,8 @@ def test_names_of_all_objects(tmp_path: Path, major: int) -> None:
     with EmbeddedPostgres(find_programs(major), autovacuum=False) as server:
         with server.connect() as connection:
             connection.execute(SETUP)
-            expected = {
-                type_oid: names_of_objects(connection, type_oid)
-                for type_oid in NAMES
-                if major >= 19 or type_oid != 6490
-            }
+            there = connection.execute("select oid::int8 from pg_type where oid = any(%s)", (list(NAMES),)).fetchall()
+            expected = {type_oid: names_of_objects(connection, type_oid) for (type_oid,) in there}
         server.stop()
         view = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
     assert CATALOGS_NAMED.keys() == NAMES.keys()
