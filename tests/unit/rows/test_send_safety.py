@@ -232,13 +232,13 @@ def test_why_a_type_cannot_be_sent() -> None:
     ],
 )
 def test_xml_tells_its_encoding(stored: bytes, expected: bytes) -> None:
-    """As a server with a database in LATIN1 sends it; in UTF-8 and SQL_ASCII it is the text."""
+    """As a server sends it to a client of LATIN1; to others of UTF-8 and SQL_ASCII it is the text."""
     xml, out = TypeInfo(142, "xml", "pg_catalog", "xml", "b", -1, "i", False), np.zeros(99, dtype=np.uint8)
-    end = run(build_text_tables([xml], SessionSettings(encoding="LATIN1"), binary=True), stored, out)
+    end = run(build_text_tables([xml], SessionSettings(client_encoding="LATIN1"), binary=True), stored, out)
     assert expected == out[:end].tobytes()
     texts = {form_of(xml, stored)}
     for encoding, binary in (("SQL_ASCII", True), ("LATIN1", False)):
-        tables = build_text_tables([xml], SessionSettings(encoding=encoding), binary=binary)
+        tables = build_text_tables([xml], SessionSettings(client_encoding=encoding), binary=binary)
         assert 0 == len(tables.encoding)
         texts.add(text_of(xml, stored).encode())
     assert 1 == len(texts)
