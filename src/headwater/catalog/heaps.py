@@ -32,6 +32,10 @@ from headwater.catalog.pages import (
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.version_rows import NO_ROWS, VersionBase, rows_of_scan
 from headwater.catalog.versions import INVALID_XID, Fates, Key, Version
+from headwater.errors import CatalogError
+
+_MOST_BLOCKS = 1 << 24
+"""128 GB: what stands here for a file follows its number of blocks."""
 
 Int64s = NDArray[np.int64]
 Locator = tuple[int, int, int]
@@ -229,9 +233,16 @@ class CatalogHeap:
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
     def page(self, block: int) -> Page:
-        """A page; an empty one if neither the backup nor the WAL has shown it yet."""
+        """A page; an empty one if neither the backup nor the WAL has shown it yet.
+
+        Raises:
+            CatalogError: no catalog is so large.
+        """
         page = self.pages.get(block)
         if page is None:
+            if block >= _MOST_BLOCKS:
+                name = "/".join(map(str, self.locator))
+                raise CatalogError(f"page {block} of catalog file {name}, expected one before {_MOST_BLOCKS}")
             page = self.pages[block] = self._read(block)
         return page
 

@@ -34,6 +34,7 @@ from headwater.rmgr.xlog import (
     parse_checkpoint,
     parse_parameter_change,
 )
+from headwater.wal.control import check_next_xid
 from headwater.wal.record import Record, parse_record
 
 
@@ -197,6 +198,7 @@ class _Follower:
             self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
             checkpoint = parse_checkpoint(record.main_data, record.lsn)
+            check_next_xid(checkpoint.next_xid, lsn=record.lsn)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import CatalogError
+from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.wal.checksum import crc32c
 
@@ -29,6 +31,9 @@ _SIZES_AT = 216
 _DATA_CHECKSUMS_AT = 252
 _CRC_AT = {14: 288, 15: 288, 16: 288, 17: 288, 18: 292}
 _SMALLEST = 296
+_LAST_XID = 1 << 62
+LAST_LSN = 1 << 63
+"""Positions are numbers of 63 bits here; the server's have 64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
     checkpoint = _CHECKPOINT.unpack_from(data, _CHECKPOINT_AT)
     recovery = _RECOVERY.unpack_from(data, _RECOVERY_AT)
     block_size, segment_blocks, wal_block_size, wal_segment_size = _SIZES.unpack_from(data, _SIZES_AT)
+    _check_positions((checkpoint_lsn, checkpoint[0], *recovery[1:2], *recovery[3:5]), file)
+    check_next_xid(checkpoint[5], file=file)
     return ControlFile(
         system_identifier=system,
         major=major,
@@ -176,6 +183,31 @@ def _major(control_version: int, catalog_version: int, file: str) -> int:
         f"version {catalog_version}, expected those of {', '.join(map(str, VERSIONS))}",
         file=file,
     )
+
+
+def _check_positions(lsns: Iterable[int], file: str) -> None:
+    for lsn in lsns:
+        if lsn >= LAST_LSN:
+            raise CatalogError(f"control file has position {Lsn(lsn)}, expected one before {Lsn(LAST_LSN)}", file=file)
+
+
+def check_next_xid(next_xid: int, *, lsn: int | None = None, file: str | None = None) -> None:
+    """Whether a checkpoint's next transaction id, 64 bits with its epoch, is one that a server can have come to.
+
+    Args:
+        next_xid: the id.
+        lsn: of the record that says it; file: which one says it.
+
+    Raises:
+        CatalogError: it is not.
+    """
+    if next_xid >= _LAST_XID:
+        raise CatalogError(
+            f"checkpoint has next transaction id {next_xid >> 32}:{next_xid & 0xFFFFFFFF}, "
+            f"expected one before {_LAST_XID >> 32}:0",
+            lsn=lsn,
+            file=file,
+        )
 
 
 def _check_crc(data: bytes, at: int, file: str) -> None:
