@@ -264,9 +264,9 @@ class CatalogHeap:
 
     def add(self, version: Version) -> None:
         """Take in a version that has come to lie in this file."""
-        self._known[id(version)] = version
         if self.catalog is not None:
             self.catalog.add(version)
+        self._known[id(version)] = version
 
     def _version(self, found: PageTuple) -> Version:
         """A version that a page image brings. Its hints may come from the future: the fate of the xid decides."""
@@ -311,9 +311,7 @@ class CatalogHeap:
                 self.add(version)
             else:
                 del before[offnum]
-                if self.catalog is not None and version.data.tail != found.data.tail:
-                    self.catalog.note_change(version)
-                version.become(found.data)
+                self._become(version, found)
                 if is_rewrite:
                     version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
@@ -325,6 +323,13 @@ class CatalogHeap:
         if self.is_merged:
             self._join(list(page.slots.values()))
         return list(page.slots.values())
+
+    def _become(self, version: Version, found: PageTuple) -> None:
+        """A version lies here with other bytes now."""
+        if self.catalog is not None and version.data.tail != found.data.tail:
+            self.catalog.require_row(found.data)
+            self.catalog.note_change(version)
+        version.become(found.data)
 
     def _join(self, versions: Iterable[Version]) -> None:
         """Join versions of a page that the log has shown only after the file was merged."""

@@ -7,10 +7,22 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_catalog import START, Log, attribute_row, class_row, header, locator, make_store, system_pages
+from made_catalog import (
+    START,
+    Log,
+    attribute_row,
+    class_row,
+    header,
+    locator,
+    make_store,
+    page,
+    system_pages,
+    tuple_image,
+)
 
 from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE
+from headwater.rmgr.heap import TupleBytes
 from headwater.wal.record import Block, Image, Record
 
 T = 16384
@@ -89,4 +101,13 @@ def test_a_block_that_no_catalog_has_is_refused(block: int, init: bool) -> None:
         CatalogError, match=f"page {block} of catalog file 1663/.*, expected one before 16777216"
     ) as caught:
         log.insert(900, PG_CLASS, (block, 1), ROW, init=init)
+    assert caught.value.lsn == log.lsn
+
+
+def test_a_page_image_that_cuts_a_known_row_short_is_refused() -> None:
+    log = Log(make_store({**system_pages(), PG_CLASS: page({1: tuple_image(ROW, 3)})}))
+    assert log.store.view(START + 1).class_rows(T)
+    short = TupleBytes(ROW.infomask2, ROW.infomask, ROW.hoff, ROW.tail[:12])
+    with pytest.raises(CatalogError, match="row of pg_class has 3 bytes, expected at least") as caught:
+        log.full_page(locator(PG_CLASS), 0, page({1: tuple_image(short, 3)}))
     assert caught.value.lsn == log.lsn
