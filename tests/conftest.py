@@ -40,7 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
     group.addoption(
+        "--conformance", metavar="FILE", help="note there, beside what it holds, what the oracle finds of scenarios"
+    )
+    group.addoption(
         "--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, on each major under test"
+    )
+    group.addoption(
+        "--values",
+        metavar="COUNT",
+        type=int,
+        help="values of the value oracle on each major under test",
     )
 
 
@@ -81,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def majors_under_test(config: pytest.Config) -> tuple[int, ...]:
     """The majors on which the oracle must have run."""
-    majors = (14, 15, 16, 17, 18) if config.getoption("--all-majors") else (14, 15, 16, 18)
+    majors = (14, 15, 16, 17, 18, 19) if config.getoption("--all-majors") else (14, 15, 16, 18)
     return tuple(major for major in majors if is_packaged(major))
 
 

@@ -12,18 +12,23 @@ from pathlib import Path
 
 CATALOGS = (
     "pg_attribute",
+    "pg_authid",
     "pg_class",
+    "pg_collation",
     "pg_database",
     "pg_enum",
     "pg_index",
     "pg_inherits",
     "pg_namespace",
+    "pg_operator",
     "pg_proc",
     "pg_publication",
     "pg_publication_namespace",
     "pg_publication_rel",
     "pg_range",
     "pg_replication_origin",
+    "pg_ts_config",
+    "pg_ts_dict",
     "pg_type",
 )
 

@@ -23,7 +23,9 @@ def test_no_data_directory(headwater: CommandHere, cluster: Cluster, tmp_path: P
 def test_unsupported_version(headwater: CommandHere, cluster: Cluster, catalog: Path) -> None:
     own_file(catalog / "PG_VERSION").write_text("13\n")
     run = headwater("--wal", cluster.wal, "--catalog", catalog, "--database", "postgres")
-    run.check_failed("PostgreSQL 13 is unsupported, expected one of 14, 15, 16, 17, 18", f"in {catalog / 'PG_VERSION'}")
+    run.check_failed(
+        "PostgreSQL 13 is unsupported, expected one of 14, 15, 16, 17, 18, 19", f"in {catalog / 'PG_VERSION'}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_command(cluster: Cluster, traps: Path, whole: bytes) -> None:
     assert (run.status, run.stdout, run.stderr, _sprung(traps)) == (0, whole, "", "")
 
 
+@pytest.mark.slow
 def test_session_of_ours(cluster: Cluster, traps: Path, tmp_path: Path) -> None:
     """Spark's own processes too: the lookup of data sources, planning, reading, tasks."""
     script = tmp_path / "script.py"

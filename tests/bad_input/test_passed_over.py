@@ -81,11 +81,8 @@ def test_database_that_moves(headwater: CommandHere, tmp_path: Path) -> None:
         server.stop()
         wal = copy_wal(server, tmp_path / "wal")
     window = ["--wal", wal, "--catalog", backup, "--database", "d", "-o", "include-xids=0"]
-    failed = headwater(*window)
-    failed.check_failed('database "d" moves to another tablespace', "decode up to there with --end ", used_spark=True)
-    end = failed.stderr.split("--end ")[1].split(",")[0]
-    assert headwater(*window, "--end", end, "-o", "skip-empty-xacts=1").check_passed() == (
-        b"BEGIN\ntable public.t: INSERT: id[integer]:1\nCOMMIT\n"
+    assert headwater(*window, "-o", "skip-empty-xacts=1").check_passed() == b"".join(
+        b"BEGIN\ntable public.t: INSERT: id[integer]:%d\nCOMMIT\n" % number for number in (1, 2)
     )
 
 

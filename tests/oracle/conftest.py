@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oracle import xid_wrap
+from oracle.conformance import COMPARED, DIFFERS, GAP, IDENTICAL, Found
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.killing import SEGMENT_BYTES
 from oracle.oracle import run_alone, run_random, run_scenarios, run_threads, run_wrap
 from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
+from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE
 from packaged_servers import is_packaged
 from slots.conftest import command as command
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 
 # Of 14 every day, as others of its scenarios say what those of 16 say: what only 14 does, and rows at all.
 FEW_OF_14 = (
@@ -47,6 +50,12 @@ MANY_WRAPS = tuple((major, name) for major in xid_wrap.MAJORS for name in WRAPS)
 FEW_RUNS = ((16, 1, 1500),)
 MANY_RUNS = tuple((major, seed, 3200) for major in MAJORS for seed in range(100, 105))
 
+
+# Of scenarios whose slots are asked amid the script: their point is the calls.
+STREAMS_BESIDE_CALLS = ("test_decoding", "test_decoding, more", "pgoutput, all")
+
+FOUND = pytest.StashKey[list[tuple[Any, str]]]()
+"""What was compared, and what was found."""
 
 RUNS = frozenset({"scenario_run", "alone_run", "threaded_run", "random_run", "killed_run", "wrap_run", "publishing"})
 """Fixtures whose parameter is a major, or begins with one."""
@@ -86,13 +95,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("alone_run", alone, indirect=True, ids=names, scope="module")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    compared = dict(report.user_properties).get(COMPARED)
+    if report.when == "call" and compared is not None:
+        verdict = IDENTICAL if report.passed else GAP if hasattr(report, "wasxfail") else DIFFERS
+        item.session.stash.setdefault(FOUND, []).append((compared, verdict))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--conformance")
+    if path is not None:
+        found = Found.read(Path(path))
+        for compared, verdict in session.stash.get(FOUND, []):
+            found.add(compared, verdict)
+        found.write(Path(path))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     everything = config.getoption("--all-majors")
     items[:] = [item for item in items if _belongs(item, everything)]
 
 
 def _belongs(item: pytest.Item, everything: bool) -> bool:
-    """Whether a scenario's server can do what it shows; and, of 14, is asked for it every day."""
+    """Whether a scenario's server can do what it shows; and is asked for it every day."""
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     run = next((given[name] for name in given if name in RUNS), None)
     if run is not None and not is_packaged(run if isinstance(run, int) else run[0]):
@@ -101,9 +129,17 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
         major, name = given["scenario_run"], given["scenario"]
     elif "alone_run" in given:
         major, name = given["alone_run"]
+        is_call = item.name.startswith("test_slots_asked")
+        if SCENARIOS[name].takes and not is_call and given["name"] not in STREAMS_BESIDE_CALLS:
+            return False
+        if is_call and not SCENARIOS[name].takes:
+            return False
     else:
         return True
-    return SCENARIOS[name].since <= major and (everything or major != 14 or name in FEW_OF_14)
+    if given.get("name") == NO_ORIGIN and major < NO_ORIGIN_SINCE:
+        return False
+    is_daily = name in FEW_OF_14 if major == 14 else major in SCENARIOS[name].days
+    return SCENARIOS[name].since <= major and (everything or is_daily)
 
 
 def _threads(config: pytest.Config) -> list[tuple[int, int, int]]:
@@ -160,6 +196,12 @@ def alone_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pyte
     major, name = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
         yield DecodedRun(spark, run_alone(major, name, directory))
+
+
+@pytest.fixture
+def alone(request: pytest.FixtureRequest) -> str:
+    """The scenario of the run that a test asks for."""
+    return str(request.node.callspec.params["alone_run"][1])
 
 
 @pytest.fixture(scope="module")

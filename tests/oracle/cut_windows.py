@@ -127,6 +127,9 @@ def check_calls(decoded: DecodedRun, name: str) -> None:
     state = state_at(request, None, calls[0].start)
     for number, call in enumerate(calls):
         asked = replace(request, start=call.start, end=call.end)
+        if call.start < state.lsn:
+            # A crash has set the slot back to what was on disk of it.
+            state = state_at(request, None, call.start)
         stream = Stream(
             f"{name}, call {number}", plugin_of(name), options_of(name), call.start, call.end, (), call.messages
         )

@@ -34,6 +34,7 @@ from oracle.streams import (
     options_of,
     parse_lsn,
     peek_all,
+    pgoutput_of,
     plugin_of,
     slot_name,
     with_what_came_before,
@@ -45,6 +46,9 @@ from oracle.xid_wrap import check_wrapped, lead_to_wrap
 SCENARIO_PREFIX = "oracle scenario"
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
+
+TAKEN_AMID = ("test_decoding", "pgoutput, all")
+"""Streams for which slots are asked where a script says so."""
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
 WRAP_PIECES = 12
@@ -73,6 +77,7 @@ class OracleRun:
         wal: the stopped server's ``pg_wal``.
         database: the database that was decoded.
         streams: what was said, by stream name.
+        server_version: as the server shows it.
         errors: how many statements failed, by SQLSTATE.
         log: what the sessions did, of a run that its seed does not give again.
         statements: those of it that succeeded.
@@ -85,6 +90,7 @@ class OracleRun:
     wal: Path
     database: str
     streams: dict[str, Stream]
+    server_version: str = ""
     errors: dict[str, int] = field(default_factory=dict)
     log: Path | None = None
     statements: tuple[str, ...] = ()
@@ -128,6 +134,7 @@ class ClusterShape:
             ("full_page_writes", rng.choice(("on", "on", "off"))),
             ("wal_log_hints", rng.choice(("on", "off"))),
             ("track_commit_timestamp", rng.choice(("on", "off"))),
+            ("allow_in_place_tablespaces", "on"),
         )
         return cls(rng.choice((1, 1, 16)), rng.random() < 0.3, rng.random() < 0.3, settings)
 
@@ -264,7 +271,7 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
         _wait_for_backends(server)
 
     setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
-    return _run(major, ClusterShape(), setup, work, directory)
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major))
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -275,10 +282,18 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
     def work(server: EmbeddedPostgres, slots: _Slots) -> None:
         with server.connect() as connection:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
-        _play(server, name, scenario.script, slots.make)
+        _play(server, name, scenario.script, slots)
 
-    shape = ClusterShape(settings=scenario.settings)
-    return _run(major, shape, [*PUBLICATIONS, *_setup(name)], work, directory, slots_come_later=slots_come_later)
+    return _run(
+        major,
+        ClusterShape(settings=scenario.settings),
+        [*PUBLICATIONS, *_setup(name)],
+        work,
+        directory,
+        slots_come_later=slots_come_later,
+        pgoutput=pgoutput_of(major),
+        taken_from=TAKEN_AMID if scenario.takes else (),
+    )
 
 
 def run_wrap(major: int, name: str, directory: Path) -> OracleRun:
@@ -308,9 +323,9 @@ def run_wrap(major: int, name: str, directory: Path) -> OracleRun:
     )
 
 
-def _play(server: EmbeddedPostgres, schema: str, text: str, make_slots: Callable[[], None] | None = None) -> list[int]:
+def _play(server: EmbeddedPostgres, schema: str, text: str, slots: _Slots | None = None) -> list[int]:
     """Run a script until all its sessions have ended; its marks."""
-    script = ScriptRun(server, schema, make_slots)
+    script = ScriptRun(server, schema) if slots is None else ScriptRun(server, schema, slots.make, slots.take_all)
     try:
         script.run(text)
     finally:
@@ -334,11 +349,16 @@ def _setup(name: str) -> list[str]:
 
 @dataclass
 class _Slots:
-    """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began."""
+    """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began.
+
+    Attributes:
+        taken: what was taken, by stream name.
+    """
 
     server: EmbeddedPostgres
     taken_from: Sequence[str] = ()
     starts: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, tuple[Call, ...]] = field(default_factory=dict)
 
     def make(self) -> None:
         with self.server.connect() as connection:
@@ -349,12 +369,16 @@ class _Slots:
             for place, name in enumerate(self.taken_from):
                 self._make(connection, f"taken_{place}", plugin_of(name))
 
-    def take(self, connection: psycopg.Connection[Any], ends: Sequence[int]) -> dict[str, tuple[Call, ...]]:
-        """What the slots that are taken from give, call by call."""
-        return {
-            name: get_piecewise(connection, f"taken_{place}", options_of(name), ends)
-            for place, name in enumerate(self.taken_from)
-        }
+    def take(self, connection: psycopg.Connection[Any], ends: Sequence[int]) -> None:
+        """Take up to one end after the other."""
+        for place, name in enumerate(self.taken_from):
+            calls = get_piecewise(connection, f"taken_{place}", options_of(name), ends)
+            self.taken[name] = (*self.taken.get(name, ()), *calls)
+
+    def take_all(self) -> None:
+        """Take what has committed."""
+        with self.server.connect() as connection:
+            self.take(connection, [_flushed(connection, "get")])
 
     def _make(self, connection: psycopg.Connection[Any], slot: str, plugin: str) -> None:
         connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [slot, plugin])
@@ -403,11 +427,10 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         _require_publications(connection)
+        version = _one(connection, "SHOW server_version")
         if shape.autovacuum:
             _end_autovacuum(connection)
-        # A commit of something written is flushed, and with it all WAL before it.
-        connection.execute("SELECT pg_logical_emit_message(true, 'end', '')")
-        end = parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
+        end = _flushed(connection, "end")
         tables = HeldTables(*done.before, end, read_contents(connection)) if done.before else None
         middle = done.middle
         ends: tuple[int, ...] = (end,)
@@ -420,14 +443,27 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
         if done.pieces is not None:
             streams = with_what_came_before(connection, streams, records)
-        calls = slots.take(connection, ends)
+        slots.take(connection, ends)
     if done.sessions and not shape.crashes:
         # Sessions that end in good order still commit something: they drop their temporary tables.
         streams = {name: replace(stream, end=stream.end or end) for name, stream in streams.items()}
     statements = tuple(line[2] for session in done.sessions for line in session.log if not line[3])
     return replace(
-        run, streams=streams, errors=done.errors, log=done.log, statements=statements, calls=calls, tables=tables
+        run,
+        streams=streams,
+        server_version=version,
+        errors=done.errors,
+        log=done.log,
+        statements=statements,
+        calls=slots.taken,
+        tables=tables,
     )
+
+
+def _flushed(connection: psycopg.Connection[Any], prefix: str) -> int:
+    """Where the log is flushed to: a commit of something written is, and with it all WAL before it."""
+    connection.execute("SELECT pg_logical_emit_message(true, %s, '')", [prefix])
+    return parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
 
 
 def _require_publications(connection: psycopg.Connection[Any]) -> None:

@@ -133,6 +133,105 @@ b| CLUSTER pg_attribute USING pg_attribute_relid_attnum_index
 b| ALTER TABLE t RENAME TO v
 b| INSERT INTO v VALUES (5, 'last', 5)
 """,
+    "names_of_objects": """
+a| CREATE TABLE t (id int PRIMARY KEY, c regclass, p regproc, pp regprocedure, o regoper, oo regoperator, y regtype)
+a| CREATE TABLE u (id int PRIMARY KEY, n regnamespace, r regrole, l regcollation, f regconfig, d regdictionary)
+a| CREATE TABLE v (id int PRIMARY KEY, a aclitem[], c regclass[], p pg_type, m aclitem)
+a| CREATE DOMAIN relations AS regclass[]
+a| CREATE TYPE seen AS (a int, c regclass)
+a| CREATE TABLE w (id int PRIMARY KEY, c relations, s seen, ss seen[])
+a| INSERT INTO t VALUES (1, 't', 'now', 'now()', 'pg_catalog.||/', '+(int,int)', 'int')
+a| INSERT INTO t VALUES (2, 'pg_class', 'boolin', 'abs(int)', '|/', '-(NONE,int)', 'timestamptz[]')
+a| INSERT INTO t VALUES (3, 0, 0, 0, 0, 0, 0), (4, 4294967295, 77, 78, 79, 80, 81)
+a| INSERT INTO t SELECT 1000 + row_number() OVER (), NULL, oid FROM pg_proc WHERE oid < 12000 AND oid::int8 % 31 = 3
+a| INSERT INTO t SELECT 6000 + row_number() OVER (), NULL, NULL, oid
+     FROM pg_proc WHERE oid < 12000 AND oid::int8 % 31 = 4
+a| INSERT INTO t SELECT 11000 + row_number() OVER (), NULL, NULL, NULL, oid, oid
+     FROM pg_operator WHERE oid::int8 % 9 = 3
+a| INSERT INTO t SELECT 16000 + row_number() OVER (), NULL, NULL, NULL, NULL, NULL, oid
+     FROM pg_type WHERE oid::int8 % 7 = 3
+a| INSERT INTO t SELECT 19000 + row_number() OVER (), oid FROM pg_class WHERE oid < 16384 AND oid::int8 % 5 = 3
+a| INSERT INTO u SELECT row_number() OVER (), NULL, NULL, oid FROM pg_collation WHERE oid < 12000 OR oid::int8 % 17 = 3
+a| INSERT INTO u SELECT 5000 + row_number() OVER (), NULL, NULL, NULL, oid FROM pg_ts_config
+a| INSERT INTO u SELECT 6000 + row_number() OVER (), NULL, NULL, NULL, NULL, oid FROM pg_ts_dict
+a| INSERT INTO u SELECT 7000 + row_number() OVER (), NULL, oid FROM pg_roles
+a| INSERT INTO u SELECT 8000 + row_number() OVER (), oid FROM pg_namespace WHERE nspname !~ '^pg_temp|^pg_toast_temp'
+a| INSERT INTO u VALUES (10000, 0, 0, 0, 0, 0), (10001, 99, 98, 97, 96, 95)
+a| INSERT INTO v (id, c, a) VALUES (1, '{t,NULL,0,99999}', '{}')
+a| INSERT INTO v (id, a) VALUES (2, (SELECT relacl FROM pg_class WHERE oid = 'pg_class'::regclass))
+a| INSERT INTO v VALUES (3, (SELECT proacl FROM pg_proc WHERE proacl IS NOT NULL ORDER BY oid LIMIT 1), '{{t,u},{v,w}}')
+a| INSERT INTO v (id, p) SELECT oid::int, t FROM pg_type t WHERE typname IN ('int4', 'w', '_text', 'json')
+a| INSERT INTO w VALUES (1, '[0:1]={t,pg_class}', '(1,t)', '{"(2,u)",NULL,"(3,)"}')
+a| ALTER TABLE t RENAME TO "T one"
+a| INSERT INTO w VALUES (2, ARRAY['"T one"'::regclass], ROW(1, '"T one"'::regclass))
+a| CREATE TABLE public.names_of_objects (id int)
+a| INSERT INTO w VALUES (3, '{public.names_of_objects}')
+a| BEGIN
+a| ALTER TABLE public.names_of_objects RENAME TO names_of_objects_two
+a| INSERT INTO w VALUES (4, ARRAY['public.names_of_objects_two'::regclass])
+a| CREATE TABLE public.names_of_objects (id int)
+a| INSERT INTO w VALUES (5, ARRAY['public.names_of_objects_two'::regclass, 'public.names_of_objects'])
+a| DROP TABLE public.names_of_objects_two
+a| INSERT INTO w SELECT 6, c FROM w WHERE id = 5
+a| SAVEPOINT s
+a| DROP TABLE public.names_of_objects
+a| INSERT INTO w SELECT 7, c FROM w WHERE id = 5
+a| ROLLBACK TO SAVEPOINT s
+a| INSERT INTO w SELECT 8, c FROM w WHERE id = 5
+a| COMMIT
+b| ALTER TABLE public.names_of_objects SET SCHEMA names_of_objects
+a| INSERT INTO w SELECT 9, c FROM w WHERE id = 5
+a| CREATE TABLE public.pg_class (id int)
+a| INSERT INTO w VALUES (10, ARRAY['public.pg_class'::regclass, 'pg_catalog.pg_class'])
+a| DROP TABLE public.pg_class
+a| CREATE FUNCTION public.now(text) RETURNS text LANGUAGE sql AS 'SELECT $1'
+a| CREATE FUNCTION public.only_one(a int, b "T one", VARIADIC c text[]) RETURNS int LANGUAGE sql AS 'SELECT 1'
+a| CREATE FUNCTION "select"(OUT a int, INOUT b numeric(5,2)) LANGUAGE sql AS 'SELECT 1, 1.0'
+a| INSERT INTO "T one" (id, p, pp) SELECT 20000 + row_number() OVER (), oid, oid FROM pg_proc WHERE oid >= 12000
+a| INSERT INTO "T one" (id, p, pp) VALUES (30000, 'pg_catalog.now', 'now()')
+a| CREATE FUNCTION public.abs(int) RETURNS int LANGUAGE sql AS 'SELECT 1'
+a| INSERT INTO "T one" (id, pp) VALUES (30001, 'public.abs(int)'), (30002, 'pg_catalog.abs(int)')
+a| CREATE OPERATOR public.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = int4pl)
+a| CREATE OPERATOR names_of_objects.=== (LEFTARG = text, RIGHTARG = text, FUNCTION = textcat)
+a| INSERT INTO "T one" (id, o, oo) SELECT 30010 + row_number() OVER (), oid, oid FROM pg_operator WHERE oprname = '==='
+a| CREATE OPERATOR public.- (RIGHTARG = int, FUNCTION = int4um)
+a| INSERT INTO "T one" (id, o, oo) VALUES (30020, 'public.-', 'public.-(NONE,int)'), (30021, '||/', '-(int,int)')
+a| CREATE TYPE public.int4 AS ENUM ('a')
+a| INSERT INTO "T one" (id, y) VALUES (30030, 'public.int4'), (30031, 'public.int4[]'), (30032, 'int4')
+a| DROP TYPE public.int4
+a| CREATE COLLATION public."C" FROM "POSIX"
+a| CREATE COLLATION "Own" FROM "C"
+a| CREATE TEXT SEARCH CONFIGURATION public.english (COPY = pg_catalog.english)
+a| CREATE TEXT SEARCH DICTIONARY public."My dict" (TEMPLATE = simple)
+a| INSERT INTO u (id, l) SELECT 20000 + row_number() OVER (), oid FROM pg_collation WHERE collname IN ('C', 'Own')
+a| INSERT INTO u (id, f) SELECT 21000 + row_number() OVER (), oid FROM pg_ts_config WHERE cfgname = 'english'
+a| INSERT INTO u (id, d) SELECT 22000 + row_number() OVER (), oid FROM pg_ts_dict WHERE oid >= 12000
+a| BEGIN
+a| CREATE ROLE "Role; one"
+a| CREATE ROLE "é""x"
+a| CREATE ROLE plain_1
+a| INSERT INTO u (id, r) SELECT 23000 + row_number() OVER (), oid FROM pg_roles WHERE oid > 16384
+a| GRANT ALL ON u TO "Role; one" WITH GRANT OPTION
+a| GRANT SELECT (id), UPDATE (r) ON u TO "é""x", PUBLIC
+a| GRANT SELECT, TRUNCATE ON u TO plain_1, PUBLIC
+a| INSERT INTO v (id, a, m) SELECT 10, relacl, relacl[2] FROM pg_class WHERE oid = 'u'::regclass
+a| INSERT INTO v (id, a) SELECT 200 + attnum, attacl FROM pg_attribute WHERE attrelid = 'u'::regclass AND attnum > 0
+a| REVOKE ALL ON u FROM "Role; one", "é""x", plain_1
+a| DROP ROLE "Role; one", "é""x"
+a| INSERT INTO v (id, a) SELECT 100, a FROM v WHERE id = 10
+a| DROP ROLE plain_1
+a| COMMIT
+a| INSERT INTO v (id, a) SELECT 101, a FROM v WHERE id = 10
+a| BEGIN
+a| INSERT INTO w VALUES (20, ARRAY['u'::regclass])
+b| ALTER TABLE names_of_objects.u RENAME TO "U"
+a| INSERT INTO w VALUES (21, ARRAY['"U"'::regclass])
+a| COMMIT
+a| DROP OPERATOR public.- (NONE, int)
+a| DROP FUNCTION public.abs(int)
+a| DROP TEXT SEARCH CONFIGURATION public.english
+a| DROP COLLATION public."C"
+""",
     "names_swap": """
 a| CREATE TABLE t (id int PRIMARY KEY, a text)
 a| CREATE TABLE u (id int PRIMARY KEY, b int)
@@ -551,25 +650,3 @@ a| ALTER TABLE t REPLICA IDENTITY FULL
 a| DELETE FROM t
 """.replace("{BIG}", "'" + "".join(f"{n * 7919 % 100003:05d}" for n in range(1200)) + "'"),
 }
-
-KNOWN_GAPS: dict[str, tuple[frozenset[str], str, int]] = {
-    "label_renamed_behind_an_open_transaction": (
-        frozenset({"test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, binary"}),
-        "the server prints the older row with the newer label, which its cache has kept from the row it printed "
-        "before; Headwater prints the label as of the row",
-        14,
-    ),
-    "root_renamed_behind_an_open_transaction": (
-        frozenset({"pgoutput, lists"}),
-        "the server announces the root under the newer name, which its cache has kept from a partition that it "
-        "announced before; Headwater under the name as of the row",
-        15,
-    ),
-    "no_index_left_and_vacuumed": (
-        frozenset({"pgoutput, all", "pgoutput, binary"}),
-        "VACUUM clears pg_class.relhasindex in place: a server that decodes later what was written before says that "
-        "the table has no key; Headwater says what a server says that decodes at once",
-        14,
-    ),
-}
-"""Streams in which the two differ, why, and the first major in which this scenario shows it."""

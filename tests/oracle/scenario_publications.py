@@ -78,6 +78,40 @@ a| DELETE FROM listed
 a| DELETE FROM full_row
 a| ALTER PUBLICATION pub_all SET (publish = 'insert, update, delete, truncate')
 """,
+    "column_lists_of_partitions": """
+CREATE TYPE mood AS ENUM ('x', 'y');
+CREATE TABLE root (a int PRIMARY KEY, b mood, c int) PARTITION BY RANGE (a);
+CREATE TABLE low (c int, b mood, a int NOT NULL);
+ALTER TABLE root ATTACH PARTITION low FOR VALUES FROM (0) TO (100);
+CREATE TABLE high PARTITION OF root FOR VALUES FROM (100) TO (200);
+CREATE TABLE holes (a int PRIMARY KEY, gone int, b int, twice int GENERATED ALWAYS AS (b * 2) STORED);
+ALTER TABLE holes DROP COLUMN gone;
+CREATE TABLE "odd names" ("a'" int PRIMARY KEY, "B" text, "c%d" text, "e f" mood);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE low (a, c), high (a), holes (a, b), "odd names" ("a'", "c%d", "e f")
+a| INSERT INTO root VALUES (1, 'x', 1), (101, 'y', 2)
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root)
+a| INSERT INTO root VALUES (5, 'x', 1), (105, 'y', 2)
+a| ALTER PUBLICATION pub_list DROP TABLE low
+a| ALTER PUBLICATION pub_list ADD TABLE root (a, b)
+a| INSERT INTO root VALUES (2, 'x', 1), (102, 'y', 2)
+a| UPDATE root SET c = 3
+a| UPDATE root SET a = 150 WHERE a = 2
+a| INSERT INTO holes VALUES (1, 1)
+a| UPDATE holes SET b = 2
+a| INSERT INTO "odd names" VALUES (1, 'left out', 'shown', 'x')
+a| UPDATE "odd names" SET "B" = 'still left out'
+a| BEGIN
+a| INSERT INTO root VALUES (3, 'x', 1)
+b| ALTER PUBLICATION pub_list SET TABLE high (a, c), holes
+a| INSERT INTO root VALUES (4, 'x', 1), (104, 'x', 1)
+a| INSERT INTO holes VALUES (2, 3)
+a| COMMIT
+a| DELETE FROM root
+a| DELETE FROM holes
+a| ALTER PUBLICATION pub_list SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_list DROP TABLE high, holes
+""",
     "partitions_detached_and_attached_while_written": """
 CREATE TABLE parent (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
 CREATE TABLE low (a text, gone int, id int NOT NULL);
@@ -298,5 +332,67 @@ a| ALTER TABLE g DROP COLUMN thrice, ADD COLUMN four int GENERATED ALWAYS AS (4)
 a| UPDATE g SET b = 'x' WHERE id = 6
 a| ALTER PUBLICATION pub_list DROP TABLE g, h
 a| ALTER PUBLICATION pub_list SET (publish_generated_columns = none)
+""",
+}
+
+SINCE_19: dict[str, str] = {
+    "tables_left_out_of_all": """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+CREATE TABLE u (id int PRIMARY KEY, a text);
+CREATE TABLE p (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE p_low PARTITION OF p FOR VALUES FROM (0) TO (10);
+CREATE TABLE p_high PARTITION OF p FOR VALUES FROM (10) TO (100) PARTITION BY RANGE (id);
+CREATE TABLE p_leaf PARTITION OF p_high FOR VALUES FROM (10) TO (100);
+---
+a| INSERT INTO t VALUES (1, 'published')
+a| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE t)
+a| INSERT INTO t VALUES (2, 'left out')
+a| INSERT INTO u VALUES (2, 'published')
+a| BEGIN
+a| INSERT INTO t VALUES (3, 'left out')
+a| INSERT INTO u VALUES (3, 'published')
+a| INSERT INTO p VALUES (3, 'low'), (13, 'leaf')
+b| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE u, p)
+a| INSERT INTO t VALUES (4, 'published')
+a| INSERT INTO u VALUES (4, 'left out')
+a| INSERT INTO p VALUES (4, 'low'), (14, 'leaf')
+b| INSERT INTO u VALUES (5, 'left out')
+a| COMMIT
+a| UPDATE p SET a = 'x'
+a| DELETE FROM p WHERE id = 14
+a| TRUNCATE t, u
+a| ALTER TABLE p DETACH PARTITION p_low
+a| INSERT INTO p_low VALUES (6, 'published by itself')
+a| ALTER TABLE p ATTACH PARTITION p_low FOR VALUES FROM (0) TO (10)
+a| INSERT INTO p VALUES (7, 'left out')
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root)
+a| INSERT INTO p VALUES (8, 'left out')
+b| BEGIN
+b| INSERT INTO p VALUES (9, 'left out')
+a| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE t)
+b| INSERT INTO p VALUES (19, 'as the root')
+b| COMMIT
+a| TRUNCATE p_low
+a| DROP TABLE t
+a| CREATE TABLE t (id int)
+a| INSERT INTO t VALUES (1)
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_all SET ALL TABLES
+a| INSERT INTO p VALUES (20, 'as the leaf')
+""",
+    "repacked": """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 100) i;
+---
+a| DELETE FROM t WHERE id % 2 = 0
+b| BEGIN
+b| INSERT INTO t VALUES (1001, 'open')
+b| COMMIT
+a| REPACK t
+a| INSERT INTO t VALUES (1002, 'after')
+a| REPACK t USING INDEX t_pkey
+a| UPDATE t SET a = 'y' WHERE id < 20
+a| REPACK (CONCURRENTLY) t
+a| UPDATE t SET a = 'z' WHERE id < 20
 """,
 }

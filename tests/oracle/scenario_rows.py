@@ -238,7 +238,6 @@ a| ALTER TABLE t REPLICA IDENTITY FULL
 b| SELECT pg_advisory_lock(7)
 a| SET spec.calls = 0
 a&| INSERT INTO t VALUES ('key', {BIG}) ON CONFLICT (slow(k)) DO UPDATE SET a = 'updated ' || excluded.a
-b| SELECT pg_sleep(0.1)
 b| INSERT INTO t VALUES ('key', 'the winner')
 b| SELECT pg_advisory_unlock(7)
 a.|

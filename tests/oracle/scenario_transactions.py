@@ -121,6 +121,52 @@ a| PREPARE TRANSACTION 'it''s three'
 a| COMMIT PREPARED 'it''s three'
 a| INSERT INTO t VALUES (7, 'after', 7)
 """,
+    "prepared_with_rewrites_and_savepoints": """
+a| CREATE TABLE t (id int PRIMARY KEY, a text)
+a| DO $$ BEGIN EXECUTE format('CREATE TABLE long_default (a text DEFAULT %L)', repeat('toast value ', 4000)); END $$
+a| BEGIN
+a| INSERT INTO t VALUES (8, 'before')
+a| CLUSTER t USING t_pkey
+a| INSERT INTO t VALUES (9, 'behind CLUSTER')
+a| PREPARE TRANSACTION 'p'
+a| COMMIT PREPARED 'p'
+a| BEGIN
+a| CREATE TABLE made (a int)
+a| INSERT INTO made VALUES (1)
+a| SAVEPOINT s
+a| INSERT INTO made VALUES (2)
+a| ROLLBACK TO SAVEPOINT s
+a| PREPARE TRANSACTION 'p'
+a| COMMIT PREPARED 'p'
+a| BEGIN
+a| INSERT INTO long_default VALUES ('test')
+a| PREPARE TRANSACTION 'p'
+a| COMMIT PREPARED 'p'
+a| BEGIN
+a| SELECT * FROM t WHERE id = 8 FOR SHARE
+a| PREPARE TRANSACTION 'p'
+a| COMMIT PREPARED 'p'
+a| BEGIN
+a| SELECT * FROM t WHERE id = 8 FOR SHARE
+a| PREPARE TRANSACTION 'p'
+a| ROLLBACK PREPARED 'p'
+a| BEGIN
+a| SAVEPOINT s
+a| INSERT INTO t SELECT g, repeat('large ' || g, 300) FROM generate_series(100, 160) g
+a| ROLLBACK TO SAVEPOINT s
+a| INSERT INTO t SELECT g, repeat('large ' || g, 300) FROM generate_series(200, 230) g
+a| SELECT pg_logical_emit_message(true, 'prepared', 'message'), pg_logical_emit_message(false, 'prepared', 'message')
+a| PREPARE TRANSACTION 'p'
+b| ALTER TABLE long_default ADD b int
+b| INSERT INTO long_default (b) VALUES (1)
+a| COMMIT PREPARED 'p'
+a| BEGIN
+a| TRUNCATE t
+a| INSERT INTO t VALUES (1, 'in a file that goes')
+a| PREPARE TRANSACTION 'p'
+a| ROLLBACK PREPARED 'p'
+a| UPDATE t SET a = 'in the old one' WHERE id < 10
+""",
     "prepared_while_others_define": """
 a| CREATE TABLE t (id int PRIMARY KEY, a text)
 a| CREATE TABLE u (id int PRIMARY KEY)

@@ -3,7 +3,8 @@
 A script's lines begin with a session's letter and ``|``; a line without one goes on with the statement above it.
 ``a&|`` starts a statement that will wait, ``a.|`` waits for its end, ``x@other|`` is a session in another database.
 Each scenario runs in a schema of its own name, on one server after another; those marked ``is_alone`` stop or break
-the server and get one to themselves, where a line ``!restart``, ``!crash``, ``!slot`` or ``!slot-ready`` says when.
+the server and get one to themselves, where a line ``!restart``, ``!crash``, ``!slot`` or
+``!slot-ready`` says when; ``!get`` takes from slots what there is.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from oracle.scenario_definitions import DEFINITIONS, KNOWN_GAPS
-from oracle.scenario_publications import PUBLICATIONS, SINCE_18
+from oracle.scenario_catalogs import CATALOGS, STRATEGIES
+from oracle.scenario_definitions import DEFINITIONS
+from oracle.scenario_interleaved import INTERLEAVED
+from oracle.scenario_publications import PUBLICATIONS, SINCE_18, SINCE_19
+from oracle.scenario_replicated import LATER, REPLICATED
 from oracle.scenario_rows import ROWS
+from oracle.scenario_snapshots import SNAPSHOTS
+from oracle.scenario_subtransactions import SUBTRANSACTIONS
 from oracle.scenario_transactions import ALONE, TRANSACTIONS
 
 
@@ -22,43 +28,88 @@ class Scenario:
     """One case.
 
     Attributes:
+        theme: what it is about.
         script: what the sessions do after the slots exist.
         setup: what exists before the base copy; statements separated by semicolons at the ends of lines.
         is_alone: it needs a server of its own.
         settings: of that server.
         since: the first major whose server takes the script.
+        days: majors of 16 and 18 on which it is run without ``--all-majors``, too.
     """
 
+    theme: str
     script: str
     setup: str = ""
     is_alone: bool = False
     settings: tuple[tuple[str, str], ...] = ()
     since: int = 14
+    days: tuple[int, ...] = ()
+
+    @property
+    def takes(self) -> bool:
+        """Whether slots are asked amid the script."""
+        return "!get" in self.script
 
 
 _SINCE_15 = re.compile(
     r"TABLES IN SCHEMA|PUBLICATION \w+ (?:ADD|SET|FOR) TABLE [^\n]*\(|NULLS NOT DISTINCT|SET ACCESS METHOD|"
-    r"\bMERGE INTO\b"
+    r"\bMERGE INTO\b|STRATEGY wal_log"
 )
 """What 14 has not: schemas, lists of columns and filters in publications, and some statements."""
 
 
-def _split(text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str], ...] = ()) -> Scenario:
+def _split(theme: str, text: str, *, is_alone: bool = False, settings: tuple[tuple[str, str], ...] = ()) -> Scenario:
     setup, marker, script = text.partition("---\n")
     since = 15 if _SINCE_15.search(text) else 14
-    return Scenario(script if marker else text, setup if marker else "", is_alone, settings, since)
+    return Scenario(theme, script if marker else text, setup if marker else "", is_alone, settings, since)
+
+
+_THEMES = {
+    "Rows": ROWS,
+    "Tables of subscriptions": REPLICATED,
+    "Transactions": TRANSACTIONS,
+    "Subtransactions": SUBTRANSACTIONS,
+    "Definitions": DEFINITIONS,
+    "Definitions between another's rows": INTERLEAVED,
+    "Catalogs": CATALOGS | STRATEGIES,
+    "Publications": PUBLICATIONS,
+}
+_SINCE = {18: SINCE_18, 19: SINCE_19}
+_LATER = {
+    "Tables of subscriptions": LATER,
+    "Publications": {name: (text, since) for since, texts in _SINCE.items() for name, text in texts.items()},
+}
+_ALONE = {"Servers that stop, slots that begin": ALONE, "Where slots begin again": SNAPSHOTS}
+
+_DAILY_THEMES = {"Rows", "Transactions", "Definitions", "Publications", "Servers that stop, slots that begin"}
+_DAILY = {
+    "kinds_of_tables_in_one_publication",
+    "partitions_of_many_shapes",
+    "speculative_rows_of_several_sessions",
+    "column_retyped_in_a_savepoint_that_is_rolled_back",
+    "catalog_changed_behind_more_than_64_subtransactions",
+    "columns_dropped_of_a_table_that_is_in_use",
+    "mapped_catalogs_rewritten_while_others_define",
+    "catalog_rows_updated_in_pieces",
+    "user_catalog_table_altered",
+    "partitions_made_before_and_behind_the_restart",
+}
+"""Of the other themes."""
 
 
 def _named() -> dict[str, Scenario]:
-    groups = (ROWS, TRANSACTIONS, DEFINITIONS, PUBLICATIONS)
-    found = {name: _split(text) for group in groups for name, text in group.items()}
-    for name, text in SINCE_18.items():
-        found[name] = replace(_split(text), since=18)
-    for name, (text, settings) in ALONE.items():
-        found[name] = _split(text, is_alone=True, settings=settings)
-    return found
+    found = {name: _split(theme, text) for theme, texts in _THEMES.items() for name, text in texts.items()}
+    for theme, texts in _LATER.items():
+        found |= {name: replace(_split(theme, text), since=since) for name, (text, since) in texts.items()}
+    for theme, alone in _ALONE.items():
+        found |= {name: _split(theme, text, is_alone=True, settings=more) for name, (text, more) in alone.items()}
+    return {name: replace(one, days=_days(name, one.theme)) for name, one in found.items()}
 
 
-__all__ = ["KNOWN_GAPS", "SCENARIOS", "Scenario"]
+def _days(name: str, theme: str) -> tuple[int, ...]:
+    if theme in _DAILY_THEMES:
+        return (16, 18)
+    return (18,) if name in _DAILY else ()
+
 
 SCENARIOS: dict[str, Scenario] = _named()

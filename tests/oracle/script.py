@@ -26,12 +26,14 @@ class ScriptRun:
         server: where it runs.
         schema: name of the schema its sessions work in.
         make_slots: makes the slots, for scripts that say when; called in a thread, as it waits for transactions.
+        take: takes from slots what there is.
         marks: where the log was at the script's marks.
     """
 
     server: EmbeddedPostgres
     schema: str
     make_slots: Callable[[], None] | None = None
+    take: Callable[[], None] | None = None
     connections: dict[str, psycopg.Connection[Any]] = field(default_factory=dict)
     waiting: dict[str, threading.Thread] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
@@ -63,6 +65,14 @@ class ScriptRun:
             connection.execute(statement.encode())
             return
         self._start(session, lambda: connection.execute(statement.encode()))
+        self._await_lock(session, connection.info.backend_pid)
+
+    def _await_lock(self, session: str, pid: int) -> None:
+        """Until a started statement waits for a lock, or has ended without."""
+        with self.server.connect() as watching:
+            query = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
+            while self.waiting[session].is_alive() and watching.execute(query, [pid]).fetchone() != (True,):
+                watching.execute("SELECT pg_sleep(0.005)")
 
     def _start(self, name: str, action: Callable[[], object]) -> None:
         def attempt() -> None:
@@ -101,6 +111,9 @@ class ScriptRun:
                     connection.execute("SELECT pg_sleep(0.01)")
         elif command == "!slot-ready":
             self._join("slot")
+        elif command == "!get":
+            assert self.take is not None
+            self.take()
         elif command == "!mark":
             with self.server.connect() as connection:
                 (lsn,) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)

@@ -41,6 +41,9 @@ PGOUTPUT: dict[str, Options] = {
     "pgoutput, some": _published("pub_some"),
     "pgoutput, binary": _published("pub_all", ("binary", "true"), ("messages", "true")),
 }
+NO_ORIGIN = "pgoutput, no origin"
+NO_ORIGIN_SINCE = 16
+"""The first major whose pgoutput has the option ``origin``."""
 RANDOM_PGOUTPUT: dict[str, Options] = {
     **PGOUTPUT,
     "pgoutput, columns": _published("pub_columns"),
@@ -105,6 +108,12 @@ class Stream:
 def slot_name(plugin: str) -> str:
     """Of the slot that a plugin's streams are peeked at over."""
     return f"oracle_{plugin}"
+
+
+def pgoutput_of(major: int) -> dict[str, Options]:
+    """Streams of pgoutput that scenarios are asked for on a major."""
+    local = {NO_ORIGIN: _published("pub_all", ("origin", "none"), ("messages", "true"))}
+    return PGOUTPUT | local if major >= NO_ORIGIN_SINCE else PGOUTPUT
 
 
 def plugin_of(name: str) -> str:

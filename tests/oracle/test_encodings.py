@@ -1,107 +1,106 @@
-"""Databases that are not UTF-8: names, labels and values in the database's own bytes."""
+"""Databases of many encodings for clients of many encodings: the bytes that the server sends, or its errors."""
 
 from __future__ import annotations
 
-import shutil
-from itertools import product
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from psycopg.types.string import ByteaBinaryLoader
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.demo.stream_comparison import first_difference, joined, messages_table
-from headwater.pipeline import DecodeRequest, decode
-from oracle.streams import parse_lsn, plugin_of
+from headwater.demo.stream_comparison import first_difference, joined
+from headwater.errors import DecodingError, HeadwaterError, UsageError
+from headwater.pipeline import decode
+from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.source_plan import plan_source
+from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described, outcome
+from oracle.streams import format_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-WORDS = {"LATIN1": "Táblaÿ", "EUC_JP": "表テーブル", "SQL_ASCII": "Tábla"}
-"""A word for each encoding; in SQL_ASCII any bytes are."""
-
-STREAMS = {
-    "test_decoding": (("include-timestamp", "0"),),
-    "pgoutput": (("proto_version", "1"), ("publication_names", "everything")),
-    "pgoutput, binary": (("proto_version", "1"), ("publication_names", "everything"), ("binary", "true")),
+DAILY = {
+    "UTF8": ("UTF8", "SJIS"),
+    "LATIN1": ("UTF8", "SJIS"),
+    "EUC_JP": ("UTF8", "SJIS"),
+    "SQL_ASCII": ("UTF8", "SQL_ASCII"),
 }
-PLUGINS = ("test_decoding", "pgoutput")
-SCRIPT = """
-CREATE SCHEMA "{word}";
-CREATE TYPE "{word}".mood AS ENUM ('{word}', 'plain');
-CREATE TABLE "{word}"."{word}" (id int PRIMARY KEY, "{word}" "{word}".mood, note text);
-INSERT INTO "{word}"."{word}" VALUES (1, '{word}', '{word}'), (2, 'plain', NULL);
-UPDATE "{word}"."{word}" SET id = 3 WHERE id = 1;
-TRUNCATE "{word}"."{word}";
-CREATE TABLE plain (id int, m "{word}".mood);
-INSERT INTO plain VALUES (1, '{word}');
-CREATE TABLE documents (x xml);
-INSERT INTO documents VALUES ('<{word}/>'), ('<?xml version="1.1" standalone="yes"?><a>{word}</a>')
-"""
+"""Clients that are asked for every day, by database."""
 
 
-class Encoded:
-    """A stopped server with one database per encoding, and what its plugins said."""
-
-    def __init__(self, major: int, directory: Path) -> None:
-        self.expected: dict[tuple[str, str], tuple[int, pa.Table]] = {}
-        with EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False) as server:
-            for encoding in WORDS:
-                options = f"ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
-                run(server, "postgres", f"CREATE DATABASE {encoding.lower()} {options}")
-                run(server, encoding.lower(), "CREATE PUBLICATION everything FOR ALL TABLES")
-            server.stop()
-            self.backup = server.copy_data_directory(directory / "backup")
-            server.start()
-            starts = {(e, plugin): make_slot(server, e, plugin) for e in WORDS for plugin in PLUGINS}
-            for encoding, word in WORDS.items():
-                run(server, encoding.lower(), *SCRIPT.format(word=word).split(";\n"))
-            for encoding, stream in product(WORDS, STREAMS):
-                start = starts[encoding, plugin_of(stream)]
-                self.expected[encoding, stream] = start, peek(server, encoding, stream)
-            server.stop()
-            self.wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
+def check(databases: EncodedDatabases, database: str, client: str, stream: str) -> tuple[int, int]:
+    """Compare all groups; how many were sent, and how many refused."""
+    sent = refused = 0
+    for said in databases.expected[database, client, stream]:
+        found = outcome(databases.request(database, client, stream, said))
+        place = described(said, database, client, stream)
+        if said.error is not None:
+            assert isinstance(found, HeadwaterError), (place, said.error)
+            assert said.error.is_same(found), (place, said.error, found)
+            refused += 1
+            continue
+        assert not isinstance(found, HeadwaterError), (place, found)
+        assert first_difference(said.messages, found) is None, place
+        assert len(said.messages) > 1
+        sent += 1
+    return sent, refused
 
 
-def run(server: EmbeddedPostgres, database: str, *statements: str) -> None:
-    with server.connect(database, client_encoding="UTF8") as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
+@pytest.fixture(scope="module", params=[18])
+def few(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
+    return EncodedDatabases(request.param, tmp_path_factory.mktemp("encodings"), list(DAILY), DAILY)
 
 
-def make_slot(server: EmbeddedPostgres, encoding: str, plugin: str) -> int:
-    make = f"pg_create_logical_replication_slot('{encoding}_{plugin}', '{plugin}')".lower()
-    with server.connect(encoding.lower(), client_encoding="UTF8") as connection:
-        row = connection.execute(f"SELECT lsn::text FROM {make}".encode()).fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
-
-
-def peek(server: EmbeddedPostgres, encoding: str, stream: str) -> pa.Table:
-    plugin = plugin_of(stream)
-    kind = "" if plugin == "test_decoding" else "_binary"
-    options = ", ".join(f"'{part}'" for option in STREAMS[stream] for part in option)
-    call = f"pg_logical_slot_peek{kind}_changes('{encoding.lower()}_{plugin}', NULL, NULL, {options})"
-    with server.connect(encoding.lower(), client_encoding=encoding) as connection:
-        connection.adapters.register_loader("text", ByteaBinaryLoader)
-        rows = connection.execute(f"SELECT lsn::text, xid::text, data FROM {call}".encode(), binary=True).fetchall()
-    return messages_table((parse_lsn(lsn.decode()), int(xid), data) for lsn, xid, data in rows)
-
-
-@pytest.fixture(scope="module", params=[pytest.param(14, marks=pytest.mark.slow), 16, 18])
-def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoded:
-    return Encoded(request.param, tmp_path_factory.mktemp("encodings"))
+@pytest.fixture(scope="module", params=[14, 15, 16, 17, 18])
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
+    return EncodedDatabases(request.param, tmp_path_factory.mktemp("encodings"), list(DATABASES))
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("encoding", WORDS)
-def test_names_have_the_bytes_of_the_database(spark: Any, encoded: Encoded, encoding: str, stream: str) -> None:
-    start, expected = encoded.expected[encoding, stream]
-    request = DecodeRequest(
-        str(encoded.wal), str(encoded.backup), encoding.lower(), plugin_of(stream), STREAMS[stream], start, None, ()
-    )
-    with decode(spark, request) as result:
-        actual = joined(result.tables())
-    assert first_difference(expected, actual) is None
-    assert len(expected) > 10
+def test_clients_get_what_the_server_sends(few: EncodedDatabases, stream: str) -> None:
+    counts = [check(few, database, client, stream) for database, clients in DAILY.items() for client in clients]
+    assert sum(sent for sent, _ in counts) > 20
+    assert sum(refused for _, refused in counts) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("database", DATABASES)
+def test_many_clients_get_what_the_server_sends(many: EncodedDatabases, database: str, stream: str) -> None:
+    for client in DATABASES[database].all_clients:
+        check(many, database, client, stream)
+
+
+def test_tasks_convert(spark: Any, few: EncodedDatabases) -> None:
+    said = few.expected["EUC_JP", "SJIS", "pgoutput"][0]
+    with decode(spark, few.request("EUC_JP", "SJIS", "pgoutput", said)) as result:
+        assert first_difference(said.messages, joined(result.tables())) is None
+
+
+@pytest.mark.parametrize("database", ["LATIN1", "EUC_JP", "SQL_ASCII"])
+def test_rows_are_unicode(few: EncodedDatabases, database: str) -> None:
+    """Names, labels and values of a database in another encoding, as images and as columns of one table."""
+    word = DATABASES[database].words[0]
+    named, labels, texts = (rows_of(few, database, group, images="true") for group in range(3))
+    assert {(word, word)} == {(row["_schema"], row["_table"]) for row in named}
+    assert dict(named[0]["_after"]) == {"id": "1", word: word, "note": "plain"}
+    assert [dict(row["_after"])["m"] for row in labels] == ["plain", word]
+    assert dict(texts[1]["_after"])["list"] == f'{{{word},NULL,"a \\"{word}\\""}}'
+    single = rows_of(few, database, 2, tables="public.texts2")
+    assert [row["t"] for row in single[:3]] == ["plain", word, "plain"]
+    assert single[2]["_before"]["t"] == word
+
+
+def test_rows_need_text(few: EncodedDatabases) -> None:
+    """Bytes that are no text in UTF8 are an error that names the column; rows are in no other encoding."""
+    with pytest.raises(DecodingError, match=r'invalid byte sequence for encoding "UTF8": 0xff.* column "t" of table'):
+        rows_of(few, "SQL_ASCII", 8)
+    with pytest.raises(UsageError, match="rows are in UTF8, not in LATIN1"):
+        rows_of(few, "LATIN1", 0, **{"set.client_encoding": "LATIN1"})
+
+
+def rows_of(databases: EncodedDatabases, database: str, group: int, **options: str) -> list[dict[str, Any]]:
+    """Rows of changes of a group."""
+    said = databases.expected[database, "UTF8", "test_decoding"][group]
+    places = {"path": str(databases.wal), "catalog": str(databases.backup), "database": database.lower()}
+    window = {"startingLsn": format_lsn(said.start), "endingLsn": format_lsn(said.end)}
+    plan = plan_source(SourceOptions.parse({**places, **window, **options}))
+    batches = [plan.form.batch(plan.decoder.rows(one, plan.form.exact_columns)) for one in plan.slices]
+    return [row for batch in batches for row in batch.to_pylist()]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pytest
 
 from headwater.demo.stream_comparison import first_difference
-from oracle.oracle import SCENARIO_PREFIX
-from oracle.scenarios import KNOWN_GAPS
-from oracle.streams import OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
+from oracle.conformance import COMPARED
+from oracle.cut_windows import check_calls
+from oracle.known_gaps import KNOWN_GAPS
+from oracle.oracle import SCENARIO_PREFIX, TAKEN_AMID
+from oracle.streams import NO_ORIGIN, OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,31 +21,58 @@ if TYPE_CHECKING:
     from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-MARKED_STREAMS = ["test_decoding", "test_decoding, more", "pgoutput, all", "pgoutput, lists", "pgoutput, binary"]
+MARKED_STREAMS = [
+    "test_decoding",
+    "test_decoding, more",
+    "pgoutput, all",
+    "pgoutput, lists",
+    "pgoutput, binary",
+    NO_ORIGIN,
+]
+LONGEST_MARK = 200
+Note = Callable[[str, object], None]
 
 
 @pytest.mark.parametrize("name", MARKED_STREAMS)
-def test_scenario(scenario_run: DecodedRun, scenario: str, name: str) -> None:
+def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_property: Note) -> None:
     stream = scenario_run.run.streams[name]
     expected, actual = (_part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
-    streams, reason, since = KNOWN_GAPS.get(scenario, (frozenset(), "", 0))
-    if name in streams and scenario_run.run.major >= since:
+    _note(record_property, scenario_run, scenario, name, len(expected))
+    gap = KNOWN_GAPS.get(scenario)
+    if gap is not None and name in gap.streams and scenario_run.run.major >= gap.since:
         assert first_difference(expected, actual) is not None, "the gap is closed: take it off the list"
-        pytest.xfail(reason)
+        pytest.xfail(gap.reason)
     scenario_run.compare(stream, expected, actual)
 
 
-@pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, OTHER_SETTINGS])
-def test_scenario_alone(alone_run: DecodedRun, name: str) -> None:
-    alone_run.check(alone_run.run.streams[name])
+@pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, NO_ORIGIN, OTHER_SETTINGS])
+def test_scenario_alone(alone_run: DecodedRun, alone: str, name: str, record_property: Note) -> None:
+    stream = alone_run.run.streams[name]
+    _note(record_property, alone_run, alone, name, len(stream.messages))
+    alone_run.check(stream)
+
+
+@pytest.mark.parametrize("name", TAKEN_AMID)
+def test_slots_asked_amid_a_scenario(alone_run: DecodedRun, alone: str, name: str, record_property: Note) -> None:
+    messages = sum(len(call.messages) for call in alone_run.run.calls[name])
+    _note(record_property, alone_run, alone, f"{name}, call by call", messages)
+    check_calls(alone_run, name)
+
+
+def _note(record_property: Note, decoded: DecodedRun, scenario: str, stream: str, messages: int) -> None:
+    """What is compared, for the page of conformance."""
+    record_property(COMPARED, [decoded.run.major, decoded.run.server_version, scenario, stream, messages])
 
 
 def _part(messages: pa.Table, scenario: str) -> pa.Table:
     """Messages from a scenario's mark to the next mark."""
-    is_mark = pc.match_substring(messages.column("data"), SCENARIO_PREFIX.encode())
-    marks = pc.indices_nonzero(is_mark).to_pylist()
-    names = [messages.column("data")[at].as_py() for at in marks]
-    at = next((i for i, data in enumerate(names) if data.endswith((b":" + scenario.encode(), scenario.encode()))), None)
+    data = messages.column("data")
+    # Marks are short, and what is not need not be searched.
+    short = pc.indices_nonzero(pc.less(pc.binary_length(data), LONGEST_MARK))
+    is_mark = pc.match_substring(data.take(short), SCENARIO_PREFIX.encode())
+    marks = short.take(pc.indices_nonzero(is_mark)).to_pylist()
+    names = [data[at].as_py() for at in marks]
+    at = next((i for i, name in enumerate(names) if name.endswith((b":" + scenario.encode(), scenario.encode()))), None)
     if at is None:
         return messages.slice(0, 0)
     end = marks[at + 1] if at + 1 < len(marks) else len(messages)

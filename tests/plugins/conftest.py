@@ -8,7 +8,7 @@ import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 
 
 @pytest.fixture(scope="session", params=MAJORS, ids=[f"pg{major}" for major in MAJORS])

@@ -19,7 +19,7 @@ from headwater.demo.embedded_postgres import (
 from records.records_workload import run_workload
 from records.server_records import RecordedWal, block_rows, inspect_records, waldump_records
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 FEW_OR_ALL = [major if major in (16, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
 
 

@@ -58,7 +58,7 @@ def test_rows_weigh_what_the_server_counts(major: int) -> None:
         server.stop()
         frames = read_frames(WalDirectory.scan(server.wal_directory), int(Lsn.parse(start)))
     end = int(frames.end_lsns[-1])
-    rows = build_index(frames, int(frames.lsns[0]), end, Request(database, (), major)).rows
+    rows = build_index(frames, int(frames.lsns[0]), end, Request((database,), (), major)).rows
     txns = committed_transactions(rows)
     txn = txns.txn_of(rows.changes.xid)
     weight = int(rows.changes.memory[txn >= 0].sum()) - CONFIRMED

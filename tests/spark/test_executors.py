@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1000)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1000)]
 
 TIMEOUT_SECONDS = 900
 START = """
@@ -87,7 +87,7 @@ def run(tmp_path: Path, script: str, way: str, **environment: str) -> str:
     return line.removeprefix("done: ")
 
 
-@pytest.mark.parametrize("way", ["spark", pytest.param("scratch", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", ["spark", "scratch"])
 def test_a_lost_executor_is_no_failure_of_ours(tmp_path: Path, way: str) -> None:
     place = tmp_path / "scratch"
     place.mkdir()
@@ -95,7 +95,6 @@ def test_a_lost_executor_is_no_failure_of_ours(tmp_path: Path, way: str) -> None
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["spark", "scratch"])
 def test_an_error_of_ours_is_not_tried_again(tmp_path: Path, way: str) -> None:
     place = tmp_path / "scratch"
@@ -103,7 +102,6 @@ def test_an_error_of_ours_is_not_tried_again(tmp_path: Path, way: str) -> None:
     assert run(tmp_path, FAILED, "spark" if way == "spark" else str(place)) == "it would fail alike 1"
 
 
-@pytest.mark.slow
 def test_executors_without_headwater(tmp_path: Path) -> None:
     """One line says so, and what to do."""
     venv.create(tmp_path / "bare", with_pip=False)
@@ -113,7 +111,6 @@ def test_executors_without_headwater(tmp_path: Path) -> None:
     assert "SparkError: the Python of Spark's executors" in str(caught.value)
 
 
-@pytest.mark.slow
 def test_kernels_come_with_the_application(tmp_path: Path) -> None:
     """The executors' cache is empty; what the driver has compiled is loaded there, and nothing is compiled."""
     from headwater.caches import kernel_cache

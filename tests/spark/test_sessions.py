@@ -80,6 +80,7 @@ def test_without_a_word_of_the_user(tmp_path: Path) -> None:
     assert any("pipeline/log4j2.properties" in word for word in session.java)
 
 
+@pytest.mark.slow
 def test_a_file_of_defaults(tmp_path: Path) -> None:
     lines = [
         "spark.master local[3]",
@@ -118,6 +119,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     assert SMALL not in session.java
 
 
+@pytest.mark.slow
 def test_an_active_session_is_used_as_it_is(tmp_path: Path) -> None:
     session = start(tmp_path, "local[2]", before=ACTIVE)
     assert (session.conf["spark.master"], session.conf["spark.sql.session.timeZone"]) == (

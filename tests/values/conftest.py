@@ -16,7 +16,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresE
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
-        majors = (14, 15, 16, 17, 18) if metafunc.config.getoption("--all-majors") else (15, 16, 18)
+        majors = (14, 15, 16, 17, 18, 19) if metafunc.config.getoption("--all-majors") else (15, 16, 18)
         metafunc.parametrize("server", majors, indirect=True, ids=[f"pg{major}" for major in majors], scope="session")
 
 

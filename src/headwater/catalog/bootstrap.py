@@ -6,7 +6,8 @@ the shared relation map names the database; its own map leads to ``pg_class``; t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory, running_server
@@ -17,6 +18,7 @@ from headwater.catalog.rows import CatalogRows, ClassRow, DatabaseRow
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.store import INCOMPLETE, CatalogStore
 from headwater.catalog.versions import NEVER, Version
+from headwater.catalog.whereabouts import CreatedDatabase, Whereabouts, forget_files
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
@@ -30,12 +32,69 @@ from headwater.pg.catalogs import (
 from headwater.pg.encodings import encoding_name
 
 
-def open_catalog(path: str | Path, database: str | None = None, extra_locators: Iterable[Locator] = ()) -> CatalogStore:
+def list_databases(path: str | Path) -> list[DatabaseRow]:
+    """The databases of a data directory or base backup, by OID.
+
+    Raises:
+        CatalogError: not a data directory, an unsupported version, a file missing or broken.
+    """
+    directory = DataDirectory(path)
+    _check_not_running(path)
+    return sorted(_databases(directory, directory.relation_map()), key=lambda row: row.oid)
+
+
+def open_created_catalog(
+    path: str | Path, line: Sequence[CreatedDatabase], row: DatabaseRow, extra_locators: Iterable[Locator] = ()
+) -> CatalogStore:
+    """Read what the catalog of a database is made of that the WAL creates.
+
+    Args:
+        path: as that of :func:`open_catalog`.
+        line: databases that were created one as a copy of the files of the other, in their order: the first one of
+            files that are here, or of none; the last one is the one that is meant.
+        row: its row of ``pg_database``.
+        extra_locators: files that an earlier store reported as missing.
+
+    Returns:
+        the store, not rolled forward: the WAL makes it that database's own.
+
+    Raises:
+        CatalogError: as :func:`open_catalog`.
+    """
+    own, source, rows = line[-1], line[0].source, list_databases(path)
+    root = next((one for one in rows if one.oid == source), None) if source is not None else rows[0]
+    if root is None:
+        raise CatalogError(
+            f'database "{row.name}" was created as a copy of database {source}, which is not in the catalog',
+            lsn=line[0].lsn,
+            file=str(path),
+        )
+    store = open_catalog(path, root, extra_locators)
+    origin = replace(
+        store.origin,
+        database_oid=own.oid,
+        database_name=row.name,
+        database_tablespace=own.tablespace,
+        encoding=encoding_name(row.encoding),
+        prepared=(),
+        is_logged=source is None,
+    )
+    followed = Whereabouts(root.oid, root.tablespace, tuple(one.oid for one in line))
+    if source is None:
+        forget_files(store)
+        followed = Whereabouts(line[0].oid, line[0].tablespace, tuple(one.oid for one in line[1:]))
+    store.become(origin, followed)
+    return store
+
+
+def open_catalog(
+    path: str | Path, database: str | DatabaseRow | None = None, extra_locators: Iterable[Locator] = ()
+) -> CatalogStore:
     """Read the catalog of one database.
 
     Args:
         path: a data directory of a stopped server, or a base backup, plain or in tar format.
-        database: its name; may be left out if only one accepts connections and is no template.
+        database: its name, or its row; may be left out if only one accepts connections and is no template.
         extra_locators: files that an earlier store reported as missing.
 
     Returns:
@@ -47,7 +106,10 @@ def open_catalog(path: str | Path, database: str | None = None, extra_locators: 
     directory = DataDirectory(path)
     _check_not_running(path)
     shared_map = directory.relation_map()
-    chosen = _choose(_databases(directory, shared_map), database, path)
+    if isinstance(database, DatabaseRow):
+        chosen = database
+    else:
+        chosen = _choose(_databases(directory, shared_map), database, path)
     store = _new_store(directory, chosen)
     for locator in extra_locators:
         store.add_extra(locator, directory.heap(locator))
@@ -127,6 +189,7 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         reach_timeline=directory.reach_timeline,
         prepared=tuple(one for one in prepared if one.database == row.oid),
         xid_epoch=control.next_xid >> 32,
+        decodes_on_demand=control.decodes_on_demand,
     )
     store = CatalogStore(origin, directory, directory.is_clean)
     if directory.is_shutdown:

@@ -33,7 +33,7 @@ from headwater.wal.control import SHUTDOWNED, ControlFile, parse_control_file
 Locator = tuple[int, int, int]
 
 _XACTS_PER_FILE = 32 * BLCKSZ * 4
-_OFFSETS_PER_FILE = 32 * BLCKSZ // 4
+_OFFSETS_FILE_BYTES = 32 * BLCKSZ
 _MEMBERS_PER_GROUP, _GROUP_SIZE = 4, 20
 _GROUPS_PER_PAGE = BLCKSZ // _GROUP_SIZE
 _FIRST_UPDATE_STATUS = 4
@@ -320,10 +320,10 @@ class DataDirectory:
         return 0
 
     def _multi_offset(self, multi: int, is_old: bool) -> int:
-        number, at = divmod(multi, _OFFSETS_PER_FILE)
-        return int.from_bytes(
-            self._stored("pg_multixact/offsets", number, at * 4, 4, f"multixact {multi}", is_old), "little"
-        )
+        size = 8 if VERSIONS[self.major].has_wide_members else 4
+        number, at = divmod(multi, _OFFSETS_FILE_BYTES // size)
+        stored = self._stored("pg_multixact/offsets", number, at * size, size, f"multixact {multi}", is_old)
+        return int.from_bytes(stored, "little")
 
     def _multi_member(self, member: int, what: str, is_old: bool) -> tuple[int, int]:
         """Status and xid of a member (mxact_member, multixact.c)."""

@@ -85,6 +85,7 @@ def store_of_export(export: ExportedCatalog) -> CatalogStore:
     store = CatalogStore(export.origin, export.commit_log, is_complete=False)
     if export.oldest_active_xid:
         store.settle_before(export.oldest_active_xid)
+    store.unread = frozenset(store.tables) - {file.oid for file in export.files}
     store.map_catalogs(export.shared_map, is_shared=True)
     store.map_catalogs(export.local_map, is_shared=False)
     for file in export.files:

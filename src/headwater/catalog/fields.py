@@ -120,6 +120,17 @@ def int2vector(varlena: bytes) -> tuple[int, ...]:
     return struct.unpack_from(f"<{count}h", content, at)
 
 
+def oidvector(varlena: bytes) -> tuple[int, ...]:
+    """The OIDs of an ``oidvector``. Raises CatalogError if it is none."""
+    content = payload(varlena)
+    if content is None:
+        raise CatalogError("oidvector of a catalog row is stored out of line")
+    count, at = array_data(content)
+    if at + 4 * count > len(content):
+        raise CatalogError("oidvector of a catalog row is too short")
+    return struct.unpack_from(f"<{count}I", content, at)
+
+
 def text_array(varlena: bytes) -> tuple[bytes, ...]:
     """The elements of a ``text[]``; empty if it is stored out of line. Raises CatalogError if it is none."""
     content = payload(varlena)

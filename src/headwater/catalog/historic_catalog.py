@@ -15,11 +15,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
-from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
+from headwater.catalog.object_names import CATALOGS_NAMED, Namer
+from headwater.catalog.relation import (
+    Column,
+    ObjectNames,
+    Publication,
+    PublicationMember,
+    RelationSchema,
+    TypeInfo,
+)
 from headwater.catalog.type_names import SPELLINGS
 from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
 from headwater.errors import CatalogError
@@ -27,6 +36,7 @@ from headwater.pg.catalogs import (
     C_LANGUAGE,
     F_ARRAY_SUBSCRIPT_HANDLER,
     FIRST_NORMAL_OBJECT_ID,
+    FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
     PG_CATALOG_NAMESPACE,
@@ -114,7 +124,10 @@ class HistoricCatalog:
         return self._remember(("publication", oid), self._build_publication_by_oid)
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order."""
+        """OIDs of the publications that a relation is in by itself (GetRelationPublications), in order.
+
+        Those that leave it out of all tables are negative, and come first.
+        """
         return tuple(self._members(oid))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
@@ -145,6 +158,10 @@ class HistoricCatalog:
             CatalogError: there is no such type.
         """
         return self._remember(("type", oid), self._build_type)
+
+    def _column_type(self, oid: int) -> TypeInfo:
+        """A type of a catalog's column, which nobody prints: the names of objects are left out."""
+        return self._remember(("type of a catalog", oid), self._build_column_type)
 
     def namespace_name(self, oid: int) -> str:
         """A schema's name.
@@ -213,12 +230,17 @@ class HistoricCatalog:
         if tablespace == GLOBAL_TABLESPACE:
             oid = self._mapped_oid(filenode, True)
             return self.relation(oid) if oid is not None else None
-        spc = 0 if tablespace == self._store.database_tablespace else tablespace
+        spc = 0 if tablespace == self._default_tablespace() else tablespace
         for row in self._rows.classes(self._keyed("pg_class", "filenode", filenode | spc << 32)):
             if row.persistence != "t":
                 return self.relation(row.oid)
         oid = self._mapped_oid(filenode, False)
         return self.relation(oid) if oid is not None else None
+
+    def _default_tablespace(self) -> int:
+        """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
+        rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
+        return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:
@@ -239,7 +261,9 @@ class HistoricCatalog:
             persistence=row.persistence,
             replica_identity=row.replica_identity,
             identity_columns=identity,
-            columns=self._columns(oid, row.natts),
+            columns=self._columns(
+                oid, row.natts, self._column_type if oid < FIRST_UNPINNED_OBJECT_ID else self.type_info
+            ),
             toast_oid=row.toast,
             rewrite_of=row.rewrite,
             is_partition=row.is_partition,
@@ -249,7 +273,7 @@ class HistoricCatalog:
             primary_key_columns=primary,
         )
 
-    def _columns(self, oid: int, natts: int) -> tuple[Column, ...]:
+    def _columns(self, oid: int, natts: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
         rows = self._rows.attributes(self._keyed("pg_attribute", "attrelid", oid))
         if [row.number for row in rows] != list(range(1, natts + 1)):
             raise CatalogError(
@@ -259,7 +283,7 @@ class HistoricCatalog:
             Column(
                 number=row.number,
                 name=row.name,
-                type=None if row.is_dropped else self.type_info(row.type),
+                type=None if row.is_dropped else find(row.type),
                 typmod=row.typmod,
                 attlen=row.length,
                 attalign=row.align,
@@ -304,17 +328,35 @@ class HistoricCatalog:
             oid = parent.oid
 
     def _build_type(self, oid: int) -> TypeInfo:
+        made = self._type(oid, self.type_info)
+        return replace(made, names=self._names(oid)) if oid in CATALOGS_NAMED else made
+
+    def _build_column_type(self, oid: int) -> TypeInfo:
+        return self._type(oid, self._column_type)
+
+    def _names(self, oid: int) -> ObjectNames | None:
+        """What a type's OIDs print as; None if a catalog that the names rest on is not known."""
+        if not all(map(self._store.has_rows, CATALOGS_NAMED[oid])):
+            return None
+        return Namer(self._whole, self._store.major, self._store.encoding).names(oid)
+
+    def _whole(self, catalog: int) -> list[TupleBytes]:
+        """All visible rows of a catalog."""
+        return self._keyed(*self._store.tables[catalog].whole)
+
+    def _type(self, oid: int, find: Callable[[int], TypeInfo]) -> TypeInfo:
+        """A type; those that it is made of are found by `find`."""
         found = self._rows.types(self._keyed("pg_type", "oid", oid))
         if not found:
             raise CatalogError(f"cache lookup failed for type {oid}", lsn=self._lsn)
         row = found[0]
         is_array = row.subscript == F_ARRAY_SUBSCRIPT_HANDLER and row.element != 0
-        element = self.type_info(row.element) if is_array else None
+        element = find(row.element) if is_array else None
         if element is not None and row.storage != "p":
             display = f"{element.display_name}[]"
         else:
             display = SPELLINGS.get(oid) or self._type_name(row.name, row.namespace)
-        base = self.type_info(row.base) if row.typtype == "d" else None
+        base = find(row.base) if row.typtype == "d" else None
         is_own_base = row.typtype == "b" and oid >= FIRST_NORMAL_OBJECT_ID
         return TypeInfo(
             oid=oid,
@@ -329,23 +371,23 @@ class HistoricCatalog:
             element=element,
             delimiter=row.delimiter,
             labels=self._labels(oid) if row.typtype == "e" else (),
-            subtype=self._subtype(oid, row.typtype) if row.typtype in "rm" else None,
-            attributes=self._attributes(row.relation) if row.typtype == "c" else (),
+            subtype=self._subtype(oid, row.typtype, find) if row.typtype in "rm" else None,
+            attributes=self._attributes(row.relation, find) if row.typtype == "c" else (),
             output=self._c_function(row.output) if is_own_base else "",
             send=self._c_function(row.send) if is_own_base and row.send else "",
         )
 
-    def _subtype(self, oid: int, typtype: str) -> TypeInfo:
+    def _subtype(self, oid: int, typtype: str, find: Callable[[int], TypeInfo]) -> TypeInfo:
         """What the bounds of a range or a multirange are (pg_range)."""
         key = "rngtypid" if typtype == "r" else "rngmultitypid"
         for row in self._rows.ranges(self._keyed("pg_range", key, oid)):
-            return self.type_info(row.subtype)
+            return find(row.subtype)
         raise CatalogError(f"cache lookup failed for range type {oid}", lsn=self._lsn)
 
-    def _attributes(self, relation: int) -> tuple[Column, ...]:
+    def _attributes(self, relation: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
         """The columns of a composite type, whose relation this is (typrelid)."""
         for row in self.class_rows(relation):
-            return self._columns(relation, row.natts)
+            return self._columns(relation, row.natts, find)
         raise CatalogError(f"cache lookup failed for relation {relation}", lsn=self._lsn)
 
     def _c_function(self, oid: int) -> str:
@@ -384,13 +426,16 @@ class HistoricCatalog:
         return _publication(self._rows.publications(self._keyed("pg_publication", "oid", oid)))
 
     def _members(self, oid: int) -> Mapping[int, PublicationMember]:
-        """What publications say of a relation, by their OIDs."""
+        """What publications say of a relation, by their OIDs; negative ones of those that leave it out."""
         return self._remember(("publications of relation", oid), self._build_members)
 
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
-        members.sort(key=lambda row: row.publication)
-        return {row.publication: PublicationMember(row.columns, row.is_filtered) for row in members}
+        said = {
+            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.is_filtered)
+            for row in members
+        }
+        return dict(sorted(said.items()))
 
     def _build_schema_publications(self, oid: int) -> tuple[int, ...]:
         if PG_PUBLICATION_NAMESPACE not in self._store.tables:

@@ -141,15 +141,17 @@ class CatalogImage:
         settled_before: 64 bits: all transactions before it had ended, None if that is not known of any.
         is_complete: the WAL has shown all that the copy may lack.
         reach_lsn: the WAL must go as far as this at least.
-        xids: int64[k] transactions that versions name, and commits: int64[k] where they committed: 0 before the
-            horizon, NEVER for an abort. Those not listed still run.
+        xids: int64[k] transactions that versions name, or a copy of one may yet, and commits: int64[k] where they
+            committed: 0 before the horizon, NEVER for an abort. Those not listed still run.
         hinted: int64[] transactions of which only the backup says that they committed, as far as versions name them
             or they may still run.
         commit_log: what the backup said of transactions, None once the copy is complete.
         mapped: in order; places: where each catalog lies; remapped: where a record mapped it; each by OID.
         strays: in order.
-        moved_lsn: where the database moved to another tablespace first, None if it did not.
-        moving: transactions that still run and would move it.
+        unread: catalogs whose rows are not known.
+        database: whose files these are: another one's, as long as the own are to be copied of them.
+        descent: databases that will be copied of it, one of the other.
+        copied_to: tablespaces that the database may have moved to.
         publication_names: of all that have been visible, also before the horizon.
         catalogs: OID and versions of each catalog, by OID.
         heaps: by locator.
@@ -170,8 +172,10 @@ class CatalogImage:
     places: tuple[CatalogPlace, ...]
     remapped: tuple[CatalogPlace, ...]
     strays: tuple[Stray, ...]
-    moved_lsn: int | None
-    moving: tuple[int, ...]
+    unread: tuple[int, ...]
+    database: int
+    descent: tuple[int, ...]
+    copied_to: tuple[int, ...]
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]

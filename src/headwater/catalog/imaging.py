@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog._gather import gather
 from headwater.catalog.heaps import CatalogHeap
 from headwater.catalog.image import HeapImage, PendingCommand
 from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows, rows_of_versions
@@ -30,6 +31,7 @@ from headwater.catalog.versions import (
     Fates,
     Version,
 )
+from headwater.errors import CatalogError
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -343,15 +345,14 @@ def _by_content(pool: _Pool, rows: VersionRows, which: Int64s) -> Int64s:
 
 
 def _bytes(pool: _Pool, rows: VersionRows, order: Int64s) -> tuple[NDArray[np.uint8], Int64s]:
-    """The bytes of versions one behind the other, and where each begins; neighbours are copied together."""
-    source, ends = pool.source[order], rows.at + rows.length
-    breaks = (source[1:] != source[:-1]) | (rows.at[1:] != ends[:-1])
-    first = np.flatnonzero(np.append(True, breaks)) if len(order) else order
-    last = np.append(first[1:], len(order)) - 1 if len(order) else order
-    views = [np.ascontiguousarray(one).data for one in pool.sources]
-    spans = zip(source[first].tolist(), rows.at[first].tolist(), ends[last].tolist(), strict=True)
-    data = np.frombuffer(b"".join(views[number][lo:hi] for number, lo, hi in spans), np.uint8)
-    return data, np.cumsum(rows.length) - rows.length
+    """The bytes of versions one behind the other, and where each begins."""
+    source, to = pool.source[order], np.cumsum(rows.length) - rows.length
+    data = np.empty(int(rows.length.sum()), np.uint8)
+    for number, one in enumerate(pool.sources):
+        of_it = np.flatnonzero(source == number)
+        if not gather(np.ascontiguousarray(one), rows.at[of_it], rows.length[of_it].astype(np.int64), to[of_it], data):
+            raise CatalogError(f"a version's bytes lie outside of the {len(one)} bytes there are, expected all within")
+    return data, to
 
 
 def _imaged_heap(

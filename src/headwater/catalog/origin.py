@@ -22,12 +22,14 @@ class CatalogOrigin:
         database_tablespace: its default tablespace's OID.
         encoding: name of its encoding.
         wal_level: of ``pg_control``: 0 minimal, 1 replica, 2 logical.
+        decodes_on_demand: whether logical decoding was on all the same (19 and newer).
         next_xid: low 32 bits of the next xid of ``pg_control``.
         xid_epoch: its high 32 bits.
         prepared: transactions of the database that were prepared then.
         segment_blocks: blocks per file of a relation.
         backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
         reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
+        is_logged: the database was created later, and the WAL has all pages of its files.
         consistent_lsn: of a catalog that a server exported: decoding begins there; 0 for a copy of files.
     """
 
@@ -49,6 +51,8 @@ class CatalogOrigin:
     reach_timeline: int = 1
     xid_epoch: int = 0
     consistent_lsn: int = 0
+    decodes_on_demand: bool = False
+    is_logged: bool = False
 
     @property
     def next_full_xid(self) -> int:

@@ -10,6 +10,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
+class ObjectNames(NamedTuple):
+    """What OIDs of a kind of objects print as.
+
+    Attributes:
+        oids: the OIDs, uint32 little-endian, in ascending order.
+        texts: their texts, one behind the other, with NUL between them.
+    """
+
+    oids: bytes
+    texts: str
+
+
 @dataclass(frozen=True, slots=True)
 class TypeInfo:
     """A type as its output function sees it (``pg_type``; PostgreSQL: ``catalog/pg_type.h``).
@@ -34,6 +46,8 @@ class TypeInfo:
         output: for a base type that is not the server's own, whose output function prints it: the C function's name
             (``textout``), behind its library if it is not the server's (``hstore:hstore_out``); else empty.
         send: likewise of its send function; empty if it has none (``typsend`` is 0).
+        names: for a type whose values are OIDs that print as names (``regclass`` and its kin), or have such in them
+            (``aclitem``), the names as of the position; None for another type, or if they are not known.
     """
 
     oid: int
@@ -52,6 +66,7 @@ class TypeInfo:
     attributes: tuple[Column, ...] = ()
     output: str = ""
     send: str = ""
+    names: ObjectNames | None = None
 
 
 @dataclass(frozen=True, slots=True)

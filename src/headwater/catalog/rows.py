@@ -173,10 +173,14 @@ class PublicationRow:
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A row of ``pg_publication_rel``; ``columns`` is None without a column list."""
+    """A row of ``pg_publication_rel``; ``columns`` is None without a column list.
+
+    With ``is_excepted`` it says that a publication of all tables leaves the relation out.
+    """
 
     publication: int
     relation: int
+    is_excepted: bool
     is_filtered: bool
     columns: tuple[int, ...] | None
 
@@ -237,7 +241,10 @@ class CatalogRows:
             *("oid", "pubname", "puballtables", "pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot"),
             *(["pubgencols"] if self._has_gencols else []),
         )
-        self._member = layouts[PG_PUBLICATION_REL].reader("prpubid", "prrelid")
+        self._has_exceptions = layouts[PG_PUBLICATION_REL].has("prexcept")
+        self._member = layouts[PG_PUBLICATION_REL].reader(
+            "prpubid", "prrelid", *(["prexcept"] if self._has_exceptions else [])
+        )
         self._has_choices = layouts[PG_PUBLICATION_REL].has("prattrs")
         self._schema = (
             layouts[PG_PUBLICATION_NAMESPACE].reader("pnpubid", "pnnspid")
@@ -417,8 +424,8 @@ class CatalogRows:
             columns = fields.column(layout, row, "prattrs") if self._has_choices else None
             is_filtered = self._has_choices and fields.column(layout, row, "prqual") is not None
             numbers = fields.int2vector(columns) if columns else None
-            publication, relation = self._member.unpack_from(row.body)
-            found.append(MemberRow(publication, relation, is_filtered, numbers))
+            publication, relation, *flags = self._member.unpack_from(row.body)
+            found.append(MemberRow(publication, relation, flags == [_TRUE], is_filtered, numbers))
         return found
 
     def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:

@@ -4,12 +4,13 @@ In: a store at an LSN, a horizon. Out: :class:`headwater.catalog.image.CatalogIm
 while the copy of the catalog is not complete: until then what the backup says of transactions is not certain.
 
 Catalogs in which nothing has changed since the image that the store was opened from, and nothing crossed the horizon,
-go into the next image as they are.
+go into the next image as they are. Of roles an image has what every row has, their passwords are zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,10 @@ from headwater.catalog.heaps import CatalogHeap, HeapPlaces, Locator
 from headwater.catalog.image import CatalogImage, CatalogPlace, HeapImage, MappedFile, Stray
 from headwater.catalog.imaging import ImagedCatalog, Judge, Verdict, image_catalog, image_unknown
 from headwater.catalog.version_rows import XID_MASK, VersionBase, VersionRows
-from headwater.catalog.versions import NEVER, Fates
+from headwater.catalog.versions import Fates
+from headwater.catalog.whereabouts import restore_place
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
+from headwater.pg.catalogs import PG_AUTHID, PG_CLASS, PG_PUBLICATION, SHARED_CATALOGS, catalog_layout
 
 if TYPE_CHECKING:
     from headwater.catalog.store import CatalogStore
@@ -47,8 +49,6 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
     named = [*known.values(), *unknown]
     xids, commits, hinted = _fates(store, judge, named)
     settled = store.fates.settled
-    told = [told for xid in store.moving if (told := store.fates.told(xid)) not in (None, NEVER)]
-    moved = [*told, *([] if store.moved_lsn is None else [store.moved_lsn])]
     return CatalogImage(
         origin=store.origin,
         lsn=lsn,
@@ -65,8 +65,10 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         places=tuple(CatalogPlace(*place) for place in sorted(store.places.items())),
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
-        moved_lsn=min((lsn for lsn in moved if lsn is not None), default=None),
-        moving=tuple(sorted(judge.widened(x) for x in store.moving if judge.verdict(x) in _UNDECIDED)),
+        unread=tuple(sorted(store.unread)),
+        database=store.whereabouts.database,
+        descent=store.whereabouts.descent,
+        copied_to=store.whereabouts.also,
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -77,11 +79,11 @@ def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
     """What must be known of transactions of before the WAL.
 
     A page of which only the rows are known may come whole at any time, with rows that nobody saw any more, as long as
-    xids of then can be there unfrozen.
+    xids of then can be there unfrozen. So do all pages of a database while it is created.
     """
     origin = store.origin
     is_needed = not store.is_complete or (origin.is_exported and next_xid - origin.next_full_xid < 1 << 31)
-    return store.transactions.commit_log() if is_needed else None
+    return store.transactions.commit_log() if is_needed or store.is_being_made else None
 
 
 class _Maker:
@@ -108,7 +110,10 @@ class _Maker:
                 return same
         for base in table.bases:
             base.take_multis()
-        return image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        imaged = image_catalog(table.bases, table.made_versions(), kept, self._judge, not store.is_complete)
+        if oid != PG_AUTHID:
+            return imaged
+        return replace(imaged, rows=imaged.rows.with_fixed_columns_only(table.layout.fixed_length))
 
     def _unchanged(self, oid: int, heaps: list[CatalogHeap]) -> ImagedCatalog | None:
         """What the last image has of a catalog, if that is still so: it holds as long as no transaction is decided."""
@@ -133,8 +138,7 @@ class _Maker:
             return store.remapped.get(oid, heap.locator) != heap.locator
         rows = filter(self._judge.sees, store.tables[PG_CLASS].find("oid", oid))
         places = [self._place.unpack_from(version.data.body) for version in rows]
-        spc = store.database_tablespace
-        files: set[Locator] = {(place or spc, store.database_oid, filenode) for filenode, place in places}
+        files: set[Locator] = {store.whereabouts.place(place, filenode) for filenode, place in places}
         is_mapped = any(filenode == 0 for filenode, _ in places)
         return bool(files) and not is_mapped and heap.locator not in files
 
@@ -159,8 +163,9 @@ class _Maker:
 
 
 def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog]) -> tuple[Int64s, Int64s, Int64s]:
-    """Transactions that versions name, where they committed, and those of which only the backup says that they did."""
-    commits, hinted = dict[int, int](), set[int]()
+    """Transactions that versions name or yet may, where they committed, and of which only the backup says so."""
+    lately = {judge.widened(xid): store.fates.told(xid) or 0 for xid in store.fates.told_lately()}
+    commits, hinted = {xid: 0 if told < judge.horizon else told for xid, told in lately.items()}, set[int]()
     for found in catalogs:
         for xid in found.rows.named.tolist():
             low = xid & XID_MASK
@@ -177,6 +182,10 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
     if not store.is_complete:
         # Of a version that no page has any more; a record may yet bring another one of the same transaction.
         hinted.update(map(judge.widened, store.fates.hinted_and_open()))
+    if store.is_being_made:
+        # The template's rows come yet, with whatever transactions made them.
+        told_all = {judge.widened(xid): told for xid, told in store.fates.all_told()}
+        commits = {xid: 0 if told < judge.horizon else told for xid, told in told_all.items()} | commits
     xids = sorted(commits)
     lsns = np.array([commits[xid] for xid in xids], np.int64)
     return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)
@@ -198,14 +207,14 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
     store.places.update(dict(image.places))
     store.remapped.update(dict(image.remapped))
     store.redo.strays.update({stray.locator: stray.xid & XID_MASK for stray in image.strays})
-    store.moved_lsn = image.moved_lsn
-    store.moving.update(xid & XID_MASK for xid in image.moving)
+    store.unread = frozenset(image.unread)
     store.publication_names = frozenset(image.publication_names)
     bases = {oid: VersionBase(rows) for oid, rows in image.catalogs}
     for oid, base in bases.items():
         store.tables[oid].add_base(base)
     for saved in image.heaps:
         store.heaps[saved.locator] = _heap(store, saved, bases)
+    restore_place(store, image.database, image.descent, image.copied_to)
 
 
 def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) -> CatalogHeap:

@@ -22,16 +22,16 @@ from headwater.catalog.memo import Memo
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import HeapRedo, apply_storage
-from headwater.catalog.rows import CatalogRows
+from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.saving import image_of, restore
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
+from headwater.catalog.whereabouts import Whereabouts, expect_move, follow_copy, settle_place
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
-    PG_DATABASE,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
     SHARED_CATALOGS,
@@ -40,7 +40,7 @@ from headwater.pg.catalogs import (
 )
 from headwater.pg.lsn import Lsn
 from headwater.rmgr import relmap as relmap_rmgr
-from headwater.rmgr.registry import RELMAP, SMGR
+from headwater.rmgr.registry import DBASE, RELMAP, SMGR
 from headwater.wal.record import Record
 
 OWN_MEMOS = 64
@@ -71,7 +71,8 @@ class CatalogStore:
             mapped it elsewhere.
         places: the file in which each catalog lies, or will lie if a running transaction commits, by OID.
         remapped: the file in which a record of the WAL mapped each catalog last, by OID.
-        moving: transactions that changed the database's tablespace; moved_lsn: where one committed, None if none did.
+        whereabouts: where the database's files lie.
+        unread: catalogs whose rows are not known; an exported one may leave out those of roles.
         publication_names: of publications that were visible before the horizon.
     """
 
@@ -94,8 +95,8 @@ class CatalogStore:
         self.mapped: dict[tuple[bool, int], tuple[int, int]] = {}
         self.places: dict[int, Locator] = {}
         self.remapped: dict[int, Locator] = {}
-        self.moving: set[int] = set()
-        self.moved_lsn: int | None = None
+        self.whereabouts = Whereabouts(origin.database_oid, origin.database_tablespace)
+        self.unread: frozenset[int] = frozenset()
         self.publication_names: frozenset[bytes] = frozenset()
         self._source: CatalogImage | None = None
         self._by_name = {table.layout.name: table for table in self.tables.values()}
@@ -137,10 +138,13 @@ class CatalogStore:
         Raises:
             CatalogError: a file that a catalog lies in has not been read, see :meth:`missing_locators`.
         """
+        settle_place(self)
         missing = self.missing_locators()
         if missing:
             raise CatalogError(f"{len(missing)} files of catalogs have not been read, first {min(missing)}", lsn=lsn)
-        return image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        image = image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        expect_move(self)
+        return image
 
     @property
     def major(self) -> int:
@@ -179,18 +183,13 @@ class CatalogStore:
 
     @property
     def database_tablespace(self) -> int:
-        """The database's default tablespace."""
-        return self.origin.database_tablespace
+        """The database's default tablespace, as far as the WAL has come."""
+        return self.whereabouts.tablespace
 
     @property
     def encoding(self) -> str:
         """Name of the database's encoding."""
         return self.origin.encoding
-
-    @property
-    def wal_level(self) -> int:
-        """0 minimal, 1 replica, 2 logical."""
-        return self.origin.wal_level
 
     @property
     def next_xid(self) -> int:
@@ -352,15 +351,18 @@ class CatalogStore:
         """Roll forward over one record, in LSN order.
 
         Args:
-            record: of resource managers HEAP, HEAP2, XLOG (page images), SMGR or RELMAP; others are passed over.
+            record: of resource managers HEAP, HEAP2, XLOG (page images), SMGR, RELMAP or DBASE; others are passed over.
 
         Raises:
             CatalogError: the catalog does not fit the WAL.
             RecordError: the record is malformed.
         """
         self._is_settled = False
+        self.whereabouts.note(record)
         if record.rmid == SMGR:
             apply_storage(record, self.heaps)
+        elif record.rmid == DBASE:
+            follow_copy(self, record)
         elif record.rmid == RELMAP:
             self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         else:
@@ -378,7 +380,7 @@ class CatalogStore:
         for oid, table in self.tables.items():
             locator, pages = self._place_and_pages(oid)
             heap = None if locator is None else self.heaps.get(locator)
-            if heap is None or heap.is_made:
+            if heap is None or heap.is_made or (self.origin.is_logged and heap.locator[1]):
                 continue
             if heap.is_missing:
                 raise CatalogError(f"{table.layout.name} has no file", file=heap.file or None, hint=INCOMPLETE)
@@ -399,7 +401,7 @@ class CatalogStore:
         _, filenode, tablespace = self._class_reader.unpack_from(rows[0].data.body)
         if filenode == 0:
             return self.places.get(oid), pages
-        return (tablespace or self.database_tablespace, self.database_oid, filenode), pages
+        return self.whereabouts.place(tablespace, filenode), pages
 
     def youngest_page(self) -> int:
         """LSN of the page of the catalogs' files in the backup that was changed last, as far as they are known."""
@@ -437,6 +439,10 @@ class CatalogStore:
         """All versions under (catalog, index, key)."""
         return self._by_name[key[0]].find(key[1], key[2])
 
+    def has_rows(self, catalog: int) -> bool:
+        """Whether the rows of a catalog, by OID, are known."""
+        return catalog not in self.unread
+
     def timeline_of(self, key: Dependency) -> Timeline:
         """When each version under (catalog, index, key) is visible."""
         self._forget_changed()
@@ -455,7 +461,8 @@ class CatalogStore:
     def _touched(self, xid: int) -> set[Dependency]:
         """Everything that rows which a transaction made or removed may be looked up by."""
         named = [(table, v) for table in self.tables.values() for base in table.bases for v in base.named_by(xid)]
-        return self.redo.touched.get(xid, set()).union(*(table.keys_of(version) for table, version in named))
+        keys = self.redo.touched.get(xid, set()).union(*(table.keys_of(version) for table, version in named))
+        return keys | {self._by_name[catalog].whole for catalog in {key[0] for key in keys} & self._by_name.keys()}
 
     def _own_memo(self, own: OwnCommands) -> Memo:
         memo = self._own_memos.get(own)
@@ -489,36 +496,39 @@ class CatalogStore:
 
     def _arrived(self, heap: CatalogHeap, version: Version, lsn: int) -> None:
         """A pg_class row of a catalog may say that the catalog lies in another file now."""
-        if heap.catalog is not None and heap.catalog.layout.oid == PG_DATABASE:
-            self._note_place(version)
         if heap.catalog is None or heap.catalog.layout.oid != PG_CLASS:
             return
         oid, filenode, tablespace = self._class_reader.unpack_from(version.data.body)
         if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
-            self._moved(oid, (tablespace or self.database_tablespace, self.database_oid, filenode), lsn)
+            self._moved(oid, self.whereabouts.place(tablespace, filenode), lsn)
 
-    def moved_at(self) -> int | None:
-        """Where the database moved to another tablespace (ALTER DATABASE SET TABLESPACE), None if it never did.
+    @property
+    def is_being_made(self) -> bool:
+        """The database is created in WAL that has all its pages, and that has not come to its end yet."""
+        return self.origin.is_logged and not self.database_rows()
 
-        Its files are copied then, with no record of their pages.
-        """
-        commits = [lsn for lsn in map(self.fates.commit_lsn, self.moving) if self.start_lsn <= lsn < NEVER]
-        return min([*commits, *([] if self.moved_lsn is None else [self.moved_lsn])], default=None)
+    def database_rows(self) -> list[DatabaseRow]:
+        """The committed versions of the database's row of ``pg_database``, in their order."""
+        rows = [row for span in self.timeline_of(("pg_database", "oid", self.database_oid)).rows for row in span]
+        return self.rows.databases(version.data for version in rows)
 
-    def _note_place(self, version: Version) -> None:
-        (row,) = self.rows.databases([version.data])
-        is_elsewhere = row.oid == self.database_oid and row.tablespace != self.database_tablespace
-        if is_elsewhere and not self.fates.is_settled(version.inserter):
-            self.moving.add(version.inserter)
+    def note_missing(self, locator: Locator) -> None:
+        """A catalog lies in a file that nobody knew of."""
+        self._missing.add(locator)
+
+    def become(self, origin: CatalogOrigin, whereabouts: Whereabouts) -> None:
+        """Be the store of another database, which is made in the WAL; before it is rolled forward."""
+        self.origin, self.whereabouts = origin, whereabouts
+        self.rows = CatalogRows(origin.major, origin.encoding)
 
     def _remap(self, update: relmap_rmgr.RelmapUpdate, lsn: int) -> None:
         is_shared = update.database == 0
-        if not is_shared and update.database != self.database_oid:
+        if not is_shared and update.database != self.whereabouts.database:
             return
         self.map_catalogs(update.mappings, is_shared, lsn)
         for oid, number in update.mappings.items():
             if oid in self.tables and (oid in SHARED_CATALOGS) == is_shared:
-                spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.database_tablespace
+                spc = GLOBAL_TABLESPACE if is_shared else update.tablespace or self.whereabouts.tablespace
                 self.remapped[oid] = spc, update.database, number
                 self._moved(oid, self.remapped[oid], lsn)
 
@@ -570,7 +580,7 @@ class CatalogStore:
             return
         self._is_settled = True
         for locator in self.redo.strays.keys() - self.heaps.keys():
-            if locator[1] in (0, self.database_oid) and self.owner(locator) is None:
+            if locator[1] in (0, self.whereabouts.database) and self.owner(locator) is None:
                 self._missing.add(locator)
         for locator in sorted(self.redo.strays.keys() & self.heaps.keys()):
             heap = self.heaps[locator]

@@ -22,24 +22,35 @@ from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 
 KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_attribute": {"attrelid": ("attrelid",)},
+    "pg_authid": {"oid": ("oid",)},
     "pg_class": {"oid": ("oid",), "filenode": ("relfilenode", "reltablespace")},
+    "pg_collation": {"oid": ("oid",)},
     "pg_database": {"oid": ("oid",)},
     "pg_enum": {"enumtypid": ("enumtypid",)},
     "pg_index": {"indrelid": ("indrelid",)},
     "pg_inherits": {"inhrelid": ("inhrelid",)},
     "pg_namespace": {"oid": ("oid",), "nspname": ("nspname",)},
+    "pg_operator": {"oid": ("oid",)},
     "pg_proc": {"oid": ("oid",)},
     "pg_publication": {"pubname": ("pubname",), "oid": ("oid",)},
     "pg_publication_namespace": {"pnnspid": ("pnnspid",)},
     "pg_publication_rel": {"prrelid": ("prrelid",)},
     "pg_range": {"rngtypid": ("rngtypid",), "rngmultitypid": ("rngmultitypid",)},
     "pg_replication_origin": {"roident": ("roident",)},
+    "pg_ts_config": {"oid": ("oid",)},
+    "pg_ts_dict": {"oid": ("oid",)},
     "pg_type": {"oid": ("oid",), "typname": ("typname",)},
 }
 """By which fixed columns each catalog is looked up; two OIDs make one key, the second one in the high half."""
 
+WHOLE = "*"
+"""The index that has all rows of a catalog under key 0."""
+
 UPDATED_IN_PLACE = frozenset({"pg_class", "pg_database"})
 """Catalogs with rows that change with no new version (heap_inplace_update)."""
+
+VEILED = frozenset({"pg_authid"})
+"""Catalogs of whose rows an image has only what every row has."""
 
 
 class KeyIndex:
@@ -124,6 +135,7 @@ class CatalogTable:
     Attributes:
         bases: rows that become versions when they are looked up.
         is_changed: anything has changed since the bases were added.
+        whole: what rests on all rows of the catalog.
     """
 
     def __init__(self, layout: CatalogLayout, fates: Fates, changed: set[Dependency]) -> None:
@@ -135,6 +147,7 @@ class CatalogTable:
         self._changed = changed
         self._reader = _KeyReader(layout, KEYS[layout.name])
         self._primary = next(iter(self.indexes.values()))
+        self.whole: Dependency = (layout.name, WHOLE, 0)
 
     def name_of(self, version: Version) -> bytes:
         """The name of a row of a catalog that is looked up by name before all, as ``pg_publication``."""
@@ -143,7 +156,9 @@ class CatalogTable:
         return key
 
     def find(self, index: str, key: Key) -> list[Version]:
-        """All versions under a key of an index of :data:`KEYS`."""
+        """All versions under a key of an index of :data:`KEYS`, or those of :data:`WHOLE`."""
+        if index == WHOLE:
+            return list(self.all_versions())
         return self.indexes[index].find(key)
 
     def add_base(self, base: VersionBase) -> None:
@@ -173,6 +188,7 @@ class CatalogTable:
         """What is looked up by the version's keys may be found otherwise from here on."""
         self.is_changed = True
         self._changed.update(self.keys_of(version))
+        self._changed.add(self.whole)
 
     def add(self, version: Version) -> None:
         """Take a version in.
@@ -219,8 +235,8 @@ class CatalogTable:
         """
         known = [v for v in candidates if v.xmin == copy.xmin and (copy.deleters or v.xmin not in v.deleters)]
         same = [v for v in known if v.data.body == copy.data.body]
-        if not same and known and self.layout.name in UPDATED_IN_PLACE:
-            # Bytes of the fixed part may have changed since the copy; its OID and file have not.
+        if not same and known and self.layout.name in {*UPDATED_IN_PLACE, *VEILED}:
+            # Bytes of the fixed part may have changed since the copy, or an image lacks others; OID and file have not.
             keys = self.keys_of(copy)
             same = [v for v in known if self.keys_of(v) == keys and len(v.data.body) == len(copy.data.body)]
         if not same and copy.data.infomask & HEAP_HASEXTERNAL:

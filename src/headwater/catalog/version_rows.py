@@ -7,7 +7,7 @@ rows costs its arrays; objects are made of the rows that redo or a look-up touch
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
@@ -149,6 +149,17 @@ class VersionRows:
         lo, hi = np.searchsorted(xids, xid, "left"), np.searchsorted(xids, xid, "right")
         found: list[int] = rows[lo:hi].tolist()
         return found
+
+    def with_fixed_columns_only(self, fixed_length: int) -> VersionRows:
+        """The same, with zeros in the place of all columns behind those that every row has; lengths stay.
+
+        Args:
+            fixed_length: bytes of those columns.
+        """
+        data = self.data.copy()
+        for start, stop in zip(self.at + self.hoff - HEADER_SIZE + fixed_length, self.at + self.length, strict=True):
+            data[start:stop] = 0
+        return replace(self, data=data)
 
     def tuple_at(self, row: int) -> TupleBytes:
         """A row's bytes."""

@@ -159,6 +159,19 @@ class Fates:
         """What the WAL told of a transaction: where it committed, :data:`NEVER` for an abort, None for nothing yet."""
         return self._lsns.get(xid)
 
+    def told_lately(self) -> Iterator[int]:
+        """Transactions of which the WAL told, and that may have run at the last look at those that run.
+
+        A transaction stays among the running ones for a moment after its record is in the WAL: who copies a row then
+        writes that it is being deleted, and the record of the copy comes behind that of the transaction's end.
+        """
+        settled = self._settled
+        return (xid for xid in self._lsns if settled is None or not xid_precedes(xid, settled))
+
+    def all_told(self) -> Iterator[tuple[int, int]]:
+        """What :meth:`told` says, of all transactions of which it says something."""
+        return iter(self._lsns.items())
+
     def is_hinted(self, xid: int) -> bool:
         """Whether a hint bit said that it committed."""
         return xid in self._hinted

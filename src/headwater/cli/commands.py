@@ -27,6 +27,7 @@ CATALOG = (
     "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
     "catalog export."
 )
+CLIENT_ENCODING = "Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8."
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
 
@@ -119,13 +120,24 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 @_decode_flag(
     "--keep-states", type=PATH, metavar="DIR", help="Keep the state behind each window of WAL, for --from-state."
 )
-@_decode_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
+@_decode_flag(
+    "--database",
+    multiple=True,
+    metavar="NAME",
+    help="Database to decode, also one that is created in the window; default: the only one that is no template.",
+)
+@_decode_flag(
+    "--all-databases",
+    is_flag=True,
+    help="Decode every database that accepts connections and is no template, and those that are created in the window.",
+)
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_decode_flag("--plugin", metavar="NAME", help="Output plugin; default: test_decoding.")
 @_decode_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_decode_flag("--client-encoding", metavar="NAME", help=CLIENT_ENCODING)
 @_decode_flag(
     "--tables",
     multiple=True,
@@ -140,12 +152,26 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "NULL.",
 )
 @_decode_flag(
+    "--on-level-gap",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="Where wal_level falls below logical in the window: an error, or leave out what was written until it was "
+    "raised again, and warn with the LSNs.",
+)
+@_decode_flag(
+    "--from-replica-level",
+    is_flag=True,
+    help="Decode WAL of wal_level replica, too, as far as it holds rows; each is marked as (complete) or (partial).",
+)
+@_decode_flag(
     "--out",
     type=PATH,
     default="-",
     show_default=True,
     metavar="-|FILE|DIR/",
-    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names.",
+    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names. Of several "
+    "databases DIR/, DIR/{database}.parquet or DIR/{database}.txt.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
@@ -260,6 +286,7 @@ def slot_command() -> None:
 @_create_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_create_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_create_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
+@_create_flag("--client-encoding", metavar="NAME", help=CLIENT_ENCODING)
 @_create_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only changes of these tables.")
 @_create_flag(
     "--unknown-types",

@@ -24,6 +24,16 @@ def pairs(values: Sequence[str], flag: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def settings_of_flags(settings: Sequence[str], client_encoding: str | None) -> tuple[tuple[str, str], ...]:
+    """Session settings, of which one has a flag of its own that goes before.
+
+    Raises:
+        UsageError: a setting is no ``NAME=VALUE``.
+    """
+    found = pairs(settings, "--set")
+    return found if client_encoding is None else (*found, ("client_encoding", client_encoding))
+
+
 def storage_pairs(values: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Options for a store; a value that may be a secret is in no message.
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.cli.decode_source import source_of_slot
-from headwater.cli.name_values import pairs, source_of_flags
+from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags
 from headwater.errors import SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
@@ -40,6 +40,7 @@ class CreateFlags:
     timeline: int | None = None
     storage_options: Sequence[str] = ()
     user: str | None = None
+    client_encoding: str | None = None
 
 
 def run_create(path: Path, flags: CreateFlags) -> None:
@@ -50,7 +51,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
     """
     if path.exists():
         raise SlotError(f'replication slot "{path.name}" already exists', file=str(path))
-    options, settings = pairs(flags.options, "-o"), pairs(flags.settings, "--set")
+    options, settings = pairs(flags.options, "-o"), settings_of_flags(flags.settings, flags.client_encoding)
     tables = TablePatterns.parse(flags.tables)
     request = DecodeRequest(
         wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),

@@ -21,7 +21,7 @@ from headwater.cli.name_values import source_of_flags
 from headwater.cli.surroundings import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import Lsn, lsn_text
 from headwater.pg.version import VERSIONS, Version
 from headwater.rmgr.description import (
     blocks_in_detail,
@@ -67,13 +67,14 @@ def run_waldump(flags: WaldumpFlags) -> None:
             stats.add(found)
             reached = _reached(frames, found, reached)
         if not flags.quiet and reached:
-            if VERSIONS[directory.major].shows_range_of_statistics:
-                _write([f"WAL statistics between {Lsn(scan.first)} and {Lsn(reached)}:\n"])
+            version = VERSIONS[directory.major]
+            if version.shows_range_of_statistics:
+                _write([f"WAL statistics between {lsn_text(scan.first, version)} and {lsn_text(reached, version)}:\n"])
             _write(_table(stats, flags.stats == "record"))
     else:
         _write(_lines(scan, flags))
     if scan.end is not None and not flags.quiet:
-        say(f"headwater: the WAL ends at {Lsn(scan.end.lsn)}: {scan.end.reason}")
+        say(f"headwater: the WAL ends at {lsn_text(scan.end.lsn, VERSIONS[directory.major])}: {scan.end.reason}")
 
 
 def _choice(flags: WaldumpFlags) -> RecordChoice:
@@ -161,7 +162,8 @@ class _Scan:
         self.first, start = int(frames.lsns[at]), self.choice.start
         if start % self.directory.segment_size and self.first != start:
             skipped = self.first - start
-            warn(f"first record is after {Lsn(start)}, at {Lsn(self.first)}, skipping over {skipped} bytes")
+            asked, met = (lsn_text(lsn, VERSIONS[self.directory.major]) for lsn in (start, self.first))
+            warn(f"first record is after {asked}, at {met}, skipping over {skipped} bytes")
 
 
 def _reached(frames: Frames, found: Outline, before: int) -> int:

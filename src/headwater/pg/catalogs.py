@@ -18,8 +18,11 @@ PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
 PG_ENUM, PG_RANGE, PG_REPLICATION_ORIGIN = 3501, 3541, 6000
 PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
 
-PG_AUTHID, PG_DB_ROLE_SETTING = 1260, 2964
-"""Read once, as they are in a copy: settings and whose they are."""
+PG_AUTHID, PG_OPERATOR, PG_COLLATION, PG_TS_CONFIG, PG_TS_DICT = 1260, 2617, 3456, 3602, 3600
+"""Read for the names of what values refer to by OID."""
+
+PG_DB_ROLE_SETTING = 2964
+"""Read once, as it is in a copy: settings of databases and roles."""
 
 CATALOG_NAMES = {
     PG_TYPE: "pg_type",
@@ -36,10 +39,15 @@ CATALOG_NAMES = {
     PG_PUBLICATION: "pg_publication",
     PG_PUBLICATION_REL: "pg_publication_rel",
     PG_PUBLICATION_NAMESPACE: "pg_publication_namespace",
+    PG_AUTHID: "pg_authid",
+    PG_OPERATOR: "pg_operator",
+    PG_COLLATION: "pg_collation",
+    PG_TS_CONFIG: "pg_ts_config",
+    PG_TS_DICT: "pg_ts_dict",
 }
 """The catalogs that are read, by OID; not every major version has each."""
 
-SHARED_CATALOGS = frozenset({PG_DATABASE, PG_REPLICATION_ORIGIN})
+SHARED_CATALOGS = frozenset({PG_AUTHID, PG_DATABASE, PG_REPLICATION_ORIGIN})
 """Those that all databases share: their files lie in ``global``."""
 
 DEFAULT_TABLESPACE, GLOBAL_TABLESPACE = 1663, 1664

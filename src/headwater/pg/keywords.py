@@ -1,6 +1,6 @@
 """Words that ``quote_identifier`` quotes although their letters are harmless, per major version.
 
-Generated from PostgreSQL 14, 15, 16, 17, 18 by tools/generate_keywords.py, do not edit.
+Generated from PostgreSQL 14, 15, 16, 17, 18, 19 by tools/generate_keywords.py, do not edit.
 PostgreSQL: ``src/include/parser/kwlist.h``,
 every keyword whose category is not UNRESERVED_KEYWORD.
 """
@@ -30,6 +30,9 @@ json_array json_arrayagg json_object json_objectagg system_user
 json json_exists json_query json_scalar json_serialize json_table json_value merge_action
 """,
     18: """
+
+""",
+    19: """
 
 """,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from headwater.errors import UsageError
+from headwater.pg.version import Version
 
 _TEXT = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
@@ -30,3 +31,8 @@ class Lsn(int):
         return f"{self >> 32:X}/{self & 0xFFFFFFFF:X}"
 
     __repr__ = __str__
+
+
+def lsn_text(lsn: int, version: Version) -> str:
+    """An LSN as servers of a version print it: newer ones with all eight digits behind the slash."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:0{version.lsn_digits}X}"

@@ -18,7 +18,7 @@ class Version:
     """One major version.
 
     Attributes:
-        major: 14 to 18.
+        major: 14 to 19.
         page_magic: ``xlp_magic`` of every WAL page.
         control_version: ``pg_control_version`` of ``global/pg_control``.
         catalog_version: ``catalog_version_no`` of ``global/pg_control``.
@@ -173,6 +173,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def has_mule_internal(self) -> bool:
+        """There is the encoding MULE_INTERNAL."""
+        return self.major < 19
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17
@@ -222,6 +227,49 @@ class Version:
         """Indexes that are invalid or deferrable count when the primary key is looked for (RelationGetIndexList)."""
         return self.major >= 18
 
+    @property
+    def switches_decoding(self) -> bool:
+        """Logical decoding can be on while wal_level is replica: it begins and ends with the slots that need it.
+
+        Checkpoints and ``pg_control`` say whether it is on, and LOGICAL_DECODING_STATUS_CHANGE when that changes.
+        """
+        return self.major >= 19
+
+    @property
+    def has_wide_members(self) -> bool:
+        """Members of multixacts are counted with 64 bits, in records and in ``pg_multixact/offsets``."""
+        return self.major >= 19
+
+    @property
+    def logs_assigned_lsns(self) -> bool:
+        """ASSIGN_LSN is a record of XLOG; before, of GIST."""
+        return self.major >= 19
+
+    @property
+    def sets_visibility_with_pruning(self) -> bool:
+        """Bits of the visibility map are set by PRUNE_* and MULTI_INSERT, whose flags are wider; VISIBLE is gone."""
+        return self.major >= 19
+
+    @property
+    def overwritten_contrecord_flag(self) -> int:
+        """``XLP_FIRST_IS_OVERWRITE_CONTRECORD`` of ``xlp_info``, the highest flag that there is."""
+        return 0x0004 if self.major >= 19 else 0x0008
+
+    @property
+    def describes_hash_functions(self) -> bool:
+        """The description of a new hash index names its function."""
+        return self.major >= 19
+
+    @property
+    def lsn_digits(self) -> int:
+        """How many digits of an LSN's lower half are printed at least."""
+        return 8 if self.major >= 19 else 1
+
+    @property
+    def excepts_tables(self) -> bool:
+        """A publication of all tables can leave some out, which are rows of ``pg_publication_rel`` too."""
+        return self.major >= 19
+
 
 VERSIONS = {
     14: Version(14, 0xD10D, 1300, 202107181),
@@ -229,6 +277,7 @@ VERSIONS = {
     16: Version(16, 0xD113, 1300, 202307071),
     17: Version(17, 0xD116, 1700, 202406281),
     18: Version(18, 0xD118, 1800, 202506291),
+    19: Version(19, 0xD122, 1905, 202610061),
 }
 """The supported majors."""
 

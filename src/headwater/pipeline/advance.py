@@ -7,15 +7,15 @@ index lacks. Pure: the same state and the same WAL give the same plan and the sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import RecordError
+from headwater.errors import PluginError, RecordError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
-from headwater.pipeline.window import Scope, check_consistent, check_database_stays, check_window
+from headwater.pipeline.window import Scope, check_consistent, check_window
 from headwater.plugins.api import OutputPlugin
-from headwater.reorder.control import Control, control_at, follow, once_consistent
+from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
@@ -23,6 +23,7 @@ from headwater.reorder.state import State
 from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Start:
         return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
 
     @classmethod
-    def of_catalog(cls, store: CatalogStore, whole: frozenset[int]) -> Start:
-        """Where a catalog was taken; ``whole``: see :func:`headwater.reorder.control.control_at`."""
-        return cls(store.start_lsn, 0, control_at(store, whole), NOTHING_OPEN, NOTHING_IN_MIND)
+    def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
+        """Where a catalog was taken; ``whole``, ``needed``: see :func:`headwater.reorder.control.control_at`."""
+        return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, NOTHING_IN_MIND)
 
     @property
     def restart_lsn(self) -> int:
@@ -93,10 +94,12 @@ class Advanced:
     Attributes:
         assembly: what is output of it.
         behind: what it leaves behind.
+        followed: what its records have told.
     """
 
     assembly: Assembly
     behind: Behind
+    followed: Followed
 
 
 def advance(
@@ -107,6 +110,7 @@ def advance(
     scope: Scope,
     is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
+    skips_gaps: bool = False,
 ) -> Advanced | Refinement:
     """Go through one window.
 
@@ -118,6 +122,7 @@ def advance(
         scope: which transactions are wanted.
         is_end: the session ends here: nothing follows that could bring what the plugin's options name.
         rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
+        skips_gaps: what was written while wal_level was too low is left out.
 
     Returns:
         what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
@@ -129,23 +134,33 @@ def advance(
     """
     _check_seam(start, index)
     followed = follow(start.control, index, store)
-    txns = committed_transactions(index.rows)
+    txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
-    check_database_stays(store)
     lacking = Refinement(_files(index.rows, store, start), frozenset(needed_cuts(index.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking
     store.check_files()
-    check_window(index, replace(followed, control=control))
+    check_window(index, followed, None if skips_gaps else scope.start)
     lsn = index.last_end or start.lsn
     if is_end:
-        check_consistent(control, store.start_lsn, index.hi)
-        plugin.validate(store.view(lsn))
+        if control.gap is None:
+            check_consistent(control, store.start_lsn, index.hi)
+        _validate(plugin, store, lsn, scope)
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, index, txns, control)
-    assembly = assemble(RolledWindow(index, txns, store, control, start.left, start.memory, lsn), plugin, scope)
+    window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn)
+    assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
-    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory))
+    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory), followed)
+
+
+def _validate(plugin: OutputPlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:
+    try:
+        plugin.validate(store.view(lsn))
+    except PluginError as error:
+        if not scope.may_lack:
+            raise
+        warn(f'database "{store.database_name}": {error.message}', hint="nothing is decoded of it")
 
 
 def _check_seam(start: Start, index: WalIndex) -> None:

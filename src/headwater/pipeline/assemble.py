@@ -39,6 +39,7 @@ from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
+from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in
 from headwater.rmgr.index import WalIndex
 
 Int64s = NDArray[np.int64]
@@ -52,7 +53,7 @@ class Assembly:
         plan: what to decode.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
-        late: int64[n] where transactions committed that are wanted, but came before decoding could begin.
+        late: int64[n] where transactions committed that are wanted, but cannot be decoded.
         memory: what the plugin has in mind at the end.
     """
 
@@ -72,6 +73,7 @@ class RolledWindow:
         txns: that committed in it.
         store: the catalog, rolled forward over it.
         control: what is known at its end.
+        decodable: where its transactions can be decoded.
         left: what those before it left behind.
         memory: what the plugin has in mind at its start.
         end: LSN behind its last record.
@@ -81,6 +83,7 @@ class RolledWindow:
     txns: CommittedTransactions
     store: CatalogStore
     control: Control
+    decodable: tuple[Decodable, ...]
     left: OpenTransactions
     memory: SchemaMemory
     end: int
@@ -121,8 +124,6 @@ class _Assembler:
         self.store = window.store
         self.plugin = plugin
         self.scope = scope
-        builder = window.control.builder
-        self.start = max(scope.start, builder.start_decoding_at) if builder.is_consistent else NEVER
         commits = window.left.commits_behind(window.txns)
         # Not a method of this one: a window's arrays would be in a cycle, and stay until Python looks for those.
         self.describe = _Describing(plugin, scope)
@@ -130,8 +131,8 @@ class _Assembler:
             window.store, self.rows.commands, window.txns, commits, self.describe, plugin.sends_schema
         )
         self.wanted = self._wanted()
-        is_in_time: NDArray[np.bool_] = (self.txns.base_lsn != NEVER) & (self.txns.commit_lsn >= self.start)
-        self.output: NDArray[np.bool_] = self.wanted & is_in_time
+        self.decodable = is_decodable(window.txns, window.decodable, scope.start)
+        self.output: NDArray[np.bool_] = self.wanted & (self.txns.base_lsn != NEVER) & self.decodable
 
     def run(self) -> Assembly:
         """All of it."""
@@ -172,16 +173,15 @@ class _Assembler:
         return keep
 
     def _late(self) -> Int64s:
-        """Wanted transactions that committed before decoding could begin, and may have changed something."""
+        """Wanted transactions that cannot be decoded, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
-        late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & (txns.commit_lsn < self.start)
+        late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & ~self.decodable
         late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.window.control)
         commits: Int64s = txns.commit_lsn[late]
         return commits
 
     def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
-        inside: NDArray[np.bool_] = lsn >= self.start
-        return inside
+        return lies_in(lsn, self.window.decodable, self.scope.start)
 
     def _busy(
         self,
@@ -216,11 +216,17 @@ class _Assembler:
             resolved,
             others,
             self.resolver,
-            Forgetting(forgets, self._handed_on() | given, self.txns, self.output),
+            Forgetting(forgets, self._handed_on() | given, self.txns, self.output, self._restarted()),
             PluginSender(self.plugin, self.describe, self._end_before),
             self.window.memory,
             self.window.end,
         )
+
+    def _restarted(self) -> Int64s:
+        """int64[n] the transactions before which the server was restarted with a high enough wal_level."""
+        lo = self.window.index.lo
+        raised = np.array([one.first for one in self.window.decodable if one.first >= max(lo, 1)], np.int64)
+        return np.searchsorted(self.txns.commit_lsn, raised)
 
     def _handed_on(self) -> Given:
         """What commits before the window have handed on to transactions that were open then."""

@@ -40,6 +40,7 @@ from headwater.pg.catalogs import (
     CATALOG_NAMES,
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
+    PG_AUTHID,
     PG_DATABASE,
     SHARED_CATALOGS,
     align_up,
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
 
 _FACTS = """
 SELECT current_setting('server_version_num')::int / 10000 AS major, s.system_identifier, s.catalog_version_no,
-    pg_catalog.pg_is_in_recovery() AS is_standby, current_setting('wal_level') AS wal_level,
+    pg_catalog.pg_is_in_recovery() AS is_standby, coalesce(
+        current_setting('effective_wal_level', true), current_setting('wal_level')) AS wal_level,
     current_setting('full_page_writes')::bool AND c.full_page_writes AS full_page_writes,
     c.redo_lsn::text, c.timeline_id, c.next_xid, c.next_multixact_id::text::int8 AS next_multi,
     c.oldest_active_xid::text::int8 AS oldest_active_xid,
@@ -142,12 +144,13 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             if checkpoint:
                 session.execute("CHECKPOINT")
             server, places = _facts(session), _filenodes(session)
-            with _snapshot(psycopg, dsn, session, server.major) as consistent_lsn:
+            catalogs = _readable(session, server.major)
+            with _snapshot(psycopg, dsn, session, catalogs) as consistent_lsn:
                 if _filenodes(session) != places:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
                     )
-                export = _read(session, server, consistent_lsn)
+                export = _read(session, server, catalogs, consistent_lsn)
             # Without its snapshot: there may be a hundred million transactions to ask for.
             log = _commit_log(session, server, export.oldest_xid)
             return KeptState(_state(replace(export, commit_log=log)), _settings(session))
@@ -195,7 +198,7 @@ def _facts(session: Connection[Any]) -> _Server:
 
 
 @contextmanager
-def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], major: int) -> Iterator[int]:
+def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs: Sequence[int]) -> Iterator[int]:
     """A transaction that sees the catalog as of a consistent point, in which no catalog is rewritten.
 
     Yields:
@@ -207,7 +210,7 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], major: in
         _, lsn, snapshot, _ = made
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Before anything takes a snapshot: it is another one's that is wanted.
-        names = ", ".join(f"pg_catalog.{CATALOG_NAMES[oid]}" for oid in sorted(catalog_oids(major)))
+        names = ", ".join(f"pg_catalog.{CATALOG_NAMES[oid]}" for oid in catalogs)
         session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
         yield Lsn.parse(lsn)
@@ -219,10 +222,17 @@ def _filenodes(session: Connection[Any]) -> dict[int, int]:
     return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall()}
 
 
-def _read(session: Connection[Any], server: _Server, consistent_lsn: int) -> ExportedCatalog:
+def _readable(session: Connection[Any], major: int) -> list[int]:
+    """The catalogs that are read: that of roles only by a role that may see their passwords, which are left out."""
+    may = "SELECT pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')"
+    row = session.execute(may).fetchone()
+    return sorted(catalog_oids(major) - (frozenset() if row == (True,) else {PG_AUTHID}))
+
+
+def _read(session: Connection[Any], server: _Server, catalogs: Sequence[int], consistent_lsn: int) -> ExportedCatalog:
     """All of it, as the snapshot shows it, but for the commit log."""
     missing = _missing_values(session)
-    rows = {oid: _rows(session, server.major, oid, missing) for oid in sorted(catalog_oids(server.major))}
+    rows = {oid: _rows(session, server.major, oid, missing) for oid in catalogs}
     database = next(
         row
         for row in CatalogRows(server.major, "UTF8").databases(one.data for one in rows[PG_DATABASE])
@@ -265,7 +275,8 @@ def _rows(
     layout = catalog_layout(major, oid)
     types = dict(session.execute(_TYPES, [oid]).fetchall())
     names = [
-        f'"{column.name}"' if is_readable(column, types[column.name]) else "NULL::text" for column in layout.columns
+        f'"{column.name}"' if is_readable(column, types[column.name]) and column.name != "rolpassword" else "NULL::text"
+        for column in layout.columns
     ]
     query = f"COPY (SELECT ctid, xmin, {', '.join(names)} FROM pg_catalog.{layout.name}) TO STDOUT (FORMAT binary)"
     # Names and text as the database has them.
@@ -282,7 +293,7 @@ def _files(
     """The catalogs with their files, and the oldest xid that lies in one unfrozen, 64 bits."""
     next_xid, files = server.next_full_xid, list[ExportedFile]()
     oldest = next_xid
-    for oid, filenode, place, size, frozen in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall():
+    for oid, filenode, place, size, frozen in session.execute(_FILES, [list(rows)]).fetchall():
         locator: Locator = (place or tablespace, server.database, filenode)
         if oid in SHARED_CATALOGS:
             locator = GLOBAL_TABLESPACE, 0, filenode

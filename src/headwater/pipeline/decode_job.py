@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import HeadwaterError
+from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import OutputPlugin
 from headwater.reorder.plan import Slice
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import SliceChanges, collect
-from headwater.rows.items import Cells, Messages
+from headwater.rows.conversion import converted_messages, refusal
+from headwater.rows.items import REFUSED, Cells, Messages
 from headwater.rows.layout import compile_layouts
-from headwater.rows.render import render
+from headwater.rows.render import place_of_cell, render
 from headwater.rows.session import SessionSettings
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
@@ -63,11 +66,14 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
+        changes = collect(
+            plan, _read(self.directory, plan), self._say, self.directory.major, not self.plugin.marks_rows
+        )
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
         exactly = [exact(schema) for schema in schemas]
-        layouts = compile_layouts(schemas, self.session, shown, exactly, binary=self.plugin.wants_binary)
+        session = self.session if self.plugin.wants_client_encoding else self.session.of_database
+        layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
     def _say(self, record: KeptRecord) -> Sequence[bytes]:
@@ -84,7 +90,7 @@ class SliceDecoder:
         """
         decoded = self.cells(plan)
         changes = decoded.changes
-        return self.plugin.render(
+        messages = self.plugin.render(
             changes.items,
             decoded.cells,
             changes.transactions,
@@ -92,6 +98,30 @@ class SliceDecoder:
             [use.schema for use in changes.relations],
             [use.messages for use in changes.relations],
         )
+        if not self.plugin.is_text or self.plugin.wants_client_encoding:
+            return messages
+        return converted_messages(messages, self.session.encoding, self.session.client_encoding)
+
+    def rows(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]]) -> DecodedSlice:
+        """Like :meth:`cells`, for readers of rows: all values are text in UTF8.
+
+        Raises:
+            HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
+        """
+        decoded = self.cells(plan, exact)
+        refused = np.flatnonzero(decoded.cells.kind == REFUSED)
+        if len(refused):
+            raise self._refusal(decoded, int(refused[0]))
+        return decoded
+
+    def _refusal(self, decoded: DecodedSlice, cell: int) -> DecodingError:
+        cells, changes = decoded.cells, decoded.changes
+        item, number = place_of_cell(cells, cell)
+        schema = changes.relations[int(changes.items.layout[item])].schema
+        place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
+        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
+        session = self.session
+        return refusal(session.encoding, session.client_encoding, found, int(changes.items.lsn[item]), place)
 
 
 def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:

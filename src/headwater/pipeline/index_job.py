@@ -59,16 +59,16 @@ class IndexTask:
     hi: int
     request: Request
 
-    def answers(self, request: Request, since: Mapping[Locator, int]) -> bool:
+    def answers(self, request: Request, since: Mapping[Locator | int, int]) -> bool:
         """Whether the run's index has all that a request asks for.
 
         Args:
             request: it.
-            since: LSNs before which nothing is in the WAL about some of the files.
+            since: LSNs before which nothing is in the WAL about some of the files, and of the databases, by OID.
         """
-        files = [
-            file for file in set(request.catalogs).difference(self.request.catalogs) if since.get(file, 0) < self.hi
-        ]
+        new: set[Locator | int] = {*request.catalogs, *request.databases}
+        lacking = new.difference(self.request.catalogs, self.request.databases)
+        files = [one for one in lacking if since.get(one, 0) < self.hi]
         cuts = [cut for cut in set(request.cuts).difference(self.request.cuts) if self.lo < cut < self.hi]
         return not files and not cuts
 

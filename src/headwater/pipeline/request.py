@@ -14,6 +14,7 @@ from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
 from headwater.rows.session import SessionSettings
 from headwater.slots.kept_state import KeptState
 from headwater.wal.addresses import wal_source
@@ -21,6 +22,13 @@ from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
+
+MakePlugin = Callable[[CatalogStore], OutputPlugin]
+"""Makes what takes a plugin's place."""
+
+SKIP_GAP = "skip"
+ON_LEVEL_GAP = ("error", SKIP_GAP)
+"""What becomes of WAL that was written while wal_level was too low, once decoding has begun."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class DecodeRequest:
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
+        on_level_gap: one of :data:`ON_LEVEL_GAP`.
+        from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -58,12 +68,24 @@ class DecodeRequest:
     unknown_types: str = "error"
     tables: TablePatterns = EVERY_TABLE
     user: str | None = None
+    on_level_gap: str = "error"
+    from_replica_level: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):
             object.__setattr__(self, "wal", wal_source(self.wal))
         if not is_server(self.catalog):
             object.__setattr__(self, "catalog", local_path(self.catalog))
+
+    @property
+    def needed_level(self) -> int:
+        """The lowest wal_level that is decoded."""
+        return WAL_LEVEL_REPLICA if self.from_replica_level else WAL_LEVEL_LOGICAL
+
+    @property
+    def numbers_commands(self) -> bool:
+        """All WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.Request`."""
+        return self.needed_level >= WAL_LEVEL_LOGICAL
 
     @property
     def source(self) -> WalSource:
@@ -102,7 +124,7 @@ class OpenRequest:
 
 def open_request(
     request: DecodeRequest,
-    make_plugin: Callable[[CatalogStore], OutputPlugin] | None = None,
+    make_plugin: MakePlugin | None = None,
     kept: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> OpenRequest:
@@ -119,33 +141,68 @@ def open_request(
         CatalogError: not a data directory, an unknown database, or a catalog from after the WAL.
         SegmentError: segments are missing, damaged or of another server.
     """
-    plugin_class = load_plugin(request.plugin) if make_plugin is None else None
+    if make_plugin is None:
+        load_plugin(request.plugin)
     if kept is None:
         kept = state_in_file(request.catalog)
         if kept is not None:
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     if kept is None:
-        store = open_catalog(request.catalog, request.database)
-        found = session_settings_of(request.catalog, store.database_oid, request.user)
-        server = server_settings(request, found, store.major)
-    else:
-        store, server = CatalogStore.of_image(kept.state.catalog), kept.server_settings
-    session = session_settings(request, server, store.major, store.encoding)
-    if make_plugin is not None:
-        plugin = make_plugin(store)
-    else:
-        assert plugin_class is not None
-        plugin = plugin_class(request.options, PluginContext(major=store.major, session=session))
+        return open_store(request, open_catalog(request.catalog, request.database), directory, make_plugin)
+    store = CatalogStore.of_image(kept.state.catalog)
+    session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
+    check_order(request)
+    if kept.state.control.needed != request.needed_level:
+        words = ("with", "without") if request.from_replica_level else ("without", "with")
+        raise UsageError(
+            f"asked for {words[0]} --from-replica-level, the state is of a session {words[1]} it",
+            hint="begin at a catalog, or with another state",
+        )
+    directory = directory or WalDirectory.scan(request.source)
+    check_server(directory, store, request)
+    check_goes_on(directory, kept.state, request)
+    return OpenRequest(request, directory, store, plugin, session, kept.server_settings, kept.state)
+
+
+def open_store(
+    request: DecodeRequest,
+    store: CatalogStore,
+    directory: WalDirectory | None = None,
+    make_plugin: MakePlugin | None = None,
+) -> OpenRequest:
+    """Open a request whose catalog was read, and check that its files belong together.
+
+    Args:
+        request: the request.
+        store: its catalog, not rolled forward.
+        directory, make_plugin: as those of :func:`open_request`.
+
+    Raises:
+        HeadwaterError: as :func:`open_request`.
+    """
+    found = session_settings_of(request.catalog, store.database_oid, request.user)
+    server = server_settings(request, found, store.major)
+    session, plugin = _session_and_plugin(request, store, server, make_plugin)
     check_order(request)
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
-    if kept is None:
-        check_bounds(store, request)
-        check_fit(directory, store, request)
-    else:
-        check_goes_on(directory, kept.state, request)
-    return OpenRequest(request, directory, store, plugin, session, server, None if kept is None else kept.state)
+    check_bounds(store, request)
+    check_fit(directory, store, request)
+    return OpenRequest(request, directory, store, plugin, session, server)
+
+
+def _session_and_plugin(
+    request: DecodeRequest,
+    store: CatalogStore,
+    server: tuple[tuple[str, str], ...],
+    make_plugin: MakePlugin | None,
+) -> tuple[SessionSettings, OutputPlugin]:
+    session = session_settings(request, server, store.major, store.encoding)
+    if make_plugin is not None:
+        return session, make_plugin(store)
+    context = PluginContext(store.major, session, request.from_replica_level)
+    return session, load_plugin(request.plugin)(request.options, context)
 
 
 def server_settings(

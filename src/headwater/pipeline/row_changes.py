@@ -53,6 +53,30 @@ class TableChoice:
         return self.patterns.chooses(schema, catalog)
 
 
+def require_text(schema: RelationSchema) -> None:
+    """Whether a relation's names can be those of columns and tables in Spark.
+
+    Raises:
+        PluginError: one has bytes that are no characters, or have no equivalent in UTF8.
+    """
+    names = [schema.namespace, schema.name, *(column.name for column in schema.columns if not column.is_dropped)]
+    wrong = next((name for name in names if not _is_text(name)), None)
+    if wrong is not None:
+        shown = wrong.encode("utf-8", "backslashreplace").decode()
+        raise PluginError(
+            f'the name "{shown}" of or in the table with OID {schema.oid} is no text in UTF8',
+            hint="leave the table out, or read a plugin's messages",
+        )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class RowChanges(OutputPlugin):
     """Wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
 
@@ -60,21 +84,24 @@ class RowChanges(OutputPlugin):
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
+        marks_rows: see :class:`OutputPlugin`.
     """
 
     name: ClassVar[str] = "rows"
     sends_schema: ClassVar[bool] = False
 
-    def __init__(self, choice: TableChoice, publications: Sequence[str], major: int) -> None:
+    def __init__(self, choice: TableChoice, publications: Sequence[str], major: int, marks_rows: bool = False) -> None:
         self.choice = choice
         self.publications = tuple(publications)
         self.major = major
         self.is_text = False
+        self.wants_client_encoding = True
         self.skips_empty = True
+        self.marks_rows = marks_rows
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
-        return RowChanges, (TableChoice(self.choice.patterns), self.publications, self.major)
+        return RowChanges, (TableChoice(self.choice.patterns), self.publications, self.major, self.marks_rows)
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The wanted changes of a chosen, permanent user table, of those that its publications publish."""
@@ -82,6 +109,7 @@ class RowChanges(OutputPlugin):
             return 0
         if not self.choice.chooses(schema, catalog):
             return 0
+        require_text(schema)
         where = self.choice.where
         # A truncate's relations are counted before any is left out, and cost nothing.
         operations = where.operations if where.keeps(schema) else where.operations & WANT_TRUNCATE
@@ -117,6 +145,8 @@ class RowChanges(OutputPlugin):
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """The origin's name."""
+        if not _is_text(name):
+            raise PluginError("the name of a replication origin is no text in UTF8", lsn=lsn)
         return [name.encode()]
 
     def render(

@@ -98,13 +98,13 @@ class RunIndexer:
         is_last = bool(taken and taken[-1].is_end) or not (self._ready or self._next < self._hi or self._ahead)
         return self.again(taken, request, {}), is_last
 
-    def again(self, runs: Sequence[Run], request: Request, since: Mapping[Locator, int]) -> list[Run]:
+    def again(self, runs: Sequence[Run], request: Request, since: Mapping[Locator | int, int]) -> list[Run]:
         """The same runs, those indexed anew whose index lacks what a request asks for.
 
         Args:
             runs: them.
             request: what to look for.
-            since: LSNs before which nothing is in the WAL about some of the files.
+            since: LSNs before which nothing is in the WAL about some of the files and databases.
         """
         stale = [number for number, run in enumerate(runs) if not run.task.answers(request, since)]
         tasks = [replace(runs[number].task, request=request) for number in stale]

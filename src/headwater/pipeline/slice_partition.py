@@ -43,4 +43,4 @@ def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         messages = partition.decoder.messages(partition.plan)
         yield from map(check_text, message_batches(messages, partition.decoder.is_text))
     else:
-        yield partition.form.batch(partition.decoder.cells(partition.plan, partition.form.exact_columns))
+        yield partition.form.batch(partition.decoder.rows(partition.plan, partition.form.exact_columns))

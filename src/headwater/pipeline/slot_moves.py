@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.request import SKIP_GAP, DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
@@ -89,9 +89,8 @@ def _consistent_point(opened: OpenRequest) -> int:
     behind = None
     for window in _windows(opened)[1]:
         behind = window.behind
-        builder = behind.control.builder
-        if builder.is_consistent:
-            return builder.start_decoding_at
+        if window.followed.decodable:
+            return window.followed.decodable[0].start
     assert behind is not None
     return check_consistent(behind.control, opened.store.start_lsn, behind.lsn)
 
@@ -106,6 +105,8 @@ def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
 
 
 def _open(request: DecodeRequest, kept: KeptState | None) -> OpenRequest:
+    # Nothing is output: WAL of a low wal_level is told of, no more.
+    request = replace(request, on_level_gap=SKIP_GAP)
     if request.plugin != RowChanges.name:
         return open_request(request, kept=kept)
     return open_request(request, lambda store: RowChanges(TableChoice(request.tables), (), store.major), kept)

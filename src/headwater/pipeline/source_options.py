@@ -6,12 +6,12 @@ Spark compares names of options without regard to case, and gives all values as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.request import ON_LEVEL_GAP, DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
 from headwater.pipeline.wal_places import STORAGE, source_of_options
@@ -42,6 +42,8 @@ OPTIONS = (
     "maxBytesPerTrigger",
     "failOnDataLoss",
     "timeline",
+    "onLevelGap",
+    "fromReplicaLevel",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -107,8 +109,11 @@ class SourceOptions:
                     hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*, {STORAGE}*",
                 )
         slot = given.get("slot")
+        if slot is not None and _switch(given, "fromReplicaLevel"):
+            raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
+        request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
         return cls(
@@ -163,6 +168,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         catalog=given["catalog"],
         database=given.get("database"),
         user=given.get("user"),
+        from_replica_level=_switch(given, "fromReplicaLevel"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),

@@ -15,12 +15,12 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, HeadwaterError
+from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.request import OpenRequest, open_request
 from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.row_changes import RowChanges, TableChoice, require_text
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.single_table import SingleTable
@@ -92,13 +92,13 @@ def open_source(
     choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
 
     def make_plugin(store: CatalogStore) -> RowChanges:
-        return RowChanges(choice, options.publications, store.major)
+        return RowChanges(choice, options.publications, store.major, request.from_replica_level)
 
     opened = open_request(request, make_plugin, kept, directory)
-    if opened.session.encoding not in ("UTF8", "SQL_ASCII"):
-        raise CatalogError(
-            f'database "{opened.store.database_name}" is in {opened.session.encoding}, rows need UTF8',
-            hint="read a plugin's messages instead, with the option plugin",
+    if not opened.session.is_utf8:
+        raise UsageError(
+            f"rows are in UTF8, not in {opened.session.client_encoding}",
+            hint="leave set.client_encoding away, or read a plugin's messages, with the option plugin",
         )
     return opened
 
@@ -256,11 +256,12 @@ class _SourcePlanner:
             CatalogError: there is no such table, or its columns cannot be shown beside those of every row.
         """
         if self.table is None:
-            return RowForm()
+            return RowForm(marks_rows=self.options.request.from_replica_level)
         schema = self._schema()
         if schema is None:
             raise self.table.no_match()
-        return RowForm(TypedTable(schema, self.options.on_unrepresentable))
+        require_text(schema)
+        return RowForm(TypedTable(schema, self.options.on_unrepresentable), self.options.request.from_replica_level)
 
 
 def _counts(start: int, end: int, is_last: bool) -> bool:

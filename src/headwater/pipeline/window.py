@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, WalError, warn
+from headwater.errors import WalError, warn
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.control import Control, Followed
+from headwater.reorder.wal_levels import LevelGap
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVELS
@@ -34,12 +34,14 @@ class Scope:
         start: transactions whose commit record starts before it are left out, 0 for none.
         tables: those whose changes are wanted, if the plugin wants them too.
         commits: first and last start of a commit record that a transaction is wanted for, None for any.
+        may_lack: it is one database of all: it need not have had what the plugin's options name.
     """
 
     segment_size: int
     start: int = 0
     tables: TablePatterns = EVERY_TABLE
     commits: tuple[int, int] | None = None
+    may_lack: bool = False
 
     def end_before(self, lsn: int) -> int:
         """The last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
@@ -62,38 +64,36 @@ def stop_lsn(end: int, segment_size: int) -> int:
     return page + header + 1 if 0 < end % PAGE_SIZE <= header else end
 
 
-def check_database_stays(store: CatalogStore) -> None:
-    """Refuse a window in which the database moves to another tablespace: its files are copied without any WAL.
-
-    Raises:
-        CatalogError: it does.
-    """
-    moved = store.moved_at()
-    if moved is not None:
-        raise CatalogError(
-            f'database "{store.database_name}" moves to another tablespace',
-            lsn=moved,
-            hint=f"decode up to there with --end {Lsn(moved)}, and take a new base backup for what follows",
-        )
-
-
-def check_window(index: WalIndex, followed: Followed) -> None:
+def check_window(index: WalIndex, followed: Followed, start: int | None) -> None:
     """Whether a window can be decoded.
 
     Args:
         index: of the window; followed: what its records have told.
+        start: WAL behind this LSN must not have been written while wal_level was too low; None if it may.
 
     Raises:
         WalError: wal_level was too low.
     """
-    if followed.too_low is not None:
-        level = dict(followed.levels)[followed.too_low]
-        raise WalError(
-            f"wal_level fell to {WAL_LEVELS[max(0, min(level, 2))]}, expected logical",
-            lsn=followed.too_low,
-            hint=f"decode up to that point with --end {Lsn(followed.too_low)}",
-        )
     _check_minimal(index, followed)
+    if start is None:
+        return
+    for gap in followed.gaps:
+        if (index.hi if gap.hi is None else gap.hi) <= start:
+            continue
+        behind = "and what follows cannot be decoded"
+        if gap.hi is not None:
+            behind = f"and what follows up to {Lsn(gap.hi)} cannot be decoded"
+        raise WalError(
+            f"wal_level fell to {level_name(gap.level)}, expected logical, {behind}",
+            lsn=gap.lo,
+            hint="leave it out with --on-level-gap skip (in the data source, the option onLevelGap), or decode up to "
+            f"that point with --end {Lsn(gap.lo)}",
+        )
+
+
+def level_name(level: int) -> str:
+    """The name of a wal_level."""
+    return WAL_LEVELS[max(0, min(level, 2))]
 
 
 def warn_of_custom_records(custom: Int64s) -> None:
@@ -126,7 +126,7 @@ def check_consistent(control: Control, lo: int, hi: int) -> int:
         return control.builder.consistent_at
     if control.wal_level < WAL_LEVEL_LOGICAL:
         raise WalError(
-            f"the server ran with wal_level = {WAL_LEVELS[max(0, control.wal_level)]}, expected logical",
+            f"the server ran with wal_level = {level_name(control.wal_level)}, expected logical, up to {Lsn(hi)}",
             lsn=lo,
             hint="set wal_level = logical, restart the server and take a new base backup",
         )
@@ -153,15 +153,55 @@ def warn_of_late_start(control: Control, start_lsn: int, commits: Int64s) -> Non
     """
     if not len(commits):
         return
-    first, last = Lsn(int(commits[0])), Lsn(int(commits[-1]))
-    which = f"1 transaction that committed at {first} is"
-    if len(commits) > 1:
-        which = f"{len(commits)} transactions that committed from {first} to {last} are"
     point = Lsn(control.builder.consistent_at or 0)
     warn(
-        f"{which} left out: the consistent point is {point}, as {' and '.join(_reasons(control, start_lsn))}",
+        f"{_left_out(commits)}: the consistent point is {point}, as {' and '.join(_reasons(control, start_lsn))}",
         hint="to have them, use a backup from before them, taken while no long transaction ran",
     )
+
+
+def warn_of_gap(gap: LevelGap, commits: Int64s, end: int) -> None:
+    """Warn of WAL that could not be decoded, though decoding had begun before it.
+
+    Args:
+        gap: it.
+        commits: int64[n] where transactions committed in it that were wanted, in order.
+        end: LSN where the WAL ends that was read.
+    """
+    which = f"{_left_out(commits)}; " if len(commits) else ""
+    again = f"the end of what was read, {Lsn(end)}" if gap.hi is None else f"{Lsn(gap.hi)}, where decoding begins again"
+    warn(f"{which}wal_level was {level_name(gap.level)} from {Lsn(gap.lo)} to {again}")
+
+
+def warn_of_replica_level(lo: int, hi: int) -> None:
+    """Warn of what WAL of wal_level replica that was decoded does not tell.
+
+    Args:
+        lo: LSN where the first of it begins; hi: where the last of it ends.
+    """
+    warn(
+        f"WAL from {Lsn(lo)} to {Lsn(hi)} was written with wal_level = replica: not every row is complete, each is "
+        "marked, and a TRUNCATE cannot be told"
+    )
+
+
+def warn_of_prepared(control: Control, commits: Int64s) -> None:
+    """Warn of transactions of which a part was written while wal_level was too low.
+
+    Args:
+        control: when it was raised.
+        commits: int64[n] where they committed, in order.
+    """
+    if len(commits):
+        raised = Lsn(control.raised or 0)
+        warn(f"{_left_out(commits)}: prepared before {raised}, where wal_level was raised to logical")
+
+
+def _left_out(commits: Int64s) -> str:
+    first, last = Lsn(int(commits[0])), Lsn(int(commits[-1]))
+    if len(commits) == 1:
+        return f"1 transaction that committed at {first} is left out"
+    return f"{len(commits)} transactions that committed from {first} to {last} are left out"
 
 
 def _reasons(control: Control, start_lsn: int) -> Iterator[str]:
@@ -185,7 +225,8 @@ def _check_minimal(index: WalIndex, followed: Followed) -> None:
         xids = index.rows.xids
         if level == 0 and ((xids.lsn >= lo) & (xids.lsn < hi)).any():
             raise WalError(
-                f"WAL was generated with wal_level = {WAL_LEVELS[0]}, expected logical",
+                f"WAL was generated with wal_level = {WAL_LEVELS[0]}, expected logical, and nothing behind it can be "
+                f"decoded from here, known so far up to {Lsn(hi)}",
                 lsn=lo,
-                hint="take a new base backup after wal_level was raised",
+                hint=f"take a new base backup after wal_level was raised; up to there, decode with --end {Lsn(lo)}",
             )

@@ -1,68 +1,166 @@
-"""The flow of planning: a request's windows, one after the other, each with its plan and the state behind it.
+"""A pass over the WAL: one window after the other, each indexed once and planned for every database that is asked for.
 
-In: an open request, where to begin, a way to run index tasks. Out: :class:`PlannedWindow` values. The command, the data
-source and streams all plan here; what they do with a plan is theirs. One call is one session: inside it the plugin
-remembers what it announced.
+In: the plans of databases (:mod:`headwater.pipeline.database_plan`), a way to run index tasks. Out: their windows. The
+command, the data source and streams all plan here; what they do with a plan is theirs. One call is one session.
+
+The index has what all databases ask for. What proves to be lacking is indexed again, for the runs that it concerns, and
+those databases go through the window again that lacked it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-
-from headwater.catalog.bootstrap import open_catalog
-from headwater.catalog.data_directory import DataDirectory
-from headwater.catalog.store import CatalogStore
-from headwater.pipeline.abandoned_commits import warn_of_abandoned
-from headwater.pipeline.advance import Advanced, Behind, Start, advance
-from headwater.pipeline.assemble import Assembly
-from headwater.pipeline.collector import collector_put_off
-from headwater.pipeline.index_job import index_in_threads, index_start
-from headwater.pipeline.named_table import TableNames
-from headwater.pipeline.reach import check_reach, reaches
+from headwater.pipeline.advance import Behind
+from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
+from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
-from headwater.pipeline.window import Int64s, Scope, stop_lsn, warn_of_custom_records, warn_of_late_start
-from headwater.reorder.earlier import without_earlier
-from headwater.reorder.merge import merge_indexes
+from headwater.pipeline.window import Scope, stop_lsn
 from headwater.reorder.state import State
-from headwater.rmgr.index import GRID, UNREFINED, Refinement, Request, WalIndex, no_index
-from headwater.wal.record import parse_record
+from headwater.rmgr.index import GRID, Locator, Request
+
+__all__ = ["NewPlans", "Pass", "PlanWindows", "PlannedWindow", "Rolled", "windows_in_threads"]
+
+NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
+"""Finds the plans of databases that are created in a window, given its runs and a plan that was made of it; they have
+not gone through any window."""
 
 
-@dataclass(frozen=True)
-class PlannedWindow:
-    """A window that was gone through.
+def nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Nobody asks for more."""
+    return []
 
-    Attributes:
-        assembly: what is output of it.
-        behind: what it leaves behind.
-        hi: LSN where its WAL ends.
-        custom: int64[128] number of records of each custom resource manager.
-        is_last: nothing follows it in this session.
+
+class Pass:
+    """Goes over the WAL for several databases at once.
+
+    Args:
+        plans: of the databases, at least one; more join it in the order in which they are found.
+        index: runs index tasks.
+        parallel: tasks that can run at once.
+        bounds: of a window.
+        grid: bytes between the LSN lines that a huge transaction may be cut at.
+        new_plans: finds more.
     """
 
-    assembly: Assembly
-    behind: Behind
-    hi: int
-    custom: Int64s
-    is_last: bool
+    def __init__(
+        self,
+        plans: Sequence[DatabasePlan],
+        index: IndexRuns,
+        parallel: int,
+        bounds: WindowBounds = DEFAULT_BOUNDS,
+        grid: int = GRID,
+        new_plans: NewPlans = nothing_new,
+    ) -> None:
+        self.plans = list(plans)
+        self._index, self._parallel, self._bounds = index, parallel, bounds
+        self._grid = grid
+        self._new_plans = new_plans
+        self._passed: list[tuple[int, int]] = []
+        self._lo = min(plan.lo for plan in plans)
+
+    def __iter__(self) -> Iterator[dict[DatabasePlan, PlannedWindow]]:
+        indexer = RunIndexer(
+            self.plans[0].opened.directory, self._lo, self._hi, self._index, self._parallel, self._bounds
+        )
+        try:
+            is_last = False
+            while not is_last:
+                # What is yielded is not kept here: a plan is large, and the next is made while this one is decoded.
+                planned = [self._window(indexer)]
+                is_last = any(window.is_last for window in planned[0].values())
+                yield planned.pop()
+        finally:
+            indexer.close()
+
+    @property
+    def _hi(self) -> int:
+        opened = self.plans[0].opened
+        directory, end = opened.directory, opened.request.end
+        last = directory.segments[-1].start_lsn + directory.segment_size
+        hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        return max(hi, self._lo)
+
+    def _window(self, indexer: RunIndexer) -> dict[DatabasePlan, PlannedWindow]:
+        """Go through the next window, as often as its index proves to lack something."""
+        for plan in self.plans:
+            plan.begin()
+        runs, is_last = indexer.take(self._request(self.plans), lambda some: self._is_reached(some))
+        lo = self._passed[-1][1] if self._passed else self._lo
+        planned: dict[DatabasePlan, PlannedWindow] = {}
+        waiting = self.plans
+        while waiting:
+            seen = len(planned)
+            waiting = [plan for plan in waiting if not _took(plan, plan.plan(runs, lo, is_last), planned)]
+            if planned and not seen:
+                waiting += self._join(indexer, runs, next(iter(planned)))
+            if waiting:
+                request = self._request(self.plans)
+                runs = indexer.again(runs, request, _since(self.plans))
+                for plan in waiting:
+                    plan.look_back(indexer, request)
+        hi = next(iter(planned.values())).hi
+        self._passed.append((lo, hi))
+        return planned
+
+    def _is_reached(self, runs: Sequence[Run]) -> bool:
+        return all(plan.is_reached(runs) for plan in self.plans)
+
+    def _join(self, indexer: RunIndexer, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+        """Let the plans of databases that are created in this window go through all windows before it."""
+        found = self._new_plans(runs, planned)
+        for lo, hi in self._passed if found else ():
+            self._catch_up(indexer, found, lo, hi)
+        for plan in found:
+            plan.begin()
+        self.plans += found
+        return found
+
+    def _catch_up(self, indexer: RunIndexer, plans: Sequence[DatabasePlan], lo: int, hi: int) -> None:
+        """A window that others have gone through, indexed again for what it has of the files that will be copied."""
+        for plan in plans:
+            plan.begin()
+        waiting = list(plans)
+        while waiting:
+            runs = indexer.stretch(lo, hi, self._request(plans))
+            waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
+
+    def _request(self, plans: Sequence[DatabasePlan]) -> Request:
+        """What the index must have for all of them."""
+        return Request(
+            tuple(sorted(frozenset().union(*(plan.databases for plan in plans)))),
+            tuple(sorted(frozenset().union(*(plan.store.locators() for plan in plans)))),
+            plans[0].store.major,
+            self._grid,
+            tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            plans[0].opened.request.numbers_commands,
+        )
 
 
-Rolled = Callable[[CatalogStore, int, int, bool], None]
+def _took(
+    plan: DatabasePlan, window: PlannedWindow | None, planned: dict[DatabasePlan, PlannedWindow]
+) -> PlannedWindow | None:
+    if window is not None:
+        planned[plan] = window
+    return window
 
 
-def _nobody_asks(store: CatalogStore, start: int, end: int, is_last: bool) -> None:
-    return
+def _since(plans: Sequence[DatabasePlan]) -> Mapping[Locator | int, int]:
+    """LSNs before which the WAL has nothing of a file, or of a database."""
+    since: dict[Locator | int, int] = {}
+    for plan in plans:
+        since.update(plan.since.items())
+        since.update(plan.refinement.files)
+    return since
 
 
 @dataclass
 class PlanWindows:
-    """Plans a request window by window.
+    """Plans a request of one database window by window.
 
     Attributes:
         opened: the request.
@@ -72,8 +170,7 @@ class PlanWindows:
         bounds: of a window.
         goes_on: the session does, behind the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
-        rolled: called with (catalog rolled forward, LSN where the window begins, LSN behind its last record, whether it
-            is the last one) before the plugin is asked anything about a window.
+        rolled: see :data:`headwater.pipeline.database_plan.Rolled`.
     """
 
     opened: OpenRequest
@@ -83,106 +180,19 @@ class PlanWindows:
     bounds: WindowBounds = DEFAULT_BOUNDS
     goes_on: bool = False
     grid: int = GRID
-    rolled: Rolled = _nobody_asks
-    _state: State | None = None
+    rolled: Rolled = nobody_asks
+    _plan: DatabasePlan = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._plan = DatabasePlan(self.opened, self.scope, goes_on=self.goes_on, rolled=self.rolled)
 
     def __iter__(self) -> Iterator[PlannedWindow]:
-        indexer = RunIndexer(self.opened.directory, self._lo, self._hi, self.index, self.parallel, self.bounds)
-        try:
-            yield from self._windows(indexer)
-        finally:
-            indexer.close()
-
-    @property
-    def _lo(self) -> int:
-        return (
-            index_start(self.opened.directory, self.opened.store)
-            if self.opened.state is None
-            else self.opened.state.lsn
-        )
-
-    @property
-    def _hi(self) -> int:
-        directory, end = self.opened.directory, self.opened.request.end
-        last = directory.segments[-1].start_lsn + directory.segment_size
-        hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
-        return max(hi, self._lo)
+        for planned in Pass([self._plan], self.index, self.parallel, self.bounds, self.grid):
+            yield planned.pop(self._plan)
 
     def state_behind(self, behind: Behind) -> State:
         """The state behind a window."""
-        if self._state is None or self._state.lsn != behind.lsn:
-            self._state = behind.state(self.opened.directory.timeline_at(behind.lsn))
-        return self._state
-
-    def _windows(self, indexer: RunIndexer) -> Iterator[PlannedWindow]:
-        state, behind, session = self.opened.state, list[Behind](), _Session(self.opened, self.scope)
-        while True:
-            # What is yielded is not kept here: a plan is large, and the next one is made while this one is decoded.
-            planned = [self._window(indexer, state, behind)]
-            session.passed(planned[0], planned[0].is_last and not self.goes_on)
-            behind, is_last = [planned[0].behind], planned[0].is_last
-            yield planned.pop()
-            if is_last:
-                return
-            state = self.state_behind(behind[0])
-
-    def _window(self, indexer: RunIndexer, state: State | None, before: list[Behind]) -> PlannedWindow:
-        """Go through the next window, as often as its index proves to lack something.
-
-        Args:
-            indexer: gives its runs.
-            state: where it begins; None at the catalog.
-            before: what the window before it left, which is taken out: its catalog is as large as the next one.
-        """
-        store = self._store(state, UNREFINED, before.pop().store if before else None)
-        request = self._request(store, UNREFINED)
-        is_whole = state is not None and not store.origin.is_exported
-        runs, is_last = indexer.take(request, lambda runs: is_whole or reaches(store, _pieces(runs)))
-        refinement = UNREFINED
-        while True:
-            pieces = list(_pieces(runs)) if runs else [no_index(self._lo if state is None else state.lsn)]
-            index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
-            with collector_put_off():
-                advanced = self._advance(state, index, store, is_last and not self.goes_on)
-            if isinstance(advanced, Advanced):
-                return PlannedWindow(advanced.assembly, advanced.behind, index.hi, index.custom, is_last)
-            refinement |= advanced
-            store = self._store(state, refinement)
-            request = self._request(store, refinement)
-            runs = indexer.again(runs, request, dict(refinement.files))
-            if state is not None:
-                _apply_earlier(indexer, state, store, refinement, request)
-
-    def _advance(
-        self, state: State | None, index: WalIndex, store: CatalogStore, is_end: bool
-    ) -> Advanced | Refinement:
-        plugin = self.opened.plugin
-        if state is not None:
-            if store.origin.is_exported:
-                check_reach(self.opened, store, index)
-            return advance(Start.of_state(state), index, store, plugin, self.scope, is_end, self.rolled)
-        check_reach(self.opened, store, index)
-        index, whole = without_earlier(index, store)
-        return advance(Start.of_catalog(store, whole), index, store, plugin, self.scope, is_end, self.rolled)
-
-    def _store(self, state: State | None, refinement: Refinement, before: CatalogStore | None = None) -> CatalogStore:
-        """The catalog at a window's start; ``before`` is the store that its image was made of."""
-        request, files = self.opened.request, [file for file, _ in refinement.files]
-        if state is None:
-            # A store is rolled forward once: who goes through a window again begins with another.
-            is_first = refinement == UNREFINED
-            return self.opened.store if is_first else open_catalog(request.catalog, request.database, files)
-        store = CatalogStore.of_image(state.catalog, before)
-        # Before the WAL has shown all that a copy may lack, a file of a catalog may be the copy's.
-        has_copy = not store.is_complete and not store.origin.is_exported and request.catalog != ""
-        copy = DataDirectory(request.catalog) if has_copy else None
-        for file in files:
-            store.add_extra(file, None if copy is None else copy.heap(file))
-        return store
-
-    def _request(self, store: CatalogStore, refinement: Refinement) -> Request:
-        cuts = tuple(sorted(refinement.cuts))
-        return Request(store.database_oid, tuple(sorted(store.locators())), store.major, self.grid, cuts)
+        return self._plan.state_behind(behind)
 
 
 def windows_in_threads(
@@ -191,7 +201,7 @@ def windows_in_threads(
     bounds: WindowBounds,
     *,
     goes_on: bool = False,
-    rolled: Rolled = _nobody_asks,
+    rolled: Rolled = nobody_asks,
 ) -> PlanWindows:
     """The windows of a request, indexed in threads of this process: for who has no Spark context, or no need of one.
 
@@ -202,57 +212,3 @@ def windows_in_threads(
     return PlanWindows(
         *(opened, scope, partial(index_in_threads, threads=threads), threads), bounds, goes_on=goes_on, rolled=rolled
     )
-
-
-def _pieces(runs: Sequence[Run]) -> Iterator[WalIndex]:
-    return (piece for run in runs for piece in run.pieces)
-
-
-def _apply_earlier(
-    indexer: RunIndexer, state: State, store: CatalogStore, refinement: Refinement, request: Request
-) -> None:
-    """Give the catalog what the WAL before the window has of files that proved to be catalogs' only in it."""
-    since = min((lsn for _, lsn in refinement.files), default=state.lsn)
-    if since < state.lsn:
-        pieces = _pieces(indexer.stretch(since, state.lsn, request))
-        kept = (one for piece in pieces for one in piece.kept)
-        store.apply_earlier(parse_record(one.data, one.lsn, one.end_lsn, store.major) for one in kept)
-
-
-class _Session:
-    """What is checked and warned of once for all windows.
-
-    Args:
-        opened: the request.
-        scope: which transactions are wanted.
-    """
-
-    def __init__(self, opened: OpenRequest, scope: Scope) -> None:
-        self._directory = opened.directory
-        self._start_lsn = opened.store.start_lsn
-        self._scope = scope
-        self._late: list[Int64s] = []
-        self._names: set[str] = set()
-        self._custom: Int64s = np.zeros(0, np.int64)
-
-    def passed(self, window: PlannedWindow, is_end: bool) -> None:
-        """One more window was gone through; ``is_end``: the session ends with it.
-
-        Raises:
-            CatalogError: the session ends, and a pattern for tables has matched none.
-        """
-        control, patterns = window.behind.control, self._scope.tables
-        self._late.append(window.assembly.late)
-        if control.builder.is_consistent:
-            warn_of_late_start(control, self._start_lsn, np.concatenate(self._late))
-            self._late.clear()
-        self._custom = window.custom + self._custom if len(self._custom) else window.custom
-        if window.is_last:
-            warn_of_custom_records(self._custom)
-        if is_end:
-            warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
-        start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
-        if patterns.patterns and (is_end or lsn > start):
-            self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
-        if patterns.patterns and is_end:
-            patterns.require_matches(self._names)

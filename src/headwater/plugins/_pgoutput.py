@@ -1,7 +1,7 @@
 """Kernel of pgoutput: changes into messages of the logical replication protocol, no streaming.
 
 Mirrors ``pgoutput_send_begin``, ``pgoutput_change``, ``pgoutput_commit_txn`` of replication/pgoutput/pgoutput.c and
-``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 18). What a
+``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 19). What a
 relation is sent as comes in :class:`Wire`.
 """
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
 from headwater.plugins._messages import Out, put_i32, put_i64, put_ready
-from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.plugins._plan import BEGIN, CHANGE, READY, UNSENDABLE, Int64s, Plan, Ready
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import BINARY, DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
+from headwater.rows.items import BINARY, DELETE, INSERT, REFUSED, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
 
 FIXED_SIZE, TUPLE_SIZE, CELL_SIZE = 32, 3, 5
 """Room for BEGIN, COMMIT or the head of a change; for the head of a tuple; of a cell."""
@@ -56,7 +56,7 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
         o: where to write.
 
     Returns:
-        The end, or -1 when there is no room.
+        The end, -1 when there is no room, or -2 at a value that cannot be sent to the client.
     """
     first, last = wire.first[layout], wire.first[layout + 1]
     if o + TUPLE_SIZE > len(out):
@@ -68,6 +68,8 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
     for c in range(first, last):
         cell = base + wire.attribute[c]
         kind = cells.kind[cell]
+        if kind == REFUSED:
+            return -2
         is_value = kind in (TEXT, BINARY)
         length = np.int64(cells.length[cell]) if is_value else np.int64(0)
         if o + CELL_SIZE + length > len(out):
@@ -96,7 +98,7 @@ def put_change(items: Items, item: Int, cells: Cells, wire: Wire, out: Bytes, o:
         o: where to write.
 
     Returns:
-        The end, or -1 when there is no room.
+        The end, -1 when there is no room, or -2 at a value that cannot be sent to the client.
     """
     if o + FIXED_SIZE > len(out):
         return -1
@@ -147,7 +149,7 @@ def render_messages(
         out: where messages go; ``offsets[span[0]]`` is where to begin.
 
     Returns:
-        The message that did not fit, ``span[1]`` if all did.
+        The message that did not fit, ``span[1]`` if all did, or ``~k`` at message k that cannot be sent.
     """
     items, cells, transactions, ready = borrow(items), borrow(cells), borrow(transactions), borrow(ready)
     plan, wire, out = borrow(plan), borrow(wire), borrow(out)
@@ -157,6 +159,8 @@ def render_messages(
             o = put_change(items, arg, cells, wire, out.data, o)
         elif op == READY:
             o = put_ready(ready, arg, out.data, o)
+        elif op == UNSENDABLE:
+            o = np.int64(-2)
         elif o + FIXED_SIZE > len(out.data):
             o = -1
         elif op == BEGIN:
@@ -164,6 +168,6 @@ def render_messages(
         else:
             o = _put_commit(transactions, arg, out.data, o)
         if o < 0:
-            return k
+            return k if o == -1 else ~k
         out.offsets[k + 1] = o
     return span[1]

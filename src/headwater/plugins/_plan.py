@@ -18,8 +18,8 @@ from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEF
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Transactions
 
-BEGIN, COMMIT, CHANGE, READY = 0, 1, 2, 3
-"""Kinds of messages."""
+BEGIN, COMMIT, CHANGE, READY, UNSENDABLE = 0, 1, 2, 3, 4
+"""Kinds of messages; the last is one of which its plugin has found out since that it cannot be sent."""
 
 # Indexes into the rules: BEGIN is put off; changes without their tuple give no message.
 SKIPS_EMPTY, NEEDS_TUPLES = 0, 1
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     """The messages of a slice, k at most.
 
     Attributes:
-        op: uint8[k] BEGIN, COMMIT, CHANGE or READY.
+        op: uint8[k] BEGIN, COMMIT, CHANGE, READY or UNSENDABLE.
         arg: int64[k] index of the transaction, the item, or the ready-made message.
         lsn: int64[k].
         xid: int64[k].

@@ -54,7 +54,7 @@ class CatalogView(Protocol):
         """The publication of this name."""
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """OIDs of the publications that a relation is in by itself."""
+        """OIDs of the publications that a relation is in by itself; negative ones of those that leave it out."""
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
         """What a publication says of a relation that it names, both by OID; None if it does not."""
@@ -87,12 +87,14 @@ class PluginContext:
     """What a plugin is told of the session it serves.
 
     Attributes:
-        major: PostgreSQL's major version, 14 to 18.
+        major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
+        marks_rows: not all rows need be complete, and each is to be marked.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
+    marks_rows: bool = False
 
 
 class OutputPlugin(ABC):
@@ -111,7 +113,10 @@ class OutputPlugin(ABC):
         publication_names: the publications that its options name.
         announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
             or ANNOUNCED, if that it has been announced is forgotten by itself.
+        wants_client_encoding: it is given values in the client's encoding, and makes its other texts so; else all is in
+            the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
+        marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
@@ -125,7 +130,9 @@ class OutputPlugin(ABC):
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
+    wants_client_encoding: bool = False
     wants_binary: bool = False
+    marks_rows: bool = False
     heeded: frozenset[int] = frozenset()
 
     @abstractmethod
@@ -238,7 +245,8 @@ class OutputPlugin(ABC):
 
         Args:
             items: the slice's changes.
-            cells: their text or, with ``wants_binary``, their binary form.
+            cells: their text or, with ``wants_binary``, their binary form; with ``wants_client_encoding``, REFUSED
+                where it has no equivalent of a character.
             transactions: the slice's.
             literals: the slice's.
             schemas: its layouts.

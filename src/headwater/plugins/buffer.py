@@ -5,19 +5,24 @@ A plugin's kernel is called until it wrote all messages of a plan; between calls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.errors import HeadwaterError
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Int64s, Plan, Ready, plan_messages
 from headwater.rows.items import LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Literals, Messages, Transactions
 
 Step = Callable[[Int64s, Out], int]
-"""A plugin's kernel with everything but its span (int64[2]) and where messages go."""
+"""A plugin's kernel with everything but its span (int64[2]) and where messages go. It returns the message that it could
+not write for lack of room, the span's end if it wrote all, or ``~k`` at message k, which cannot be written at all."""
+
+Refusal = Callable[[int], HeadwaterError]
+"""Why a message, by its number in the plan, cannot be written."""
 
 Table = TypeVar("Table", Items, Cells, Transactions, Literals)
 
@@ -67,6 +72,19 @@ def make_ready(literals: Literals, schemas: Sequence[Sequence[bytes]], counts: N
     )
 
 
+def with_messages(ready: Ready, texts: Mapping[int, bytes]) -> Ready:
+    """The same ready-made messages, but for some, by their number."""
+    if not texts:
+        return ready
+    lengths = np.diff(ready.offsets)
+    pieces, done = [], 0
+    for number, text in sorted(texts.items()):
+        pieces += [ready.data[done : ready.offsets[number]], np.frombuffer(text, np.uint8)]
+        lengths[number], done = len(text), int(ready.offsets[number + 1])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return ready._replace(offsets=offsets, data=np.concatenate([*pieces, ready.data[done:]]))
+
+
 def make_plan(
     items: Items, cells: Cells, transactions: Transactions, ready: Ready, *, skips_empty: bool, needs_tuples: bool
 ) -> Plan:
@@ -98,11 +116,13 @@ class Rendering:
         step: the plugin's kernel.
         plan: the messages.
         size: bytes that will probably do.
+        refusal: makes the error of a message at which the kernel stopped; None if it never does.
     """
 
     step: Step
     plan: Plan
     size: int
+    refusal: Refusal | None = None
 
     def messages(self, size: int | None = None) -> Messages:
         """Call the kernel until it wrote all messages, with that many bytes to begin with."""
@@ -110,6 +130,9 @@ class Rendering:
         room = max(self.size if size is None else size, 1)
         out = Out(np.zeros(count + 1, np.int64), np.empty(room, np.uint8))
         while (done := self.step(np.array([done, count], np.int64), out)) < count:
+            if done < 0:
+                assert self.refusal is not None
+                raise self.refusal(~done)
             out = out._replace(data=_grown(out.data, int(out.offsets[done])))
         return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]])
 

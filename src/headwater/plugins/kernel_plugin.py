@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import OutputPlugin
-from headwater.plugins.buffer import Rendering, Step, make_plan, make_ready, settled
+from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
 
@@ -74,16 +74,15 @@ class KernelPlugin(OutputPlugin):
         plan = make_plan(
             items, cells, transactions, ready, skips_empty=self.skips_empty, needs_tuples=self.needs_tuples
         )
-        step, size = self.writer(tables, ready, plan)
-        return Rendering(step, plan, size)
+        return self.writer(tables, ready, plan)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""
         return np.ones(len(literals.first) - 1, np.uint8)
 
     @abstractmethod
-    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
-        """The plugin's kernel, and the bytes that will probably do.
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
+        """The plan with the plugin's kernel, and the bytes that will probably do.
 
         Args:
             tables: the slice.

@@ -1,4 +1,4 @@
-"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
 Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
 features that are refused here: streaming, two-phase commit.
@@ -18,14 +18,15 @@ Known gaps: row filters; the two features above.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import PluginError
+from headwater.errors import DecodingError, HeadwaterError, PluginError
 from headwater.pg import sinval
 from headwater.pg.catalogs import PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL
 from headwater.pg.catcache_hashes import hash_any, oid_of_hash
@@ -33,14 +34,18 @@ from headwater.pg.encodings import encode_name
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
-from headwater.plugins._plan import Plan, Ready
+from headwater.plugins._plan import READY, Plan, Ready
+from headwater.plugins._plan import UNSENDABLE as NEVER_SENT
 from headwater.plugins.api import WANT_BARE_DELETE, WANT_DELETE, CatalogView, PluginContext, SinvalMessage, WholeCatalog
-from headwater.plugins.buffer import Step
+from headwater.plugins.buffer import Rendering, with_messages
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 from headwater.plugins.pgoutput_protocol import (
+    NAMED,
+    UNSENDABLE,
     RelationMessage,
     announce,
+    with_texts,
     write_message,
     write_origin,
     write_truncate,
@@ -67,8 +72,11 @@ from headwater.reorder.schema_memory import (
     Subject,
     member_subject,
 )
+from headwater.rows.conversion import converted_text
+from headwater.rows.conversion import refusal as refused_text
+from headwater.rows.items import REFUSED, Cells, Items
 
-MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4}
+MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4, 19: 4}
 STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
@@ -80,22 +88,24 @@ CATCACHES = {
     16: frozenset({36, 48, 49, 51}),
     17: frozenset({36, 48, 49, 51}),
     18: frozenset({38}),
+    19: frozenset({38}),
 }
 """Catcaches whose invalidation makes pgoutput forget how every relation is published, and from 15 on that it was
-announced; 14 and 15 do not watch pg_namespace, 18 watches nothing else (publications there send relsync messages)."""
+announced; 14 and 15 do not watch pg_namespace, from 18 on nothing else is watched (publications there send relsync
+messages)."""
 
-PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51}
+PUBLICATIONOID = {14: 45, 15: 49, 16: 49, 17: 49, 18: 51, 19: 51}
 """The catcache that holds publications themselves; its invalidation makes pgoutput load them anew."""
 
-PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48}
+PUBLICATIONNAME = {14: 44, 15: 46, 16: 46, 17: 46, 18: 48, 19: 48}
 """The catcache of the same rows by name, of which only the OID is asked.
 
 Messages about a row go to both, to each with the hash of its key. Loading asks this one which publication a name is,
 and the other for that one's row (GetPublicationByName): each keeps what it read, or that there was nothing, until a
 message has its key's hash. So a publication's row may be read anew, and the name of its later time be kept."""
 
-PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53}
-PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50}
+PUBLICATIONRELMAP = {14: 47, 15: 51, 16: 51, 17: 51, 18: 53, 19: 53}
+PUBLICATIONNAMESPACEMAP: dict[int, int | None] = {14: None, 15: 48, 16: 48, 17: 48, 18: 50, 19: 50}
 """The catcaches that hold the members of publications.
 
 Any message about one of their rows drops all cached lists, such as that of a relation's publications; a row by itself
@@ -107,6 +117,7 @@ CATALOGS = {
     16: _UP_TO_15 | {PG_NAMESPACE},
     17: _UP_TO_15 | {PG_NAMESPACE},
     18: frozenset({PG_NAMESPACE}),
+    19: frozenset({PG_NAMESPACE}),
 }
 """The catalogs of these catcaches, which a rewrite (VACUUM FULL) invalidates as a whole."""
 
@@ -308,8 +319,15 @@ class PgOutput(KernelPlugin):
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
+        if context.marks_rows:
+            raise PluginError(
+                "pgoutput cannot mark rows that are not complete",
+                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
+            )
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
+        self.wants_client_encoding = True
+        self.client_encoding = context.session.client_encoding
         self.wants_binary = self.options.binary
         self.publication_names = self.options.publication_names
         self.heeded = _heeded(self.major)
@@ -394,8 +412,19 @@ class PgOutput(KernelPlugin):
         return self.options.messages
 
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
-        """M."""
-        return [write_message(lsn, transactional, prefix, content)]
+        """M; the content is bytes, whatever they are."""
+        try:
+            return [write_message(lsn, transactional, self._converted(prefix, lsn), content)]
+        except DecodingError:
+            return [UNSENDABLE + prefix]
+
+    def _converted(self, text: bytes, lsn: int) -> bytes:
+        """A text of a change at an LSN in the client's encoding.
+
+        Raises:
+            DecodingError: it has a character that cannot be sent.
+        """
+        return text if text.isascii() else converted_text(self.encoding, self.client_encoding, text, lsn)
 
     def origin(self, name: str, lsn: int) -> list[bytes]:
         """O."""
@@ -444,16 +473,25 @@ class PgOutput(KernelPlugin):
         publications = load_publications(self.publication_names, catalog, self.major)
         return published(schema, publications, catalog, self.major)
 
-    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> tuple[Step, int]:
+    def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with how the layouts are sent."""
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
+        ready, plan, unsendable = sendable(ready, plan, self._converted)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:
             return int(render_messages(items, cells, transactions, ready, plan, wire, span, out))
 
         size = len(cells.text) + CELL_SIZE * len(cells.kind) + FIXED_SIZE * len(plan.op) + len(ready.data)
-        return step, size
+
+        def refusal(message: int) -> HeadwaterError:
+            if unsendable is not None and plan.op[message] == NEVER_SENT:
+                return unsendable
+            item = int(plan.arg[message])
+            found = first_refused(items, item, cells, wire)
+            return refused_text(self.encoding, self.client_encoding, found, int(items.lsn[item]))
+
+        return Rendering(step, plan, size, refusal)
 
 
 def make_wire(
@@ -472,6 +510,46 @@ def make_wire(
         first=np.cumsum([0] + [len(columns) for columns in attributes], dtype=np.int64),
         attribute=np.array([number for columns in attributes for number in columns], np.int32),
     )
+
+
+def sendable(
+    ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes]
+) -> tuple[Ready, Plan, DecodingError | None]:
+    """Ready-made messages with their names as the client gets them.
+
+    Args:
+        ready: the slice's.
+        plan: its messages.
+        convert: makes of a text of a change at an LSN what the client gets.
+
+    Returns:
+        the messages, the plan, in which the first one that cannot be sent is UNSENDABLE, and the error of that one.
+    """
+    places = np.flatnonzero(plan.op == READY)
+    tags = ready.data[ready.offsets[plan.arg[places]]]
+    places = places[np.isin(tags, np.frombuffer(NAMED, np.uint8))]
+    found, firsts = np.unique(plan.arg[places], return_index=True)
+    texts: dict[int, bytes] = {}
+    for number, place in sorted(zip(found.tolist(), places[firsts].tolist(), strict=True), key=itemgetter(1)):
+        message, lsn = ready.data[ready.offsets[number] : ready.offsets[number + 1]].tobytes(), int(plan.lsn[place])
+        try:
+            made = with_texts(message, lambda text, lsn=lsn: convert(text, lsn))  # type: ignore[misc]
+        except DecodingError as error:
+            plan.op[place] = NEVER_SENT
+            return with_messages(ready, texts), plan, error
+        if made != message:
+            texts[number] = made
+    return with_messages(ready, texts), plan, None
+
+
+def first_refused(items: Items, item: int, cells: Cells, wire: Wire) -> bytes:
+    """What cannot be sent of the first such value of a change, in the order in which its values are sent."""
+    layout = int(items.layout[item])
+    columns = wire.attribute[wire.first[layout] : wire.first[layout + 1]]
+    firsts = [first for first in (int(cells.old_first[item]), int(cells.new_first[item])) if first >= 0]
+    all_cells = (int(first + column) for first in firsts for column in columns)
+    cell = next(cell for cell in all_cells if cells.kind[cell] == REFUSED)
+    return cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
 
 
 def _first_relation(messages: Sequence[bytes], encoding: str) -> RelationMessage:

@@ -1,14 +1,15 @@
 """Messages of the logical replication protocol that are made one by one: R, Y, T, M, O.
 
 PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin); numbers are
-big-endian, strings end in a zero byte. Not inside a streamed block, so without xid. :class:`RelationMessage` reads an R
-back: the decode tasks learn from it what a relation is sent as.
+big-endian, strings end in a zero byte. Names are in the database's encoding until a slice is written. Not inside a
+streamed block, so without xid. :class:`RelationMessage` reads an R back: the decode tasks learn from it what a relation
+is sent as.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
@@ -23,6 +24,10 @@ IS_REPLICA_IDENTITY = 1
 TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS = 1, 2
 MESSAGE_TRANSACTIONAL = 1
 """Flags of the protocol (``proto.c``). A record of TRUNCATE has flags of its own, which have the same bits."""
+
+
+UNSENDABLE = b"!"
+"""Begins what stands in for a message until it is known whether it would be sent: behind it a text that cannot be."""
 
 
 def _string(text: str, encoding: str) -> bytes:
@@ -70,6 +75,34 @@ def write_message(lsn: int, transactional: bool, prefix: bytes, content: bytes) 
 def write_origin(name: str, lsn: int, encoding: str = "UTF8") -> bytes:
     """O: where a transaction came from, and its commit's LSN there."""
     return b"O" + struct.pack(">Q", lsn) + _string(name, encoding)
+
+
+NAMED = b"RYO" + UNSENDABLE
+"""Messages with names, which :func:`with_texts` converts."""
+
+
+def with_texts(message: bytes, convert: Callable[[bytes], bytes]) -> bytes:
+    """A Y, R or O with its names converted, or the refusal of a text that stands in for a message.
+
+    Args:
+        message: of our own making.
+        convert: makes of a text what the client gets.
+    """
+    tag = message[:1]
+    if tag == UNSENDABLE:
+        return convert(message[1:])
+    if tag == b"O":
+        return message[:9] + convert(message[9:-1]) + b"\0"
+    first, second, rest = message[5:].split(b"\0", 2)
+    parts = [message[:5], convert(first), b"\0", convert(second), b"\0"]
+    if tag == b"R":
+        parts.append(rest[:3])
+        at = 3
+        while at < len(rest):
+            end = rest.index(b"\0", at + 1)
+            parts += [rest[at : at + 1], convert(rest[at + 1 : end]), rest[end : end + 9]]
+            at = end + 9
+    return b"".join(parts)
 
 
 @dataclass(frozen=True)

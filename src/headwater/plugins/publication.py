@@ -6,9 +6,9 @@ Mirrors ``get_rel_sync_entry``, ``pgoutput_column_list_init``, ``check_and_init_
 replication/logical/proto.c.
 
 What differs between majors: a column list that names every column counts as none, where 15 counts dropped columns as
-columns and 18 has no such rule; generated columns are never published before 18; a publication that does not exist
-where it is loaded is an error before 18 and skipped with a warning from then on; 14 has neither schemas nor lists of
-columns nor filters. That not one of the named publications
+columns and 18 has no such rule; from 19 on a publication of all tables can leave tables out; generated columns are
+never published before 18; a publication that does not exist where it is loaded is an error before 18 and skipped with a
+warning from then on; 14 has neither schemas nor lists of columns nor filters. That not one of the named publications
 has existed in the window is an error here in any major.
 
 Known gap: row filters are refused, not evaluated.
@@ -164,6 +164,9 @@ def _target(schema: RelationSchema, publication: Publication, catalog: CatalogVi
     own = (schema.oid, 0)
     ancestors = schema.ancestors if schema.is_partition else ()
     if publication.all_tables:
+        # Of a partition the root is what can be left out (get_rel_sync_entry, 19).
+        if -publication.oid in catalog.relation_publications(ancestors[-1] if ancestors else schema.oid):
+            return None
         return (ancestors[-1], len(ancestors)) if publication.via_root and ancestors else own
     top = _topmost_ancestor(ancestors, publication, catalog)
     if top is not None:

@@ -16,10 +16,12 @@ import numpy as np
 from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.snapshot import SnapBuilder, full_xid, full_xids, xid_precedes
 from headwater.catalog.store import CatalogStore
+from headwater.reorder.transactions import NEVER
+from headwater.reorder.wal_levels import Decodable, LevelGap
 from headwater.rmgr.heap import OPMASK, TRUNCATE
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
-from headwater.rmgr.registry import HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.rmgr.registry import DBASE, HEAP, HEAP2, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.rmgr.standby import parse_running_xacts
 from headwater.rmgr.xact import parse_prepare
 from headwater.rmgr.xlog import (
@@ -28,10 +30,13 @@ from headwater.rmgr.xlog import (
     CHECKPOINT_SHUTDOWN,
     FPI,
     FPI_FOR_HINT,
+    LOGICAL_DECODING_STATUS_CHANGE,
     PARAMETER_CHANGE,
     WAL_LEVEL_LOGICAL,
+    WAL_LEVEL_REPLICA,
     parse_backup_end,
     parse_checkpoint,
+    parse_decoding_status,
     parse_parameter_change,
 )
 from headwater.wal.control import check_next_xid
@@ -43,35 +48,83 @@ class Control:
     """What is known of the server at an LSN.
 
     Attributes:
-        wal_level: 0 minimal, 1 replica, 2 logical.
+        configured_level: wal_level as the server was started: 0 minimal, 1 replica, 2 logical.
         next_xid: no xid from this one on has been met.
         oldest_running_xid: transactions before it that have not ended never will: their server crashed.
-        builder: where decoding begins.
-        raised: LSN where wal_level rose to logical last, None if it never did.
+        builder: where decoding begins, again behind a gap.
+        raised: LSN where wal_level rose to what is needed last, None if it never did.
+        gap: since the level fell below that, once decoding had begun; None if it did not, or has risen again.
         prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
+        is_switched_on: logical decoding is on although wal_level may be replica, as some slot needs it (19 and newer).
+        needed: the lowest wal_level that is decoded, the same for the life of a state; below logical the WAL numbers no
+            commands, and a transaction sees its own catalog changes by their LSNs.
     """
 
-    wal_level: int
+    configured_level: int
     next_xid: int
     oldest_running_xid: int = 0
     builder: SnapBuilder = field(default_factory=SnapBuilder)
     raised: int | None = None
+    gap: LevelGap | None = None
     prepared: tuple[PreparedTransaction, ...] = ()
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
+    is_switched_on: bool = False
+    needed: int = WAL_LEVEL_LOGICAL
+
+    @property
+    def wal_level(self) -> int:
+        """What the server writes (effective_wal_level): 0 minimal, 1 replica, 2 logical."""
+        is_raised = self.is_switched_on and self.configured_level == WAL_LEVEL_REPLICA
+        return WAL_LEVEL_LOGICAL if is_raised else self.configured_level
+
+    @property
+    def is_high_enough(self) -> bool:
+        """The WAL has what decoding needs."""
+        return self.wal_level >= self.needed
+
+    def decodable(self, stop: int = NEVER) -> tuple[Decodable, ...]:
+        """The stretch that decoding is in, up to an LSN; none if it has not begun."""
+        builder = self.builder
+        return (Decodable(self.raised or 0, builder.start_decoding_at, stop),) if builder.is_consistent else ()
 
     def shut_down(self, lsn: int) -> Control:
         """A server that ran with wal_level = logical was down when the log was at ``lsn``."""
         return replace(self, builder=self.builder.clean_shutdown(lsn, [one.xid for one in self.prepared]))
 
     def level_changed(self, lsn: int, level: int) -> Control:
-        """The server was started with another wal_level."""
-        if not self.wal_level < WAL_LEVEL_LOGICAL <= level:
-            return replace(self, wal_level=level)
+        """The server was started with a wal_level, which is another one or was not known before."""
+        found = replace(self, configured_level=level)
+        if not found.is_high_enough:
+            return found._fallen(lsn)
+        if self.is_high_enough:
+            return found
         # The level is logged by a server that has just started: nothing runs yet.
-        return replace(self, wal_level=level, raised=lsn).shut_down(lsn)
+        return replace(found, raised=lsn, gap=None).shut_down(lsn)
+
+    def switched(self, lsn: int, is_on: bool) -> Control:
+        """The server began or ceased to write what logical decoding needs, while it ran.
+
+        Transactions that run go on as they began, so that decoding can begin as behind a backup only. What a control
+        file said may have been so since this record.
+        """
+        found = replace(self, is_switched_on=is_on)
+        if not found.is_high_enough:
+            return found._fallen(lsn)
+        if self.configured_level >= self.needed:
+            return found
+        return replace(found, raised=lsn, gap=None, builder=SnapBuilder(start_decoding_at=lsn))
+
+    def _fallen(self, lsn: int) -> Control:
+        """The level is too low: decoding has to begin once more, if it had begun."""
+        builder, gap = self.builder, self.gap
+        if gap is None and builder.is_consistent:
+            gap = LevelGap(self.wal_level, lsn)
+        elif gap is not None:
+            gap = replace(gap, level=min(gap.level, self.wal_level))
+        return replace(self, builder=SnapBuilder(builder.start_decoding_at), gap=gap)
 
     def was_prepared(self, one: PreparedTransaction) -> Control:
         """A transaction was prepared of which the log at hand has not all."""
@@ -94,28 +147,39 @@ class Followed:
     Attributes:
         control: at its end.
         levels: (LSN, wal_level from there on), the first at its start.
-        too_low: LSN where wal_level fell below logical after the consistent point, None if it never did.
+        decodable: where its transactions can be decoded.
+        gaps: WAL that cannot, though decoding had begun before it; of one that goes on behind it the end is not known.
         touched: xids that changed the catalog in it.
     """
 
     control: Control
     levels: tuple[tuple[int, int], ...]
-    too_low: int | None
+    decodable: tuple[Decodable, ...]
+    gaps: tuple[LevelGap, ...]
     touched: frozenset[int]
 
 
-def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
+def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
     """What a catalog tells of the server when it was taken.
 
     Args:
         store: the catalog, not rolled forward.
         whole: xids of transactions that the index has all of, though they began before.
+        needed: the lowest wal_level that is decoded.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
-    builder = SnapBuilder(start_decoding_at=store.origin.consistent_lsn)
+    origin = store.origin
+    builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
-    control = Control(store.wal_level, store.origin.next_full_xid, builder=builder, prepared=before)
-    is_down = store.is_shutdown and store.wal_level >= WAL_LEVEL_LOGICAL
+    control = Control(
+        origin.wal_level,
+        origin.next_full_xid,
+        builder=builder,
+        prepared=before,
+        is_switched_on=origin.decodes_on_demand,
+        needed=needed,
+    )
+    is_down = store.is_shutdown and control.is_high_enough
     return control.shut_down(store.start_lsn) if is_down else control
 
 
@@ -158,7 +222,8 @@ class _Follower:
         self.control = control
         self.store = store
         self.levels = [(lo, control.wal_level)]
-        self.too_low: int | None = None
+        self.decodable: list[Decodable] = []
+        self.gaps: list[LevelGap] = []
         self.touched: set[int] = set()
         self._ends = prepared_ends
 
@@ -172,6 +237,8 @@ class _Follower:
             self._catalog(record)
         elif rmid == XLOG and kind in (FPI, FPI_FOR_HINT):
             self._catalog(record)
+        elif rmid == DBASE:
+            self.store.apply(record)
         elif rmid == XLOG:
             self._xlog(record, kind)
         elif rmid == STANDBY:
@@ -195,28 +262,39 @@ class _Follower:
 
     def _xlog(self, record: Record, kind: int) -> None:
         if kind == PARAMETER_CHANGE:
-            self._level(record.lsn, parse_parameter_change(record.main_data, record.lsn).wal_level)
+            change = parse_parameter_change(record.main_data, record.lsn)
+            self._restarted(record.lsn, change.wal_level)
+        elif kind == LOGICAL_DECODING_STATUS_CHANGE:
+            is_on = parse_decoding_status(record.main_data, record.lsn)
+            self._set(record.lsn, self.control, self.control.switched(record.lsn, is_on))
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
-            checkpoint = parse_checkpoint(record.main_data, record.lsn)
+            checkpoint = parse_checkpoint(record.main_data, record.lsn, self.store.major)
             check_next_xid(checkpoint.next_xid, lsn=record.lsn)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:
                 self.store.complete()
-            if kind == CHECKPOINT_SHUTDOWN and self._is_logical and record.lsn >= self.store.start_lsn:
+            if kind == CHECKPOINT_SHUTDOWN and self.control.is_high_enough and record.lsn >= self.store.start_lsn:
                 self.control = self.control.shut_down(record.lsn)
         elif kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == self.store.origin.backup_start:
             self.store.complete()
 
-    @property
-    def _is_logical(self) -> bool:
-        return self.control.wal_level >= WAL_LEVEL_LOGICAL
+    def _restarted(self, lsn: int, level: int) -> None:
+        """The server was started with a wal_level."""
+        before = self.control
+        if not (self.store.is_complete or self.store.is_shutdown):
+            # The copy may have got its pg_control after this record: what it was before is not known.
+            before = replace(before, configured_level=0, builder=SnapBuilder(before.builder.start_decoding_at))
+        self._set(lsn, before, before.level_changed(lsn, level))
 
-    def _level(self, lsn: int, level: int) -> None:
-        if level < WAL_LEVEL_LOGICAL and self.control.builder.is_consistent and self.too_low is None:
-            self.too_low = lsn
-        self.control = self.control.level_changed(lsn, level)
-        self.levels.append((lsn, level))
+    def _set(self, lsn: int, before: Control, control: Control) -> None:
+        """The server writes more, or less, from here on."""
+        self.control = control
+        self.levels.append((lsn, control.wal_level))
+        if not control.is_high_enough:
+            self.decodable += before.decodable(lsn)
+        elif before.gap is not None:
+            self.gaps.append(replace(before.gap, hi=lsn))
 
     def _running_xacts(self, record: Record) -> None:
         running = parse_running_xacts(record.main_data, record.lsn)
@@ -224,7 +302,7 @@ class _Follower:
         oldest = full_xid(running.oldest_running_xid, next_xid)
         self._met(next_xid)
         builder = self.control.builder
-        if self._is_logical:
+        if self.control.is_high_enough:
             builder = builder.running_xacts(record.lsn, next_xid, oldest)
         self.control = replace(self.control, oldest_running_xid=oldest, builder=builder)
 
@@ -243,7 +321,14 @@ class _Follower:
         self._pass_export(index.hi)
         if len(index.rows.xids):
             self._met(int(full_xids(index.rows.xids.xid, self.control.next_xid).max()) + 1)
-        return Followed(self.control, tuple(self.levels), self.too_low, frozenset(self.touched - {0}))
+        control = self.control
+        return Followed(
+            control=control,
+            levels=tuple(self.levels),
+            decodable=(*self.decodable, *control.decodable()),
+            gaps=tuple(self.gaps) if control.gap is None else (*self.gaps, control.gap),
+            touched=frozenset(self.touched - {0}),
+        )
 
 
 def once_consistent(control: Control) -> Control:

@@ -21,7 +21,7 @@ from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import Rows
 from headwater.rmgr.registry import STANDBY, XLOG
 from headwater.rmgr.standby import RUNNING_XACTS, parse_running_xacts
-from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, PARAMETER_CHANGE, parse_checkpoint
+from headwater.rmgr.xlog import CHECKPOINT_SHUTDOWN, LOGICAL_DECODING_STATUS_CHANGE, PARAMETER_CHANGE, parse_checkpoint
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
 from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
@@ -36,7 +36,7 @@ def next_xid_at(record: bytes, lsn: int, end_lsn: int, major: int) -> int | None
     if rmid == STANDBY and info == RUNNING_XACTS:
         return parse_running_xacts(parse_record(record, lsn, end_lsn, major).main_data, lsn).next_xid
     if rmid == XLOG and info == CHECKPOINT_SHUTDOWN:
-        return parse_checkpoint(parse_record(record, lsn, end_lsn, major).main_data, lsn).next_xid & 0xFFFFFFFF
+        return parse_checkpoint(parse_record(record, lsn, end_lsn, major).main_data, lsn, major).next_xid & 0xFFFFFFFF
     return None
 
 
@@ -77,11 +77,12 @@ def _is_whole(one: PreparedTransaction, index: WalIndex, store: CatalogStore) ->
     commits = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
     commits &= (ends.lsn > since) & (ends.lsn < store.start_lsn) & (ends.invals > 0)
     commits &= (ends.database == 0) | (ends.database == store.database_oid)
-    return not commits.any() and not any(one.lsn > since and _is_parameter_change(one.data) for one in earlier)
+    return not commits.any() and not any(one.lsn > since and _sets_level(one.data) for one in earlier)
 
 
-def _is_parameter_change(record: bytes) -> bool:
-    return record[RMID_AT] == XLOG and record[INFO_AT] & XLR_RMGR_INFO_MASK == PARAMETER_CHANGE
+def _sets_level(record: bytes) -> bool:
+    kind = record[INFO_AT] & XLR_RMGR_INFO_MASK
+    return record[RMID_AT] == XLOG and kind in (PARAMETER_CHANGE, LOGICAL_DECODING_STATUS_CHANGE)
 
 
 def _rows(rows: Rows, lsn: int, whole: Collection[int]) -> Rows:

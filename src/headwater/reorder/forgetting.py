@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows, lookup, places_passed, stable_order
 from headwater.reorder.resend import AT_END, AT_START, Forgets
-from headwater.reorder.schema_memory import MEMORIES, Given
+from headwater.reorder.schema_memory import ANNOUNCED, MEMORIES, Given
 from headwater.reorder.transactions import NEVER, CommittedTransactions
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+NO_TRANSACTIONS = np.empty(0, np.int64)
 
 MAX_MESSAGES = (8 << 20) // 16
 """With so many messages handed on to it, a transaction is no longer told which (MAX_DISTR_INVAL_MSG_PER_TXN)."""
@@ -73,6 +75,7 @@ class Forgetting:
         forgets: places.
         given: what is handed on, by commits of before the window too.
         txns: the window's transactions; decoded: bool[t] those that the server decodes.
+        restarted: int64[n] transactions by number before which everything is forgotten, their count for behind all.
         max_messages: with so many handed on to it, a transaction forgets everything at its end.
 
     Attributes:
@@ -86,13 +89,16 @@ class Forgetting:
         given: Given,
         txns: CommittedTransactions,
         decoded: Bools,
+        restarted: Int64s = NO_TRANSACTIONS,
         max_messages: int = MAX_MESSAGES,
     ) -> None:
         self.given = given
         # What comes after all transactions receives nothing.
         self._base = np.append(np.where(decoded, txns.base_lsn, NEVER), NEVER)
         self._commit = np.append(txns.commit_lsn, NEVER)
-        self._forgets = _with_everything(forgets, np.flatnonzero(self._messages() >= max_messages))
+        full = np.flatnonzero(self._messages() >= max_messages)
+        forgets = _with_everything(forgets, full, AT_END, MEMORIES)
+        self._forgets = _with_everything(forgets, restarted, AT_START, (*MEMORIES, ANNOUNCED))
         places, self._place = distinct_rows(np.stack([self._forgets.txn, self._forgets.lsn]))
         self.places = places.T.copy()
 
@@ -210,14 +216,14 @@ class Forgetting:
         return found
 
 
-def _with_everything(forgets: Forgets, txns: Int64s) -> Forgets:
-    """Forgets, and at the ends of some transactions all of every memory."""
-    memory, txn = np.repeat(np.array(MEMORIES, np.int64), len(txns)), np.tile(txns, len(MEMORIES))
+def _with_everything(forgets: Forgets, txns: Int64s, lsn: int, memories: Sequence[int]) -> Forgets:
+    """Forgets, and at one place inside some transactions all of these memories."""
+    memory, txn = np.repeat(np.array(memories, np.int64), len(txns)), np.tile(txns, len(memories))
     return Forgets(
         np.append(forgets.memory, memory),
         np.append(forgets.subject, np.zeros(len(txn), np.int64)),
         np.append(forgets.txn, txn),
-        np.append(forgets.lsn, np.full(len(txn), AT_END, np.int64)),
+        np.append(forgets.lsn, np.full(len(txn), lsn, np.int64)),
     )
 
 

@@ -85,7 +85,7 @@ class CatalogInMind:
         return row
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a relation was in."""
+        """The publications that a relation was in; negative those that left it out."""
         return self.relations[oid]
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
@@ -350,7 +350,8 @@ class Asked:
         return dict(zip(names, [rows[oid] for oid in self._oid[low:high].tolist()], strict=True))
 
     def _relation_publications(self, asker: int, oid: int) -> tuple[int, ...]:
-        return self._view(asker).relation_publications(oid)
+        """Those that can be asked what they say of a relation."""
+        return tuple(one for one in self._view(asker).relation_publications(oid) if one > 0)
 
     def _member(self, catalog: HistoricCatalog, number: int) -> PublicationMember:
         """What a publication says of a relation, by their number, where it is known to say something."""

@@ -77,7 +77,10 @@ class RowInMind(NamedTuple):
 
 
 class RelationInMind(NamedTuple):
-    """OIDs of the publications that a relation (by OID) is in by itself, as the cache has them."""
+    """OIDs of the publications that a relation (by OID) is in by itself, as the cache has them.
+
+    Negative ones are of publications of all tables that leave it out.
+    """
 
     relation: int
     publications: tuple[int, ...]

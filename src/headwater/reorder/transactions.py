@@ -7,7 +7,7 @@ first kind only: its changes vanish, but that it queued something still gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.reorder.keys import Integers, lookup, lower, stable_order
 from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
 from headwater.rmgr.index_rows import EndTable, Rows
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 Int64s = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
@@ -68,11 +69,12 @@ class CommittedTransactions:
         return self._by_txn
 
 
-def committed_transactions(rows: Rows) -> CommittedTransactions:
+def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -> CommittedTransactions:
     """All committed transactions of an index, whatever their database.
 
     Args:
         rows: the index.
+        levels: (LSN, wal_level from there on) in order; none if all of it is logical.
 
     Returns:
         them, in commit order.
@@ -81,6 +83,8 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
     ends = rows.ends if commits.all() else rows.ends.take(np.flatnonzero(commits))
     member_xid, member_txn = _members(ends)
     first, base, catalog = _first_seen(rows, ends.xid)
+    # Below logical only the commit record tells of invalidations.
+    catalog |= (_is_below_logical(ends.lsn, levels) | (ends.kind == COMMIT_PREPARED)) & (ends.invals > 0)
     # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
     base = np.where(catalog, np.minimum(base, ends.lsn), base)
     time = np.where(ends.origin != 0, ends.origin_time, ends.time)
@@ -98,6 +102,13 @@ def committed_transactions(rows: Rows) -> CommittedTransactions:
         member_xid=member_xid,
         member_txn=member_txn,
     )
+
+
+def _is_below_logical(lsns: Int64s, levels: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """bool[n]: which records were written with a wal_level below logical."""
+    since, level = np.array([(0, WAL_LEVEL_LOGICAL), *levels], np.int64).T
+    below: NDArray[np.bool_] = level[np.searchsorted(since, lsns, "right") - 1] < WAL_LEVEL_LOGICAL
+    return below
 
 
 def _members(ends: EndTable) -> tuple[Int64s, Int64s]:

@@ -16,6 +16,7 @@ from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap, heap2, standby, xact, xlog
 from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
 from headwater.rmgr._index_events import (
+    add_command,
     assign,
     index_command,
     index_end,
@@ -44,7 +45,7 @@ from headwater.rmgr._index_tables import (
     Tables,
     Wanted,
 )
-from headwater.rmgr._locators import find_locator
+from headwater.rmgr._locators import find_locator, is_among
 from headwater.rmgr._record import Int, parse_headers, u16, u32
 from headwater.rmgr._row_epochs import CLOCK, end_all_rows, may_grow
 from headwater.rmgr.header_slots import BLOCKS, DB, FORK, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC, TOPLEVEL_XID
@@ -77,23 +78,29 @@ KEPT_OF_XLOG = (
     xlog.BACKUP_END,
     xlog.PARAMETER_CHANGE,
     xlog.END_OF_RECOVERY,
+    xlog.LOGICAL_DECODING_STATUS_CHANGE,
     xlog.OVERWRITE_CONTRECORD,
 )
 """Kinds of records of XLOG that are kept whole, beside page images of catalogs."""
 
 
 @borrowing_kernel
-def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int:
-    """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
+def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int, is_logical: bool) -> Int:
+    """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change).
+
+    Below logical no flag tells which inserts are logical changes: all are, as their relation decides.
+    """
     op = info & heap.OPMASK
     if op == heap.INSERT:
-        if length < INSERT_SIZE or not data[at + INSERT_FLAGS_AT] & heap.INSERT_CONTAINS_NEW_TUPLE:
+        if length < INSERT_SIZE or (is_logical and not data[at + INSERT_FLAGS_AT] & heap.INSERT_CONTAINS_NEW_TUPLE):
             return 0
         return SPECULATIVE | UNSETTLED if data[at + INSERT_FLAGS_AT] & heap.INSERT_IS_SPECULATIVE else INSERTS
     if op == heap.DELETE:
         if length < DELETE_SIZE:
             return 0
         flags = data[at + DELETE_FLAGS_AT]
+        if flags & heap.DELETE_NO_LOGICAL:
+            return 0
         if flags & heap.DELETE_IS_SUPER:
             return SUPER_DELETES
         return DELETES_OLD if flags & heap.DELETE_CONTAINS_OLD else DELETES_BARE
@@ -105,15 +112,15 @@ def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int
 
 
 @borrowing_kernel
-def _names_catalog(blocks: Int, catalogs: Int, t: Tables) -> bool:
-    """Whether any block of the record lies in the main fork of a catalog's heap."""
+def _catalog_database(blocks: Int, catalogs: Int, t: Tables) -> Int:
+    """The database of the first block of the record that lies in the main fork of a catalog's heap, -1 for none."""
     for block in range(blocks):
         b = BLOCKS + block * 8
         if t.headers[b + FORK] == 0:
             spc, db, rel = t.headers[b + SPC], t.headers[b + DB], t.headers[b + REL]
             if 0 <= find_locator(spc, db, rel, t.locators, t.slots) < catalogs:
-                return True
-    return False
+                return db
+    return -1
 
 
 @inline_kernel
@@ -159,12 +166,12 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         if length < MULTI_INSERT_SIZE:
             return -1
         count = u16(data, main + MULTI_INSERT_COUNT_AT)
-        if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
+        if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE or not wanted.numbers_commands:
             change = INSERTS if data[main] & heap.INSERT_LAST_IN_MULTI else INSERTS | UNSETTLED
     elif op == heap.TRUNCATE:
-        return index_truncate(data, at, lsn, wanted.database, t)
+        return index_truncate(data, at, lsn, wanted.databases, t)
     else:
-        change = heap_change(data, data[at + INFO_AT], main, length)
+        change = heap_change(data, data[at + INFO_AT], main, length, wanted.numbers_commands)
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
         if op == heap.INPLACE:
@@ -172,14 +179,18 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         elif op == heap.LOCK:
             bits = 0
     database = t.headers[BLOCKS + DB]
-    if blocks == 0 or (database != wanted.database and database != 0):
+    if blocks == 0 or (database != 0 and not is_among(database, wanted.databases)):
         return bits
     locator = locator_number(t.headers[BLOCKS + SPC], database, t.headers[BLOCKS + REL], t)
     if locator < wanted.catalogs:
-        keep(t)
+        keep(database, t)
+        if not wanted.numbers_commands and xid != 0 and op not in (heap.LOCK, heap.CONFIRM):
+            add_command(xid, lsn, t)
+            bits |= CATALOG_CHANGE
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
-        memory = change_memory(data, rmid, change, t.headers)
+        # Below logical nobody accounts for memory, and tuples may lie in page images.
+        memory = change_memory(data, rmid, change, t.headers) if wanted.numbers_commands else 0
         if memory == MALFORMED_MEMORY:
             return -1
         _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)
@@ -192,8 +203,10 @@ def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
     op = data[at + INFO_AT] & heap.OPMASK
     if op == heap2.NEW_CID:
         return index_command(data, at, lsn, wanted, t)
-    if op != heap2.VISIBLE and (op == heap2.REWRITE or _names_catalog(blocks, wanted.catalogs, t)):
-        keep(t)
+    if op != heap2.VISIBLE:
+        database = 0 if op == heap2.REWRITE else _catalog_database(blocks, wanted.catalogs, t)
+        if database >= 0:
+            keep(database, t)
     return 0
 
 
@@ -204,7 +217,7 @@ def _index_xact(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> In
     if op == xact.INVALIDATIONS:
         return index_invalidations(data, at, lsn, t)
     if op == xact.PREPARE:
-        keep(t)
+        keep(0, t)
     elif op != xact.ASSIGNMENT:
         return index_end(data, at, lsn, wanted.dropped_stats_size, t)
     return 0
@@ -218,15 +231,17 @@ def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
     if rmid >= FIRST_CUSTOM:
         t.counts[CUSTOM + rmid - FIRST_CUSTOM] += 1
     elif rmid == XLOG:
-        is_image = info in (xlog.FPI_FOR_HINT, xlog.FPI)
-        if info in KEPT_OF_XLOG or (is_image and _names_catalog(blocks, wanted.catalogs, t)):
-            keep(t)
+        database = 0 if info in KEPT_OF_XLOG else -1
+        if info in (xlog.FPI_FOR_HINT, xlog.FPI):
+            database = _catalog_database(blocks, wanted.catalogs, t)
+        if database >= 0:
+            keep(database, t)
     elif rmid == SMGR:
         return index_file(data, at, lsn, wanted, t)
     elif rmid in (DBASE, RELMAP) or (rmid == STANDBY and info == standby.RUNNING_XACTS):
-        keep(t)
+        keep(0, t)
     elif rmid == LOGICALMSG:
-        return index_message(data, at, lsn, wanted.database, t)
+        return index_message(data, at, lsn, wanted.databases, t)
     return 0
 
 

@@ -30,7 +30,7 @@ from headwater.rmgr._index_tables import (
     Tables,
     Wanted,
 )
-from headwater.rmgr._locators import find_locator
+from headwater.rmgr._locators import find_locator, is_among
 from headwater.rmgr._record import Int, u32, u64
 from headwater.rmgr._row_epochs import end_all_rows, end_own_rows, join_family
 from headwater.rmgr.header_slots import MAIN_AT, MAIN_LENGTH, ORIGIN
@@ -45,7 +45,7 @@ from headwater.rmgr.heap_layout import (
     TRUNCATE_FLAGS_AT,
     TRUNCATE_SIZE,
 )
-from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE
+from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMAND_MASK, COMMAND_SHIFT, HAS_BASE
 from headwater.rmgr.invalidation import MESSAGE_SIZE
 from headwater.wal.record_layout import INFO_AT, XID_AT, XLR_RMGR_INFO_MASK
 
@@ -141,9 +141,10 @@ def _parse_names(data: Bytes, p: Int, end: Int, row: Int64s) -> Int:
 
 
 @inline_kernel
-def keep(t: Tables) -> None:
-    """Keep the current record whole."""
-    t.kept[t.counts[N_KEPT]] = t.counts[RECORD]
+def keep(database: Int, t: Tables) -> None:
+    """Keep the current record whole, for a database or, with 0, for all."""
+    t.kept[0, t.counts[N_KEPT]] = t.counts[RECORD]
+    t.kept[1, t.counts[N_KEPT]] = database
     t.counts[N_KEPT] += 1
 
 
@@ -163,13 +164,13 @@ def locator_number(spc: Int, db: Int, rel: Int, t: Tables) -> Int:
 
 
 @borrowing_kernel
-def index_truncate(data: Bytes, at: Int, lsn: Int, database: Int, t: Tables) -> Int:
+def index_truncate(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) -> Int:
     """A TRUNCATE record; returns the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < TRUNCATE_SIZE or length != TRUNCATE_SIZE + 4 * u32(data, main + TRUNCATE_COUNT_AT):
         return -1
     xid = u32(data, at + XID_AT)
-    if u32(data, main) == database:
+    if is_among(u32(data, main), databases):
         row = t.counts[N_TRUNCATES]
         t.truncates[0, row] = xid
         t.truncates[1, row] = lsn
@@ -177,6 +178,7 @@ def index_truncate(data: Bytes, at: Int, lsn: Int, database: Int, t: Tables) -> 
         t.truncates[3, row] = data[main + TRUNCATE_FLAGS_AT]
         t.truncates[4, row] = u32(data, main + TRUNCATE_COUNT_AT)
         t.truncates[5, row] = main + TRUNCATE_SIZE
+        t.truncates[6, row] = u32(data, main)
         t.counts[N_TRUNCATES] = row + 1
     end_own_rows(xid, t.families, t.clocks)
     return HAS_BASE
@@ -189,7 +191,7 @@ def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> 
     if t.headers[MAIN_LENGTH] < NEW_CID_SIZE:
         return -1
     database = u32(data, main + NEW_CID_DB_AT)
-    if database not in (wanted.database, 0):
+    if (database != 0 and not is_among(database, wanted.databases)) or not wanted.numbers_commands:
         return CATALOG_CHANGE
     cmin, cmax = u32(data, main + NEW_CID_CMIN_AT), u32(data, main + NEW_CID_CMAX_AT)
     if cmin == INVALID_COMMAND_ID and cmax == INVALID_COMMAND_ID:
@@ -199,14 +201,26 @@ def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> 
     t.commands[0, row] = xid
     t.commands[1, row] = lsn
     t.commands[2, row] = last + 1
+    t.commands[3, row] = database
     t.counts[N_COMMANDS] = row + 1
     if toplevel != xid:
         join_family(xid, toplevel, t.families, t.clocks)
     end_own_rows(xid, t.families, t.clocks)
     spc, rel = u32(data, main + NEW_CID_SPC_AT), u32(data, main + NEW_CID_REL_AT)
     if 0 <= find_locator(spc, database, rel, t.locators, t.slots) < wanted.catalogs:
-        keep(t)
+        keep(database, t)
     return CATALOG_CHANGE
+
+
+@inline_kernel
+def add_command(xid: Int, lsn: Int, t: Tables) -> None:
+    """Note a catalog change of a transaction whose commands are numbered by LSN."""
+    row = t.counts[N_COMMANDS]
+    t.commands[0, row] = xid
+    t.commands[1, row] = lsn
+    t.commands[2, row] = (lsn >> COMMAND_SHIFT & COMMAND_MASK) + 1
+    t.counts[N_COMMANDS] = row + 1
+    end_own_rows(xid, t.families, t.clocks)
 
 
 @borrowing_kernel
@@ -256,8 +270,8 @@ def index_file(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int
     place = main if creates else main + smgr.TRUNCATE_LOCATOR_AT
     spc, db, rel = u32(data, place), u32(data, place + 4), u32(data, place + 8)
     if 0 <= find_locator(spc, db, rel, t.locators, t.slots) < wanted.catalogs:
-        keep(t)
-    if creates and db == wanted.database and u32(data, main + smgr.CREATE_FORK_AT) == 0:
+        keep(db, t)
+    if creates and is_among(db, wanted.databases) and u32(data, main + smgr.CREATE_FORK_AT) == 0:
         row = t.counts[N_FILES]
         t.files[0, row] = u32(data, at + XID_AT)
         t.files[1, row] = lsn
@@ -267,19 +281,20 @@ def index_file(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> Int
 
 
 @borrowing_kernel
-def index_message(data: Bytes, at: Int, lsn: Int, database: Int, t: Tables) -> Int:
+def index_message(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) -> Int:
     """A LOGICALMSG record; returns the xid's bits, or -1 if it is malformed."""
     main, length = t.headers[MAIN_AT], t.headers[MAIN_LENGTH]
     if length < logicalmsg.PREFIX_AT:
         return -1
     transactional = data[main + logicalmsg.TRANSACTIONAL_AT] != 0
-    if u32(data, main) == database:
+    if is_among(u32(data, main), databases):
         row = t.counts[N_MESSAGES]
         t.messages[0, row] = u32(data, at + XID_AT)
         t.messages[1, row] = lsn
         t.messages[2, row] = t.counts[RECORD]
         t.messages[3, row] = t.headers[ORIGIN]
         t.messages[4, row] = transactional
+        t.messages[5, row] = u32(data, main)
         t.counts[N_MESSAGES] = row + 1
     return HAS_BASE if transactional else 0
 

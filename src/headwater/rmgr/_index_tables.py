@@ -31,21 +31,23 @@ class Wanted(NamedTuple):
 
     Attributes:
         known: uint8[4096] the registry, by rmid * 16 + info >> 4.
-        database: OID of the database to decode.
+        databases: int64[] sorted OIDs of the databases to decode.
         catalogs: the first so many locators are catalogs, whose records are kept whole.
         inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
         dropped_stats_size: bytes of a dropped statistics entry.
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events.
+        numbers_commands: see :class:`headwater.rmgr.index.Request`.
     """
 
     known: Bytes
-    database: int
+    databases: Int64s
     catalogs: int
     inplace_is_transactional: bool
     dropped_stats_size: int
     grid: int
     cuts: Int64s
+    numbers_commands: bool
 
 
 class ChangeRows(NamedTuple):
@@ -76,11 +78,11 @@ class Tables(NamedTuple):
         xacts: int64[15, n] kind, LSN, record number, xid, then what :func:`parse_xact` reads; origin.
         assigns: int64[3, n] sub xid, toplevel xid, LSN.
         invals: int64[4, n] LSN, xid, message count, offset in data.
-        commands: int64[3, n] xid, LSN, the command that sees what the NEW_CID's one did.
-        truncates: int64[6, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data.
-        messages: int64[5, n] xid, LSN, record number, origin, whether transactional.
+        commands: int64[4, n] xid, LSN, the command that sees what the NEW_CID's one did, database.
+        truncates: int64[7, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data, database.
+        messages: int64[6, n] xid, LSN, record number, origin, whether transactional, database.
         files: int64[3, n] xid, LSN, locator.
-        kept: int64[n] numbers of the records to be kept whole.
+        kept: int64[2, n] numbers of the records to be kept whole, and the database of each, 0 for all.
         seen: int64[2, CACHE] xid and its row, direct-mapped.
         open: int64[3, CACHE] key and row of change rows that may still grow, and when they were begun, direct-mapped.
         families: int64[3, FAMILIES]; clocks: int64[CLOCKS] of :mod:`headwater.rmgr._row_epochs`.

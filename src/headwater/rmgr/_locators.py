@@ -1,11 +1,11 @@
-"""Kernel: a hash from relation files to their numbers, by open addressing."""
+"""Kernel: a hash from relation files to their numbers, by open addressing; which databases are looked at."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr._record import Int
 
 Int64s = NDArray[np.int64]
@@ -39,3 +39,16 @@ def fill_locators(table: Int64s, count: Int, slots: Slots) -> None:
         found = find_locator(table[0, i], table[1, i], table[2, i], table, slots)
         if found < 0:
             slots[-1 - found] = i
+
+
+@inline_kernel
+def is_among(oid: Int, oids: Int64s) -> bool:
+    """Whether int64[] ``oids``, sorted, has an OID."""
+    low, high = 0, len(oids)
+    while low < high:
+        middle = (low + high) // 2
+        if oids[middle] < oid:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(oids) and oids[low] == oid

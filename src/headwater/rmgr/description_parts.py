@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
+from headwater.pg.lsn import lsn_text
 from headwater.pg.sinval import CATALOG, RELCACHE, RELMAP, RELSYNC, SMGR, SNAPSHOT
 from headwater.pg.version import Version
 from headwater.rmgr.invalidation import Invalidation
@@ -33,6 +34,10 @@ class Style(NamedTuple):
 
     version: Version
     stamp: Callable[[int], str]
+
+    def lsn(self, lsn: int) -> str:
+        """An LSN as descriptions show it."""
+        return lsn_text(lsn, self.version)
 
 
 def local_stamp(microseconds: int) -> str:

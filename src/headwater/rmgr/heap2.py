@@ -29,6 +29,8 @@ _PRUNE_OLD = struct.Struct("<IHH")
 _FREEZE_PLAN = struct.Struct("<IHHBxH")
 _IS_CATALOG = 0x02
 _HAS_CONFLICT, _HAS_PLANS, _HAS_REDIRECTS, _HAS_DEAD, _HAS_UNUSED = 0x08, 0x10, 0x20, 0x40, 0x80
+_ALL_VISIBLE, _ALL_FROZEN = 0x100, 0x200
+_ALL_FROZEN_SET, _VM_BITS = 0x20, 3
 
 Tid = tuple[int, int]
 """A tuple's place: block number, offset number."""
@@ -136,7 +138,7 @@ def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: i
     if not block_data:
         return Prune()
     if VERSIONS[major].has_unified_prune:
-        return _parse_prune_17(main_data, block_data, lsn)
+        return _parse_prune_17(main_data, block_data, major, lsn)
     if op == FREEZE_PAGE:
         return Prune()
     if op == VACUUM:
@@ -150,12 +152,18 @@ def parse_prune(main_data: bytes, block_data: bytes, op: int, major: int, lsn: i
     )
 
 
-def _parse_prune_17(main_data: bytes, block_data: bytes, lsn: int) -> Prune:
+def _parse_prune_17(main_data: bytes, block_data: bytes, major: int, lsn: int) -> Prune:
     """``xl_heap_prune`` and heap_xlog_deserialize_prune_and_freeze (17: pruneheap.c, heapdesc.c)."""
-    if len(main_data) < 2:
-        raise _size("PRUNE", 2, main_data, lsn)
-    sections, _ = _sections(main_data[1], block_data, lsn)
+    sections, _ = _sections(_prune_flags(Payload(main_data, "PRUNE", lsn), major), block_data, lsn)
     return Prune(_pairs(sections[0]), sections[1], sections[2])
+
+
+def _prune_flags(p: Payload, major: int) -> int:
+    """The flags that a record begins with; before 19 behind a byte that says why, which the info code says too."""
+    if VERSIONS[major].sets_visibility_with_pruning:
+        return p.u16()
+    p.take(1)
+    return p.u8()
 
 
 def _sections(flags: int, block_data: bytes, lsn: int) -> tuple[list[tuple[int, ...]], int]:
@@ -187,7 +195,7 @@ def parse_freeze_plans(main_data: bytes, block_data: bytes, major: int, lsn: int
     if not block_data:
         return ()
     if VERSIONS[major].has_unified_prune:
-        flags = Payload(main_data[1:], "PRUNE", lsn).u8()
+        flags = _prune_flags(Payload(main_data, "PRUNE", lsn), major)
         if not flags & _HAS_PLANS:
             return ()
         count, at = _u16s(block_data, 0, 1, lsn)[0], 4
@@ -225,18 +233,20 @@ def describe(record: Record, style: Style) -> str:
             return f"snapshotConflictHorizon: {horizon}, flags: {flags}"
         return f"cutoff xid {horizon} flags {flags}"
     if op == MULTI_INSERT:
-        return _insertion(record, named)
+        return _insertion(record, version)
     if op == LOCK_UPDATED:
         return lock_text(record.main_data, named, "xmax", record.lsn)
     return _command(parse_new_cid(record.main_data, record.lsn), named) if op == NEW_CID else ""
 
 
-def _insertion(record: Record, named: bool) -> str:
+def _insertion(record: Record, version: Version) -> str:
     is_init = bool(record.info & INIT_PAGE)
     insert = parse_multi_insert(record.main_data, is_init, record.lsn)
     count, flags = len(insert.offnums), hex_byte(insert.flags)
-    if not named:
+    if not version.describes_with_colons:
         return f"{count} tuples flags {flags}"
+    if version.sets_visibility_with_pruning and insert.flags & _ALL_FROZEN_SET:
+        flags += f", vm_flags: {hex_byte(_VM_BITS)}"
     offsets = "" if is_init or not _block_data(record) else f", offsets: {joined(insert.offnums)}"
     return f"ntuples: {count}, flags: {flags}{offsets}"
 
@@ -251,14 +261,15 @@ def _command(cid: NewCid, named: bool) -> str:
 
 def _unified_prune(record: Record, major: int) -> str:
     p = Payload(record.main_data, "PRUNE", record.lsn)
-    p.take(1)
-    flags = p.u8()
+    flags = _prune_flags(p, major)
     horizon = f"snapshotConflictHorizon: {p.u32()}" if flags & _HAS_CONFLICT else ""
     text = f"{horizon}, isCatalogRel: {letter(flags & _IS_CATALOG)}"
+    if flags & (_ALL_VISIBLE | _ALL_FROZEN):
+        text += f", vm_flags: {hex_byte(flags >> 8 & 3)}"
     data = _block_data(record)
     if not data:
         return text
-    prune = _parse_prune_17(record.main_data, data, record.lsn)
+    prune = _parse_prune_17(record.main_data, data, major, record.lsn)
     plans = parse_freeze_plans(record.main_data, data, major, record.lsn)
     counts = f"nredirected: {len(prune.redirected)}, ndead: {len(prune.dead)}, nunused: {len(prune.unused)}"
     lists = (

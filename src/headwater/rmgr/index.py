@@ -8,8 +8,8 @@ Mirrors the dispatch of decode.c; the rows themselves are read again by the deco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -34,6 +34,7 @@ from headwater.rmgr.index_rows import (
     MessageTable,
     Ragged,
     Rows,
+    Table,
     TruncateTable,
     XidTable,
 )
@@ -51,6 +52,7 @@ GRID = 4 << 20
 """Bytes between the LSN lines that no change row crosses; a huge transaction is cut at these lines only."""
 
 Int64s = NDArray[np.int64]
+_T = TypeVar("_T", bound=Table)
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,21 @@ class Request:
     """What the index step looks for; goes to every index task.
 
     Attributes:
-        database: OID of the database to decode.
+        databases: sorted OIDs of the databases to decode.
         catalogs: files of the catalogs, whose records are kept whole.
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
         cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
+        numbers_commands: all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog changes,
+            and tuples may lie in page images.
     """
 
-    database: int
+    databases: tuple[int, ...]
     catalogs: tuple[Locator, ...]
     major: int
     grid: int = GRID
     cuts: tuple[int, ...] = ()
+    numbers_commands: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,20 @@ UNREFINED = Refinement()
 
 
 @dataclass(frozen=True)
+class RowDatabases:
+    """Whose the rows of an index are that do not name a file; 0 stands for all databases.
+
+    Attributes:
+        kept, commands, truncates, messages: int64[n] the database of each row of the table of that name.
+    """
+
+    kept: Int64s
+    commands: Int64s
+    truncates: Int64s
+    messages: Int64s
+
+
+@dataclass(frozen=True)
 class WalIndex:
     """The index of the records that start in ``[lo, hi)``.
 
@@ -108,6 +127,7 @@ class WalIndex:
         custom: int64[128] number of records of each custom resource manager, from 128 on.
         end: set when the log ended inside.
         grid: as it was asked for (:class:`Request`).
+        databases: whose the rows are; None if one database was asked for.
     """
 
     lo: int
@@ -121,6 +141,42 @@ class WalIndex:
     custom: Int64s = field(repr=False)
     end: EndOfWal | None = None
     grid: int = GRID
+    databases: RowDatabases | None = field(default=None, repr=False)
+
+    def of_database(self, oid: int, sources: Sequence[int] = ()) -> WalIndex:
+        """What an index has that was made for this database alone.
+
+        Ends of transactions, xids, assignments and invalidations are of the whole cluster in both.
+
+        Args:
+            oid: one of those that were asked for.
+            sources: others of them whose catalogs' records are wanted, too.
+        """
+        if self.databases is None:
+            return self
+        rows, whose = self.rows, self.databases
+        is_own = rows.locators[:, 1] == oid
+        return replace(
+            self,
+            rows=replace(
+                rows,
+                changes=_chosen(rows.changes, is_own[rows.changes.locator]),
+                commands=_chosen(rows.commands, _is_of(whose.commands, oid)),
+                truncates=_chosen(rows.truncates, _is_of(whose.truncates, oid)),
+                messages=_chosen(rows.messages, _is_of(whose.messages, oid)),
+                files=_chosen(rows.files, is_own[rows.files.locator]),
+            ).with_used_files(),
+            kept=self.kept.take(_is_of(whose.kept, oid, *sources)),
+            databases=None,
+        )
+
+
+def _is_of(databases: Int64s, *oids: int) -> NDArray[np.bool_]:
+    return np.isin(databases, (0, *oids))
+
+
+def _chosen(table: _T, is_wanted: NDArray[np.bool_]) -> _T:
+    return table if is_wanted.all() else table.take(np.flatnonzero(is_wanted))
 
 
 def no_index(lsn: int) -> WalIndex:
@@ -150,11 +206,11 @@ def _make_tables(records: int, catalogs: Sequence[Locator], major: int) -> Table
         xacts=np.empty((15, n), np.int64),
         assigns=np.empty((3, n), np.int64),
         invals=np.empty((4, n), np.int64),
-        commands=np.empty((3, n), np.int64),
-        truncates=np.empty((6, n), np.int64),
-        messages=np.empty((5, n), np.int64),
+        commands=np.empty((4, n), np.int64),
+        truncates=np.empty((7, n), np.int64),
+        messages=np.empty((6, n), np.int64),
         files=np.empty((3, n), np.int64),
-        kept=np.empty(n, np.int64),
+        kept=np.empty((2, n), np.int64),
         seen=np.zeros((2, k.CACHE), np.int64),
         open=np.zeros((3, k.CACHE), np.int64),
         families=np.zeros((3, FAMILIES), np.int64),
@@ -195,12 +251,13 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     version = VERSIONS[request.major]
     wanted = k.Wanted(
         known=known_table(request.major),
-        database=request.database,
+        databases=np.array(request.databases, np.int64),
         catalogs=len(request.catalogs),
         inplace_is_transactional=not version.has_inplace_invalidations,
         dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
+        numbers_commands=request.numbers_commands,
     )
     tables = _make_tables(len(frames.positions), request.catalogs, request.major)
     while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
@@ -230,10 +287,20 @@ def _collect(frames: Frames, lo: int, hi: int, t: Tables, request: Request) -> W
         last_lsn=int(frames.lsns[-1]) if n else 0,
         last_end=int(frames.end_lsns[-1]) if n else 0,
         rows=_rows(frames, t, request.major),
-        kept=keep_records(frames, t.kept[: t.counts[k.N_KEPT]]),
+        kept=keep_records(frames, t.kept[0, : t.counts[k.N_KEPT]]),
         custom=t.counts[k.CUSTOM :].copy(),
         end=frames.end,
         grid=request.grid,
+        databases=_row_databases(t) if len(request.databases) > 1 else None,
+    )
+
+
+def _row_databases(t: Tables) -> RowDatabases:
+    return RowDatabases(
+        kept=t.kept[1, : t.counts[k.N_KEPT]].copy(),
+        commands=t.commands[3, : t.counts[k.N_COMMANDS]].copy(),
+        truncates=t.truncates[6, : t.counts[k.N_TRUNCATES]].copy(),
+        messages=t.messages[5, : t.counts[k.N_MESSAGES]].copy(),
     )
 
 
@@ -251,7 +318,7 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
         ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]).narrowed(),
         assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),
         invals=_invalidations(frames, t.invals[:, : t.counts[k.N_INVALS]], major),
-        commands=CommandTable(*t.commands[:, : t.counts[k.N_COMMANDS]].copy()),
+        commands=CommandTable(*t.commands[:3, : t.counts[k.N_COMMANDS]].copy()),
         truncates=_truncates(frames, t.truncates[:, : t.counts[k.N_TRUNCATES]]),
         messages=_messages(frames, t.messages[:, : t.counts[k.N_MESSAGES]]),
         files=FileTable(f[0].copy(), f[1].copy(), f[2].astype(np.int32)),

@@ -362,7 +362,18 @@ class Rows:
             kept: Table = table if take.all() else table.take(np.flatnonzero(take))
             return kept
 
-        return _with_used_files(self._with({name: chosen(table) for name, table in self.tables()}))
+        return self._with({name: chosen(table) for name, table in self.tables()}).with_used_files()
+
+    def with_used_files(self) -> Rows:
+        """The same rows, with those files only that they name, sorted."""
+        used = np.zeros(len(self.locators), np.bool_)
+        for _, table in self.tables():
+            used[getattr(table, "locator", slice(0))] = True
+        places = np.flatnonzero(used)
+        locators, (order,) = _numbered_anew([self.locators[places]])
+        number = np.full(len(self.locators), -1, np.int32)
+        number[places] = order
+        return _renumbered(self, locators, number)
 
     def tables(self) -> Iterator[tuple[str, Table]]:
         """The tables by name."""
@@ -419,17 +430,6 @@ def _renumbered(rows: Rows, locators: Int64s, number: Int32s) -> Rows:
         if hasattr(table, "locator"):
             changed[name] = replace(of_files, locator=number[of_files.locator])
     return rows._with(changed)
-
-
-def _with_used_files(rows: Rows) -> Rows:
-    used = np.zeros(len(rows.locators), np.bool_)
-    for _, table in rows.tables():
-        used[getattr(table, "locator", slice(0))] = True
-    places = np.flatnonzero(used)
-    locators, (order,) = _numbered_anew([rows.locators[places]])
-    number = np.full(len(rows.locators), -1, np.int32)
-    number[places] = order
-    return _renumbered(rows, locators, number)
 
 
 def _no_rows() -> Rows:

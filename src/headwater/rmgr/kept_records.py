@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.wal.frames import Frames
+from headwater.wal.record_layout import RMID_AT
 
 WORD = 8
 _AT_ONCE = 4096
@@ -58,6 +59,18 @@ class KeptRecords:
         first = int(np.searchsorted(self.lsn, lsn))
         words = int(_words(self.length[:first]).sum())
         return KeptRecords(self.lsn[first:], self.end_lsn[first:], self.length[first:], self.data[words:])
+
+    def of_manager(self, rmid: int) -> KeptRecords:
+        """Those of a resource manager."""
+        at = _starts(_words(self.length)) * WORD + RMID_AT
+        return self.take(self.data.view(np.uint8)[at] == rmid)
+
+    def take(self, which: NDArray[np.bool_]) -> KeptRecords:
+        """Those that bool[n] ``which`` says."""
+        if which.all():
+            return self
+        words = np.repeat(which, _words(self.length))
+        return KeptRecords(self.lsn[which], self.end_lsn[which], self.length[which], self.data[words])
 
 
 def _words(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

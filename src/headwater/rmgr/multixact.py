@@ -20,14 +20,22 @@ def describe(record: Record, style: Style) -> str:
     p = Payload(record.main_data, "MULTIXACT", record.lsn)
     kind = record.kind
     if kind == CREATE_ID:
-        multi, offset, count = p.u32(), p.u32(), p.i32()
+        multi = p.u32()
+        p.align(8 if style.version.has_wide_members else 4)
+        offset, count = _offset(p, style), p.i32()
         numbers = p.u32s(2 * count)
         members = (f"{xid} ({_status(status)}) " for xid, status in zip(numbers[::2], numbers[1::2], strict=True))
         return f"{multi} offset {offset} nmembers {count}: {''.join(members)}"
     if kind == TRUNCATE_ID:
         p.take(4)
+        if style.version.has_wide_members:
+            return f"oldestMulti {p.u32()}, oldestOffset {_offset(p, style)}"
         return f"offsets [{p.u32()}, {p.u32()}), members [{p.u32()}, {p.u32()})"
     return str(p.i64() if style.version.has_wide_page_numbers else p.i32())
+
+
+def _offset(p: Payload, style: Style) -> int:
+    return p.u64() if style.version.has_wide_members else p.u32()
 
 
 def _status(status: int) -> str:

@@ -20,7 +20,7 @@ from headwater.pg.version import VERSIONS, Version
 
 XLOG, XACT, SMGR, CLOG, DBASE, TBLSPC, MULTIXACT, RELMAP, STANDBY, HEAP2, HEAP = range(11)
 BTREE, HASH, GIN, GIST, SEQ, SPGIST, BRIN, COMMIT_TS, REPLORIGIN, GENERIC, LOGICALMSG = range(11, 22)
-"""Resource managers (``RM_..._ID``), the same from 14 to 18."""
+"""Resource managers (``RM_..._ID``), the same from 14 to 19."""
 
 FIRST_CUSTOM: Final = 128
 """From here on, extensions' own resource managers (15 and newer)."""
@@ -69,6 +69,7 @@ _XLOG: _Codes = {
     0xD0: "OVERWRITE_CONTRECORD",
 }
 _XLOG_17: _Codes = {**_XLOG, 0xE0: "CHECKPOINT_REDO"}
+_XLOG_19: _Codes = {**_XLOG_17, 0xC0: "ASSIGN_LSN", 0xF0: "LOGICAL_DECODING_STATUS_CHANGE"}
 
 _XACT_OPERATIONS = (
     "COMMIT",
@@ -106,6 +107,7 @@ _HEAP2: _Codes = {
 }
 _HEAP2_15: _Codes = {**_HEAP2, 0x10: "PRUNE", 0x20: "VACUUM", 0x30: "FREEZE_PAGE"}
 _HEAP2_17: _Codes = {**_HEAP2, 0x10: "PRUNE_ON_ACCESS", 0x20: "PRUNE_VACUUM_SCAN", 0x30: "PRUNE_VACUUM_CLEANUP"}
+_HEAP2_19: _Codes = {info: name for info, name in _HEAP2_17.items() if name != "VISIBLE"}
 
 _BTREE: _Codes = {
     0x00: "INSERT_LEAF",
@@ -156,8 +158,8 @@ _GIST: _Codes = {
     0x20: "PAGE_REUSE",
     0x30: "PAGE_SPLIT",
     0x60: "PAGE_DELETE",
-    0x70: "ASSIGN_LSN",
 }
+_GIST_14: _Codes = {**_GIST, 0x70: "ASSIGN_LSN"}
 _SPGIST: _Codes = {
     0x10: "ADD_LEAF",
     0x20: "MOVE_LEAFS",
@@ -182,8 +184,10 @@ _BRIN: _Codes = {
 
 def _codes(version: Version) -> tuple[_Codes, ...]:
     """The info codes of each resource manager, by its id."""
+    xlog = _XLOG_17 if version.logs_wal_level else _XLOG
+    heap2 = _HEAP2_17 if version.has_unified_prune else _HEAP2_15
     return (
-        _XLOG_17 if version.logs_wal_level else _XLOG,
+        _XLOG_19 if version.switches_decoding else xlog,
         _XACT,
         {0x10: "CREATE", 0x20: "TRUNCATE"},
         {0x00: "ZEROPAGE", 0x10: "TRUNCATE"},
@@ -192,12 +196,12 @@ def _codes(version: Version) -> tuple[_Codes, ...]:
         {0x00: "ZERO_OFF_PAGE", 0x10: "ZERO_MEM_PAGE", 0x20: "CREATE_ID", 0x30: "TRUNCATE_ID"},
         {0x00: "UPDATE"},
         {0x00: "LOCK", 0x10: "RUNNING_XACTS", 0x20: "INVALIDATIONS"},
-        _HEAP2_17 if version.has_unified_prune else _HEAP2_15,
+        _HEAP2_19 if version.sets_visibility_with_pruning else heap2,
         _HEAP,
         _BTREE,
         _HASH,
         _GIN,
-        _GIST,
+        _GIST if version.logs_assigned_lsns else _GIST_14,
         {0x00: "LOG"},
         _SPGIST,
         _BRIN,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.pg.lsn import Lsn
 from headwater.rmgr.description_parts import Style
 from headwater.rmgr.payload import Payload
 from headwater.wal.record import Record
@@ -49,4 +48,4 @@ def describe(record: Record, style: Style) -> str:
     if record.kind == DROP:
         return f"drop {parse_drop(record.main_data, record.lsn)}"
     moved = parse_set(record.main_data, record.lsn)
-    return f"set {moved.origin}; lsn {Lsn(moved.remote_lsn)}; force: {int(moved.force)}"
+    return f"set {moved.origin}; lsn {style.lsn(moved.remote_lsn)}; force: {int(moved.force)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description_parts import Style, file_path, invalidations_text, shown_bytes
 from headwater.rmgr.invalidation import MESSAGE_SIZE, Invalidation, parse_invalidations
@@ -300,4 +299,4 @@ def _stats_text(when: str, entries: tuple[StatsEntry, ...]) -> str:
 
 
 def _origin(lsn: int, time: int, node: int, style: Style) -> str:
-    return f"; origin: node {node}, lsn {Lsn(lsn)}, at {style.stamp(time)}"
+    return f"; origin: node {node}, lsn {style.lsn(lsn)}, at {style.stamp(time)}"

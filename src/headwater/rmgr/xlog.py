@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.description_parts import Style, full_xid, shown_bytes
 from headwater.rmgr.payload import Payload
@@ -12,12 +11,12 @@ from headwater.wal.record import Record
 
 CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE, NOOP, NEXTOID, SWITCH, BACKUP_END = range(0x00, 0x60, 0x10)
 PARAMETER_CHANGE, RESTORE_POINT, FPW_CHANGE, END_OF_RECOVERY, FPI_FOR_HINT, FPI = range(0x60, 0xC0, 0x10)
-OVERWRITE_CONTRECORD, CHECKPOINT_REDO = 0xD0, 0xE0
+ASSIGN_LSN, OVERWRITE_CONTRECORD, CHECKPOINT_REDO, LOGICAL_DECODING_STATUS_CHANGE = range(0xC0, 0x100, 0x10)
 
 WAL_LEVELS = ("minimal", "replica", "logical")
 """Their names, by number."""
 
-WAL_LEVEL_LOGICAL = 2
+WAL_LEVEL_REPLICA, WAL_LEVEL_LOGICAL = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,7 @@ class CheckPoint:
         previous_timeline: the one before, if this checkpoint begins a timeline, else the same.
         full_page_writes: setting.
         wal_level: 17 and newer (0 minimal, 1 replica, 2 logical), None where not known.
+        decodes_on_demand: 19 and newer: whether logical decoding is on, None where not known.
         next_xid: next transaction id with its epoch, 64 bits.
         next_oid: next OID.
         next_multi, next_multi_offset: next MultiXactId, and where its members go.
@@ -45,6 +45,7 @@ class CheckPoint:
     previous_timeline: int
     full_page_writes: bool
     wal_level: int | None
+    decodes_on_demand: bool | None
     next_xid: int
     next_oid: int
     next_multi: int
@@ -99,27 +100,29 @@ class RestorePoint:
     name: bytes
 
 
-def parse_checkpoint(main_data: bytes, lsn: int, major: int | None = None) -> CheckPoint:
+def parse_checkpoint(main_data: bytes, lsn: int, major: int) -> CheckPoint:
     """Read a checkpoint record's payload, or the copy of it in ``pg_control``.
 
     Args:
-        main_data: 88 bytes.
+        main_data: 88 bytes, 96 from 19 on.
         lsn: of the record.
-        major: PostgreSQL's major version; without it ``wal_level`` stays None.
+        major: PostgreSQL's major version.
 
     Raises:
         RecordError: malformed.
     """
-    p = Payload(main_data, "CHECKPOINT", lsn)
+    p, version = Payload(main_data, "CHECKPOINT", lsn), VERSIONS[major]
     head = p.u64(), p.u32(), p.u32(), p.flag()
     p.align(4)
     # Before 17 these four bytes are padding.
     wal_level = p.u32()
-    level = wal_level if major is not None and VERSIONS[major].logs_wal_level else None
-    next_ids = p.u64(), p.u32(), p.u32(), p.u32()
+    level = wal_level if version.logs_wal_level else None
+    decodes = p.flag() if version.switches_decoding else None
+    p.align(8)
+    next_ids = p.u64(), p.u32(), p.u32(), p.u64() if version.has_wide_members else p.u32()
     oldest = p.u32(), p.u32(), p.u32(), p.u32()
     p.align(8)
-    return CheckPoint(*head, level, *next_ids, *oldest, p.i64(), p.u32(), p.u32(), p.u32())
+    return CheckPoint(*head, level, decodes, *next_ids, *oldest, p.i64(), p.u32(), p.u32(), p.u32())
 
 
 def parse_parameter_change(main_data: bytes, lsn: int) -> ParameterChange:
@@ -171,6 +174,15 @@ def parse_backup_end(main_data: bytes, lsn: int) -> int:
     return Payload(main_data, "BACKUP_END", lsn).u64()
 
 
+def parse_decoding_status(main_data: bytes, lsn: int) -> bool:
+    """Read LOGICAL_DECODING_STATUS_CHANGE: whether logical decoding is on from here on.
+
+    Raises:
+        RecordError: malformed.
+    """
+    return Payload(main_data, "LOGICAL_DECODING_STATUS_CHANGE", lsn).flag()
+
+
 def describe(record: Record, style: Style) -> str:
     """What ``pg_waldump`` says of a record (xlog_desc).
 
@@ -180,13 +192,13 @@ def describe(record: Record, style: Style) -> str:
     kind, data, lsn = record.kind, record.main_data, record.lsn
     if kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
         checkpoint = parse_checkpoint(data, lsn, style.version.major)
-        return f"{_checkpoint_text(checkpoint)}; {'shutdown' if kind == CHECKPOINT_SHUTDOWN else 'online'}"
+        return f"{_checkpoint_text(checkpoint, style)}; {'shutdown' if kind == CHECKPOINT_SHUTDOWN else 'online'}"
     if kind == NEXTOID:
         return str(Payload(data, "NEXTOID", lsn).u32())
     if kind == RESTORE_POINT:
         return shown_bytes(parse_restore_point(data, lsn).name)
     if kind == BACKUP_END:
-        return str(Lsn(parse_backup_end(data, lsn)))
+        return style.lsn(parse_backup_end(data, lsn))
     if kind == PARAMETER_CHANGE:
         return _parameters_text(parse_parameter_change(data, lsn))
     if kind == FPW_CHANGE:
@@ -197,7 +209,9 @@ def describe(record: Record, style: Style) -> str:
         return f"tli {end.timeline}; prev tli {end.previous_timeline}; time {style.stamp(end.time)}{level}"
     if kind == OVERWRITE_CONTRECORD:
         cut = parse_overwrite_contrecord(data, lsn)
-        return f"lsn {Lsn(cut.overwritten_lsn)}; time {style.stamp(cut.time)}"
+        return f"lsn {style.lsn(cut.overwritten_lsn)}; time {style.stamp(cut.time)}"
+    if kind == LOGICAL_DECODING_STATUS_CHANGE:
+        return _switch(parse_decoding_status(data, lsn))
     return f"wal_level {_level(Payload(data, 'CHECKPOINT_REDO', lsn).i32())}" if kind == CHECKPOINT_REDO else ""
 
 
@@ -209,10 +223,12 @@ def _level(number: int) -> str:
     return WAL_LEVELS[number] if 0 <= number < len(WAL_LEVELS) else "?"
 
 
-def _checkpoint_text(c: CheckPoint) -> str:
+def _checkpoint_text(c: CheckPoint, style: Style) -> str:
     level = "" if c.wal_level is None else f"wal_level {_level(c.wal_level)}; "
+    if c.decodes_on_demand is not None:
+        level += f"logical decoding {_switch(c.decodes_on_demand)}; "
     return (
-        f"redo {Lsn(c.redo)}; tli {c.timeline}; prev tli {c.previous_timeline}; "
+        f"redo {style.lsn(c.redo)}; tli {c.timeline}; prev tli {c.previous_timeline}; "
         f"fpw {_switch(c.full_page_writes)}; {level}"
         f"xid {full_xid(c.next_xid)}; oid {c.next_oid}; multi {c.next_multi}; offset {c.next_multi_offset}; "
         f"oldest xid {c.oldest_xid} in DB {c.oldest_xid_database}; "

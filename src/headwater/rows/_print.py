@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel, kernel
+from headwater.rows._conversion import REFUSES
 from headwater.rows._copy import copy
 from headwater.rows._deform import IN_ARENA, CellArrays
 from headwater.rows._send import type_send
@@ -36,7 +37,7 @@ from headwater.rows._text_codes import (
 )
 from headwater.rows._text_datetime import write_date, write_timestamp, write_timestamptz
 from headwater.rows._text_number import write_bool, write_int, write_numeric
-from headwater.rows.items import BINARY, TEXT
+from headwater.rows.items import BINARY, REFUSED, TEXT
 from headwater.rows.text_tables import TextTables
 
 DONE, TOO_LONG = 0, -14
@@ -196,6 +197,16 @@ def _form(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, 
     return type_text(tables, column, src, start, length, out, o)
 
 
+@inline_kernel
+def _keep_refused(kinds: NDArray[np.uint8], cell: Int, text: Bytes, o: Int, at: Int) -> Int:
+    """Make a cell REFUSED: what cannot be sent is at ``text[at]``, behind its length; the end of it."""
+    kinds[cell] = REFUSED
+    size = np.int64(text[at])
+    for i in range(size):
+        text[o + i] = text[at + 1 + i]
+    return o + size
+
+
 @kernel
 def print_forms(
     data: Bytes,
@@ -205,7 +216,7 @@ def print_forms(
     text: Bytes,
     state: NDArray[np.int64],
 ) -> Int:
-    """Like :func:`print_any`, for cells of which some have codes of binary forms: these become BINARY."""
+    """Like :func:`print_any`, for cells of which some have codes of binary forms: these become BINARY, or REFUSED."""
     kinds, starts, lengths, owners = cells
     o = state[TEXT_END]
     for cell in range(state[CELL], len(kinds)):
@@ -215,6 +226,8 @@ def print_forms(
             end = _form(tables, column, data, start, length, text, o)
         elif kind == IN_ARENA:
             end = _form(tables, column, arena, start, length, text, o)
+        if end <= REFUSES:
+            end = _keep_refused(kinds, cell, text, o, REFUSES - end)
         end = _done(kinds, starts, lengths, cell, o, end)
         if end < 0:
             state[CELL], state[TEXT_END] = cell, o

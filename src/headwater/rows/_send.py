@@ -4,8 +4,9 @@ Contract as of ``_text.py``: the payload of one datum at ``src[start:start+lengt
 type's send function (``typsend``) does; the end is returned, or NEED_SPACE, CORRUPT, UNKNOWN_LABEL, NO_SEND_FUNCTION.
 Nothing is written past ``len(out)``, nothing read outside the payload, nothing raised.
 
-Text inside is in the database's own encoding. The one kernel that calls itself is :func:`_nested_send`: machine code of
-two kernels that call each other cannot be loaded from Numba's cache.
+Text inside is in the client's encoding, but for the lengths that hstore tells, which are those of the database's; a
+character that cannot be sent is a status of :func:`headwater.rows._conversion.put_converted`. The one kernel that calls
+itself is :func:`_nested_send`: machine code of two kernels that call each other cannot be loaded from Numba's cache.
 
 PostgreSQL: ``array_send`` of arrayfuncs.c, ``record_send`` of rowtypes.c, ``range_send`` of rangetypes.c,
 ``multirange_send`` of multirangetypes.c.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.rows._conversion import Conversion, convert_printed
 from headwater.rows._send_bytes import (
     put_32,
     put_together,
@@ -31,6 +33,7 @@ from headwater.rows._send_bytes import (
 from headwater.rows._send_codes import (
     NO_SEND_FUNCTION,
     NUMBER,
+    SEND_BYTES,
     SEND_DIGITS,
     SEND_FIELDS,
     SEND_NONE,
@@ -91,7 +94,7 @@ _VERSION = 1
 
 
 @borrowing_kernel
-def _own_send(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+def _own_send(conversion: Conversion, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A value whose binary form has a kernel of its own, by its text code."""
     if code == CODE_NUMERIC:
         return send_numeric(src, start, length, out, o)
@@ -106,13 +109,13 @@ def _own_send(code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
     if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):
         return send_integer_vector(np.int64(2 if code == CODE_INT2VECTOR else 4), src, start, length, out, o)
     if code == CODE_TSVECTOR:
-        return send_tsvector(src, start, length, out, o)
+        return send_tsvector(conversion, src, start, length, out, o)
     if code == CODE_TSQUERY:
-        return send_tsquery(src, start, length, out, o)
+        return send_tsquery(conversion, src, start, length, out, o)
     if code == CODE_SNAPSHOT:
         return send_snapshot(src, start, length, out, o)
     if code == CODE_HSTORE:
-        return send_hstore(src, start, length, out, o)
+        return send_hstore(conversion, src, start, length, out, o)
     if code == CODE_CUBE:
         return send_cube(src, start, length, out, o)
     if code in (CODE_VECTOR, CODE_HALFVEC):
@@ -131,7 +134,7 @@ def _scalar_send(
     if family == SEND_FIELDS:
         return send_fields(number, src, start, length, out, o)
     if family == SEND_OWN:
-        return _own_send(number, src, start, length, out, o)
+        return _own_send(tables.conversion, number, src, start, length, out, o)
     if family == SEND_NONE:
         return NO_SEND_FUNCTION
     if family == SEND_VERSIONED:
@@ -139,10 +142,12 @@ def _scalar_send(
             return NEED_SPACE
         out[o] = _VERSION
         o += 1
-    elif family != SEND_TEXT and family != SEND_DIGITS:
+    elif family != SEND_TEXT and family != SEND_DIGITS and family != SEND_BYTES:
         return CORRUPT
     end = scalar_text(tables, entry, number, src, start, length, out, o)
-    return put_together(out, o, end) if family == SEND_DIGITS and end >= 0 else end
+    if end < 0 or family == SEND_BYTES:
+        return end
+    return put_together(out, o, end) if family == SEND_DIGITS else convert_printed(tables.conversion, out, o, end)
 
 
 @inline_kernel
@@ -239,7 +244,8 @@ def type_send(tables: TextTables, column: Int, src: Bytes, start: Int, length: I
         o: where.
 
     Returns:
-        The end of it in `out`, NEED_SPACE (-1), CORRUPT (-2), UNKNOWN_LABEL (-3) or NO_SEND_FUNCTION (-4).
+        The end of it in `out`, NEED_SPACE (-1), CORRUPT (-2), UNKNOWN_LABEL (-3), NO_SEND_FUNCTION (-4), or REFUSES and
+        below: a character cannot be sent.
     """
     if start < 0 or length < 0 or start + length > len(src):
         return CORRUPT

@@ -18,14 +18,18 @@ NUMBER = 0xFF
 """The bits of a code that are its number; the others are its family."""
 
 SEND_TEXT, SEND_VERSIONED, SEND_FIELDS, SEND_PARTS, SEND_OWN = 1 << 8, 2 << 8, 3 << 8, 4 << 8, 5 << 8
-"""Families: the text itself, by its text code; a byte of version and the text; numbers, by row of FIELDS; a value made
-of others, by its text code (array, composite, range, multirange); a form with a kernel of its own, by text code."""
+"""Families: the text itself, in the client's encoding, by its text code; a byte of version and the text; numbers, by
+row of FIELDS; a value made of others, by its text code (array, composite, range, multirange); a form with a kernel of
+its own, by text code."""
 
 SEND_DIGITS = 6 << 8
 """Family: the bytes whose hexadecimal digits the text is, by its text code."""
 
 SEND_NONE = 7 << 8
 """A type without a send function, inside another type."""
+
+SEND_BYTES = 8 << 8
+"""Family: bytes that are no text, by the text code that gives them as they are stored."""
 
 SEND_INT2 = SEND_FIELDS
 SEND_INT4 = SEND_FIELDS + 1

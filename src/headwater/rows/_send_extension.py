@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel
+from headwater.rows._conversion import Conversion, put_converted
 from headwater.rows._send_bytes import put_16, put_32, send_numbers
-from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u16, load_u32, no_room, write_verbatim
+from headwater.rows._text_bytes import Bytes, Int, load_i32, load_u16, load_u32, no_room
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_extension import (
     CUBE_DIMENSIONS,
@@ -29,7 +30,7 @@ from headwater.rows._text_search import COUNT_SIZE, ITEM_SIZE, NOT, OPERAND, OPE
 
 
 @borrowing_kernel
-def send_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+def send_tsvector(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A count; of each lexeme its text, a zero byte, a count of positions and these (tsvectorsend)."""
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
@@ -44,8 +45,10 @@ def send_tsvector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
         if text + offset + size > end:
             return CORRUPT
         if o >= 0:
-            o = write_verbatim(src, text + offset, size, out, o)
-        if o < 0 or no_room(out, o, 3):
+            o = put_converted(conversion, src, text + offset, size, out, o)
+        if o < 0:
+            return o
+        if no_room(out, o, 3):
             return NEED_SPACE
         out[o] = 0
         o = _send_positions(src, text + (offset + size + 1 & -2), end, word & 1, out, o + 1)
@@ -66,7 +69,7 @@ def _send_positions(src: Bytes, at: Int, end: Int, has_positions: Int, out: Byte
 
 
 @borrowing_kernel
-def send_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+def send_tsquery(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """A count; of each item its type, and weights, prefix mark and text, or operator and distance (tsquerysend)."""
     if start < 0 or length < COUNT_SIZE:
         return CORRUPT
@@ -85,7 +88,7 @@ def send_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
         if kind == OPERAND:
             out[o] = src[at + 2]
             begin = text + (load_u32(src, at + 8) >> 12)
-            o = _send_string(src, begin, start + length, out, o + 1)
+            o = _send_string(conversion, src, begin, start + length, out, o + 1)
             if o < 0:
                 return o
         elif kind != OPERATOR or operator < NOT or operator > PHRASE:
@@ -97,12 +100,20 @@ def send_tsquery(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int
 
 
 @borrowing_kernel
-def _send_string(src: Bytes, begin: Int, limit: Int, out: Bytes, o: Int) -> Int:
+def _send_string(conversion: Conversion, src: Bytes, begin: Int, limit: Int, out: Bytes, o: Int) -> Int:
     """The bytes up to a zero byte, and that one, which lies before `limit`."""
     end = begin
     while end < limit and src[end] != 0:
         end += 1
-    return write_verbatim(src, begin, end + 1 - begin, out, o) if end < limit else CORRUPT
+    if end == limit:
+        return CORRUPT
+    o = put_converted(conversion, src, begin, end - begin, out, o)
+    if o < 0:
+        return o
+    if no_room(out, o, 1):
+        return NEED_SPACE
+    out[o] = 0
+    return o + 1
 
 
 @borrowing_kernel
@@ -118,8 +129,11 @@ def send_snapshot(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> In
 
 
 @borrowing_kernel
-def send_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A count; length and text of each key and each value, of which -1 is NULL's length (hstore_send)."""
+def send_hstore(conversion: Conversion, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A count; length and text of each key and each value, of which -1 is NULL's length (hstore_send).
+
+    As on the server, a length is that of the text as it is stored, which it may not have when it is converted.
+    """
     if start < 0 or length < 4:
         return CORRUPT
     head = load_u32(src, start)
@@ -143,7 +157,7 @@ def send_hstore(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
         put_32(-1 if is_null else after - begin, out, o)
         o += 4
         if not is_null:
-            o = write_verbatim(src, text + begin, after - begin, out, o)
+            o = put_converted(conversion, src, text + begin, after - begin, out, o)
             if o < 0:
                 return o
     return o

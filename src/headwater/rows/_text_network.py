@@ -28,10 +28,10 @@ def _put_quad(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_hex(value: Int, capital: Int, out: Bytes, o: Int) -> Int:
-    """Hexadecimal digits of a uint32 without leading zeros; `capital` is 32 for capital letters, else 0. Room: 8."""
+def _put_hex(value: Int, capital: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    """At least `digits` hexadecimal digits of a uint32; `capital` is 32 for capital letters, else 0. Room: 8."""
     shift = 28
-    while shift > 0 and value >> shift == 0:
+    while shift > 4 * (digits - 1) and value >> shift == 0:
         shift -= 4
     while shift >= 0:
         digit = np.int64(HEX[value >> shift & 15])
@@ -74,7 +74,7 @@ def _put_ipv6(src: Bytes, start: Int, out: Bytes, o: Int) -> Int:
             )
         ):
             return _put_quad(src, start + 12, out, o)
-        o = _put_hex(_word(src, start, i), np.int64(0), out, o)
+        o = _put_hex(_word(src, start, i), np.int64(0), 1, out, o)
     if best >= 0 and best + best_length == 8:
         out[o] = 58
         o += 1
@@ -119,15 +119,15 @@ def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o:
 
 
 @borrowing_kernel
-def write_pg_lsn(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``X/X`` in capital hexadecimal (pg_lsn_out)."""
+def write_pg_lsn(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    """``X/X`` in capital hexadecimal, behind the slash at least so many digits (pg_lsn_out)."""
     if misfits(start, length, 8):
         return CORRUPT
     if no_room(out, o, 17):
         return NEED_SPACE
-    o = _put_hex(load_u32(src, start + 4), np.int64(32), out, o)
+    o = _put_hex(load_u32(src, start + 4), np.int64(32), 1, out, o)
     out[o] = 47
-    return _put_hex(load_u32(src, start), np.int64(32), out, o + 1)
+    return _put_hex(load_u32(src, start), np.int64(32), digits, out, o + 1)
 
 
 @borrowing_kernel

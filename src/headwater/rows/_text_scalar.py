@@ -25,6 +25,7 @@ from headwater.rows._text_bytes import (
     write_verbatim,
 )
 from headwater.rows._text_codes import (
+    CODE_ACLITEM,
     CODE_ADDED,
     CODE_BIT,
     CODE_BOOL,
@@ -33,6 +34,8 @@ from headwater.rows._text_codes import (
     CODE_CIDR,
     CODE_CUBE,
     CODE_DATE,
+    CODE_DEPENDENCIES,
+    CODE_EAN13,
     CODE_ENUM,
     CODE_FLOAT4,
     CODE_FLOAT8,
@@ -45,6 +48,7 @@ from headwater.rows._text_codes import (
     CODE_INT4,
     CODE_INT8,
     CODE_INTERVAL,
+    CODE_ISN,
     CODE_JSONB,
     CODE_JSONPATH,
     CODE_LQUERY,
@@ -54,7 +58,9 @@ from headwater.rows._text_codes import (
     CODE_MACADDR8,
     CODE_MONEY,
     CODE_NAME,
+    CODE_NDISTINCT,
     CODE_NUMERIC,
+    CODE_OBJECT,
     CODE_OID,
     CODE_OIDVECTOR,
     CODE_PG_LSN,
@@ -64,6 +70,7 @@ from headwater.rows._text_codes import (
     CODE_QUERY_INT,
     CODE_ROUNDED_FLOAT4,
     CODE_ROUNDED_FLOAT8,
+    CODE_SEG,
     CODE_SNAPSHOT,
     CODE_SPARSEVEC,
     CODE_STYLED_DATE,
@@ -88,11 +95,11 @@ from headwater.rows._text_codes import (
     SET_DAY_FIRST,
     SET_FLOAT4_DIGITS,
     SET_FLOAT8_DIGITS,
+    SET_LSN_DIGITS,
     SET_MONEY_DECIMALS,
     SET_MONEY_GROUP,
     SET_RAW_CHARS,
     SET_TZ_CYCLE,
-    UNKNOWN_LABEL,
 )
 from headwater.rows._text_datestyle import write_styled_date, write_styled_timestamp, write_styled_timestamptz
 from headwater.rows._text_datetime import (
@@ -112,29 +119,15 @@ from headwater.rows._text_jsonpath import write_jsonpath
 from headwater.rows._text_money import write_money
 from headwater.rows._text_network import write_inet, write_macaddr, write_pg_lsn, write_tid
 from headwater.rows._text_number import write_bool, write_int, write_numeric, write_snapshot, write_uint64
+from headwater.rows._text_object import write_aclitem, write_label, write_object
 from headwater.rows._text_postgis import write_postgis
 from headwater.rows._text_query import write_lquery, write_query
 from headwater.rows._text_search import write_tsquery, write_tsvector
+from headwater.rows._text_seg import write_isn, write_seg
+from headwater.rows._text_statistics import write_statistics
 from headwater.rows._text_vector import write_integer_vector
 from headwater.rows._text_xml import write_xml
 from headwater.rows.text_tables import TextTables
-
-
-@borrowing_kernel
-def _write_label(tables: TextTables, column: Int, oid: Int, out: Bytes, o: Int) -> Int:
-    """An enum's label by its OID (enum_out)."""
-    low, high = tables.enum_lo[column], tables.enum_hi[column]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(tables.enum_oid[middle]) < oid:
-            low = middle + 1
-        else:
-            high = middle
-    if low >= end or np.int64(tables.enum_oid[low]) != oid:
-        return UNKNOWN_LABEL
-    start = tables.enum_start[low]
-    return write_verbatim(tables.enum_text, start, tables.enum_start[low + 1] - start, out, o)
 
 
 @borrowing_kernel
@@ -147,7 +140,11 @@ def rare_text(
             return write_bytea_escape(src, start, length, out, o)
         return write_bytea(src, start, length, out, o)
     if code == CODE_ENUM:
-        return _write_label(tables, column, load_u32(src, start), out, o) if length == 4 else CORRUPT
+        return write_label(tables, column, load_u32(src, start), out, o) if length == 4 else CORRUPT
+    if code == CODE_OBJECT:
+        return write_object(tables, column, load_u32(src, start), out, o) if length == 4 else CORRUPT
+    if code == CODE_ACLITEM:
+        return write_aclitem(tables, column, src, start, length, out, o)
     if code == CODE_FLOAT4:
         return write_float4(src, start, length, np.int64(0), out, o)
     if code == CODE_OID:
@@ -171,7 +168,7 @@ def rare_text(
     if code in (CODE_MACADDR, CODE_MACADDR8):
         return write_macaddr(src, start, length, 6 if code == CODE_MACADDR else 8, out, o)
     if code == CODE_PG_LSN:
-        return write_pg_lsn(src, start, length, out, o)
+        return write_pg_lsn(src, start, length, tables.settings[SET_LSN_DIGITS], out, o)
     if code == CODE_TID:
         return write_tid(src, start, length, out, o)
     if code in (CODE_INT2VECTOR, CODE_OIDVECTOR):
@@ -238,6 +235,12 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
         return write_vector(np.int64(4 if code == CODE_VECTOR else 2), src, start, length, out, o)
     if code == CODE_SPARSEVEC:
         return write_sparsevec(src, start, length, out, o)
+    if code in (CODE_ISN, CODE_EAN13):
+        return write_isn(code == CODE_ISN, src, start, length, out, o)
+    if code in (CODE_NDISTINCT, CODE_DEPENDENCIES):
+        return write_statistics(code == CODE_DEPENDENCIES, src, start, length, out, o)
+    if code == CODE_SEG:
+        return write_seg(src, start, length, out, o)
     if code == CODE_HEX:
         return write_bytea(src, start, length, out, o)
     return CORRUPT
@@ -247,7 +250,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
 def scalar_text(
     tables: TextTables, column: Int, code: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
 ) -> Int:
-    """Text of one value that is made of no others; `column` only serves enum labels."""
+    """Text of one value that is made of no others; `column` only serves labels and names."""
     if code == CODE_INT4:
         return write_int(load_i32(src, start), out, o) if length == 4 else CORRUPT
     if code == CODE_VERBATIM:

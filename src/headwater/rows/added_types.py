@@ -1,8 +1,9 @@
-"""Text forms of types that other packages bring, by the entry point ``headwater.types``.
+"""Forms of types that other packages bring, by the entry point ``headwater.types``.
 
 An entry point is named after the type's output function as ``TypeInfo.output`` has it, a library's with the library's
-name (``isn:ean13_out``); it is a :data:`TextForm`. It is asked for types that are not printed here, in the tasks that
-decode, once for each such column of a slice: the package must be installed where they run.
+name (``tablefunc:odd_out``); it is an :class:`AddedType`, or the function that is its text form. It is looked for
+behind the types of ``type_forms.py``. It is asked in the tasks that decode, once for each such column of a slice: the
+package must be installed where they run, and where the plan is made.
 
 Known gap: only for values that are a column's own, not for parts of arrays, composites or ranges.
 """
@@ -10,6 +11,7 @@ Known gap: only for values that are a column's own, not for parts of arrays, com
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeAlias
@@ -28,6 +30,22 @@ TextForm: TypeAlias = Callable[[pa.LargeBinaryArray], pa.Array]
 stored: detoasted, without varlena headers; none of them is null, neither is any text."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedType:
+    """The forms of a type.
+
+    Attributes:
+        text: what its output function makes of values.
+        send: what its send function makes of them; None if that is not known (pgoutput's option ``binary``).
+        arrow: what values are in a typed column, one of ``type_forms.ARROW_FORMS``; None for text. It must be what the
+            text reads as.
+    """
+
+    text: TextForm
+    send: TextForm | None = None
+    arrow: pa.DataType | None = None
+
+
 @cache
 def _points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
@@ -39,28 +57,39 @@ def is_added(output: str) -> bool:
 
 
 @cache
-def _form(output: str) -> TextForm:
+def added_type(output: str) -> AddedType:
+    """The forms of types with an output function that :func:`is_added` knows.
+
+    Raises:
+        PluginError: they cannot be loaded.
+    """
     point = _points()[output]
     try:
-        loaded: TextForm = point.load()
+        loaded = point.load()
     except Exception as error:
         raise PluginError(f'could not load type "{output}" of {GROUP}: {type(error).__name__}: {error}') from None
-    return loaded
+    if isinstance(loaded, AddedType):
+        return loaded
+    if not callable(loaded):
+        raise PluginError(f'type "{output}" of {GROUP} is {type(loaded).__name__}, expected a function or an AddedType')
+    return AddedType(loaded)
 
 
-def print_added(output: str, values: pa.LargeBinaryArray, place: str) -> pa.LargeBinaryArray:
-    """Texts of values.
+def print_added(output: str, values: pa.LargeBinaryArray, place: str, *, binary: bool = False) -> pa.LargeBinaryArray:
+    """Texts of values, or their binary forms.
 
     Args:
         output: the output function that :func:`is_added` knows.
         values: large_binary[n] as stored.
         place: whose they are, for errors.
+        binary: the type's send form, which it has, is wanted.
 
     Raises:
         PluginError: the form cannot be loaded.
         DecodingError: it fails, or does not give one text for each value.
     """
-    form = _form(output)
+    added = added_type(output)
+    form = added.send if binary and added.send is not None else added.text
     try:
         found = form(values)
         if isinstance(found, pa.ChunkedArray):

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import CatalogError
+from headwater.rows._conversion import Conversion
 from headwater.rows._deform import ALIGN_MASK, COLUMN_FIELDS, DROPPED, LENGTH, MISSING_AT, MISSING_END
-from headwater.rows._send_codes import SENT
+from headwater.rows._send_codes import SEND_BYTES, SENT
 from headwater.rows._text_codes import CODE_ADDED, CODE_UNKNOWN
+from headwater.rows.conversion import make_conversion
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import (
@@ -44,6 +46,7 @@ class SliceLayouts(NamedTuple):
             NULL).
         missing: uint8[] payloads of fast defaults, decompressed and without varlena headers.
         texts: how each column's values become text.
+        conversion: of that text to the client's encoding.
         name_at: int64[c+1] offsets into names.
         names: uint8[] ``column "x" of table "s.t"`` per column, for errors.
         unknown: by column what is wrong with its type, for those whose values cannot be printed (or sent).
@@ -56,6 +59,7 @@ class SliceLayouts(NamedTuple):
     columns: NDArray[np.int64]
     missing: NDArray[np.uint8]
     texts: TextTables
+    conversion: Conversion
     name_at: NDArray[np.int64]
     names: NDArray[np.uint8]
     unknown: Mapping[int, str]
@@ -102,6 +106,7 @@ def compile_layouts(
         columns=_columns(columns, payloads),
         missing=joined([payload or b"" for payload in payloads]),
         texts=texts,
+        conversion=make_conversion(session.encoding, session.client_encoding),
         name_at=_running(labels),
         names=joined(labels),
         unknown=_unknown(types, texts, binary),
@@ -164,7 +169,7 @@ def _unknown(types: Sequence[TypeInfo | None], texts: TextTables, binary: bool) 
 
 def _added(types: Sequence[TypeInfo | None], texts: TextTables) -> dict[int, str]:
     """The output functions of columns that another package prints."""
-    found = np.flatnonzero(texts.code[: len(types)] == CODE_ADDED).tolist()
+    found = np.flatnonzero(np.isin(texts.code[: len(types)], (CODE_ADDED, SEND_BYTES | CODE_ADDED))).tolist()
     return {number: base_type(type).output for number in found if (type := types[number]) is not None}
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from headwater.errors import UsageError
-from headwater.pg.encodings import codec_of
+from headwater.pg.encodings import SQL_ASCII, encode_text
 
 _UNSET = 127  # CHAR_MAX: the locale does not say
 _SECONDS = 60
@@ -60,9 +60,8 @@ def money_format(name: str, encoding: str) -> MoneyFormat:
     codeset = str(conventions.get("codeset", "ascii"))
 
     def encoded(text: str) -> bytes:
-        codec = codeset if encoding == "SQL_ASCII" else codec_of(encoding)
         try:
-            return text.encode(codec)
+            return text.encode(codeset) if encoding == SQL_ASCII else encode_text(text, encoding)
         except (UnicodeEncodeError, LookupError):
             raise UsageError(
                 f'the locale "{name}" of lc_monetary has signs that encoding {encoding} does not have',

@@ -20,7 +20,8 @@ from headwater.rows._send_codes import NO_SEND_FUNCTION, SENT
 from headwater.rows._text_codes import CODE_UNKNOWN, CORRUPT, NEED_SPACE, UNKNOWN_LABEL
 from headwater.rows._toast import CHUNK_MALFORMED, CHUNK_ORDER, make_pending
 from headwater.rows.added_types import chosen_values, print_added, replace_values
-from headwater.rows.items import BINARY, NULL, TEXT, Cells, Items
+from headwater.rows.conversion import converted_cells
+from headwater.rows.items import BINARY, NULL, REFUSED, TEXT, Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
 
 _MALFORMED = {
@@ -51,6 +52,9 @@ class _Located(NamedTuple):
 def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
     """Turn the tuples of a slice's items into text cells, or binary ones as the layouts say.
 
+    A value with a character that cannot be sent in the client's encoding becomes REFUSED, and no error yet: it may be
+    that nobody asks for it.
+
     Args:
         data: uint8[] the slice's bytes, which the items' offsets refer to.
         items: changes in output order, TOAST chunk rows among them.
@@ -79,7 +83,8 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     text = _print_cells(data, arena, layouts, cells, text, items, (old_first, new_first))
     if layouts.added:
         text = _print_added(cells, layouts, text)
-    return Cells(new_first, old_first, cells.kinds, cells.starts, cells.lengths, text)
+    printed = Cells(new_first, old_first, cells.kinds, cells.starts, cells.lengths, text)
+    return converted_cells(printed, layouts.conversion)
 
 
 def _locate(
@@ -159,13 +164,14 @@ def _printer(layouts: SliceLayouts) -> Callable[..., int]:
 
 def _print_added(cells: _Located, layouts: SliceLayouts, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Put texts in the place of the stored bytes of types that other packages print; all text."""
-    is_printed = (cells.kinds == TEXT) | (cells.kinds == BINARY)
+    is_printed = np.isin(cells.kinds, (TEXT, BINARY, REFUSED))
     for column, output in layouts.added.items():
         chosen = (cells.owners == column) & is_printed
         if chosen.any():
             lengths = np.where(is_printed, cells.lengths, 0).astype(np.int64)
             values = chosen_values(text, cells.starts[chosen], lengths[chosen])
-            texts = print_added(output, values, column_label(layouts, column))
+            binary = bool(layouts.texts.code[column] >= SENT)
+            texts = print_added(output, values, column_label(layouts, column), binary=binary)
             text, starts = replace_values(text, lengths, chosen, texts)
             cells.lengths[chosen] = np.diff(starts)[chosen]
             cells.starts[is_printed] = starts[:-1][is_printed]
@@ -182,6 +188,13 @@ def _grown(array: NDArray[np.uint8], used: int, size: int) -> NDArray[np.uint8]:
     grown = np.empty(max(size, used), dtype=np.uint8)
     grown[:used] = array[:used]
     return grown
+
+
+def place_of_cell(cells: Cells, cell: int) -> tuple[int, int]:
+    """The item that a cell is of, and the index of its column."""
+    firsts = cells.old_first, cells.new_first
+    item = _item_of(cell, firsts)
+    return item, cell - max(int(first[item]) for first in firsts if 0 <= first[item] <= cell)
 
 
 def _item_of(cell: int, firsts: Sequence[NDArray[np.int64]]) -> int:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import UsageError
-from headwater.pg.encodings import encode_name
+from headwater.pg.encodings import CLIENT_ENCODINGS, MULE_INTERNAL, UTF8, can_send, encode_name, find_encoding
+from headwater.pg.version import VERSIONS
 from headwater.rows._text_codes import (
     DATES_GERMAN,
     DATES_ISO,
@@ -37,8 +38,9 @@ _FIELDS = {
     "extra_float_digits": "extra_float_digits",
     "bytea_output": "bytea_output",
     "lc_monetary": "lc_monetary",
+    "client_encoding": "client_encoding",
 }
-_IGNORED = frozenset({"client_encoding", "application_name"})
+_IGNORED = frozenset({"application_name"})
 DATE_STYLES = {"ISO": DATES_ISO, "SQL": DATES_SQL, "Postgres": DATES_POSTGRES, "German": DATES_GERMAN}
 INTERVAL_STYLES = {
     "postgres": INTERVALS_POSTGRES,
@@ -70,6 +72,7 @@ class SessionSettings:
         lc_monetary: the locale that amounts of money are printed by.
         major: the server's major version, as some output functions changed.
         encoding: the database's, in which names and labels are printed.
+        client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
         unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
             they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
@@ -84,7 +87,8 @@ class SessionSettings:
     bytea_output: str = "hex"
     lc_monetary: str = "C"
     major: int = 18
-    encoding: str = "UTF8"
+    encoding: str = UTF8
+    client_encoding: str = UTF8
     unknown_types: str = "error"
 
     def __post_init__(self) -> None:
@@ -92,6 +96,7 @@ class SessionSettings:
         object.__setattr__(self, "datestyle", _datestyle(self.datestyle))
         object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, INTERVAL_STYLES))
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
+        object.__setattr__(self, "client_encoding", _client_encoding(self.client_encoding, self.encoding, self.major))
         object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
         if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(
@@ -120,8 +125,13 @@ class SessionSettings:
 
     @property
     def is_utf8(self) -> bool:
-        """Text of the database is what Arrow, Parquet and Spark take for text."""
-        return self.encoding == "UTF8"
+        """Text that is sent is what Arrow, Parquet and Spark take for text."""
+        return self.client_encoding == UTF8
+
+    @property
+    def of_database(self) -> SessionSettings:
+        """The same for a client that asks for the database's own encoding."""
+        return replace(self, client_encoding=self.encoding)
 
     def encoded(self, name: str) -> bytes:
         """A name or label as the database holds it."""
@@ -172,6 +182,23 @@ def _choice(name: str, value: str, choices: Collection[str]) -> str:
     if value.strip().lower() in choices:
         return value.strip().lower()
     raise UsageError(f'unsupported value for parameter "{name}": "{value}"', hint=f"supported: {', '.join(choices)}")
+
+
+def _client_encoding(value: str, database: str, major: int) -> str:
+    """The name of an encoding that a client of this database can ask for (check_client_encoding)."""
+    found = find_encoding(value)
+    if found is None or (found == MULE_INTERNAL and not VERSIONS[major].has_mule_internal):
+        raise UsageError(
+            f'invalid value for parameter "client_encoding": "{value}"',
+            hint=f"expected one of {', '.join(CLIENT_ENCODINGS)}",
+        )
+    if not can_send(database, found):
+        raise UsageError(
+            f"conversion between {found} and {database} is not supported",
+            hint="ask for another encoding with --client-encoding (in the data source, the option "
+            f"set.client_encoding): {database} or SQL_ASCII gives the bytes of the database",
+        )
+    return found
 
 
 def _datestyle(value: str) -> str:

@@ -1,11 +1,6 @@
-"""Which text form each type has, and the flat tables from which the kernels print columns.
+"""The flat tables from which the kernels print columns; which form each type has, ``type_forms.py`` says.
 
-PostgreSQL: ``pg_type.dat`` (typoutput of the built-in types), ``lsyscache.c`` (getTypeOutputInfo, get_type_io_data).
-The server's own types are known by their OID, which never changes; enums, domains, arrays, composites, ranges and
-multiranges by their shape; types of extensions, and of users, by the C function that prints them. A type that is not
-known has no text form here: its values are shown as stored bytes, or never printed, as the session wants it.
-
-With `binary`, values of types that have a send function are given codes of binary forms instead (``send_forms.py``).
+With `binary`, values of types that have a send function are given codes of binary forms instead of text forms.
 
 The tables have an entry for each column, and behind those one for each type that the columns' types are made of.
 Under settings that make another text of a common type than the usual one, that type has another code: the kernels of
@@ -21,15 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import TypeInfo
+from headwater.catalog.relation import ObjectNames, TypeInfo
 from headwater.errors import UnsupportedTypeError
 from headwater.pg.version import VERSIONS
 from headwater.rows import _text_codes as codes
-from headwater.rows.added_types import is_added
+from headwater.rows._conversion import Conversion
+from headwater.rows.conversion import NO_CONVERSION, make_conversion
 from headwater.rows.missing_values import joined, missing_payload
 from headwater.rows.money_format import MoneyFormat
-from headwater.rows.send_forms import has_send_function, send_code
 from headwater.rows.session import SessionSettings
+from headwater.rows.type_forms import form_code, has_send_function, is_built_in, lacks_names, send_code
 
 ALIGNMENT = {"c": 1, "s": 2, "i": 4, "d": 8}
 
@@ -37,96 +33,6 @@ _FLT_DIG, _DBL_DIG = 6, 15
 
 MAX_NESTING = 32
 """How deep arrays, composites, ranges and multiranges may lie inside one another."""
-
-_CODES = {
-    16: codes.CODE_BOOL,
-    17: codes.CODE_BYTEA,
-    18: codes.CODE_CHAR,
-    19: codes.CODE_NAME,
-    20: codes.CODE_INT8,
-    21: codes.CODE_INT2,
-    22: codes.CODE_INT2VECTOR,
-    23: codes.CODE_INT4,
-    25: codes.CODE_VERBATIM,
-    26: codes.CODE_OID,
-    27: codes.CODE_TID,
-    28: codes.CODE_OID,
-    29: codes.CODE_OID,
-    30: codes.CODE_OIDVECTOR,
-    114: codes.CODE_VERBATIM,
-    142: codes.CODE_XML,
-    194: codes.CODE_VERBATIM,
-    600: codes.CODE_POINT,
-    601: codes.CODE_LSEG,
-    602: codes.CODE_PATH,
-    603: codes.CODE_BOX,
-    604: codes.CODE_POLYGON,
-    628: codes.CODE_LINE,
-    650: codes.CODE_CIDR,
-    700: codes.CODE_FLOAT4,
-    701: codes.CODE_FLOAT8,
-    718: codes.CODE_CIRCLE,
-    790: codes.CODE_MONEY,
-    774: codes.CODE_MACADDR8,
-    829: codes.CODE_MACADDR,
-    869: codes.CODE_INET,
-    1042: codes.CODE_VERBATIM,
-    1043: codes.CODE_VERBATIM,
-    1082: codes.CODE_DATE,
-    1083: codes.CODE_TIME,
-    1114: codes.CODE_TIMESTAMP,
-    1184: codes.CODE_TIMESTAMPTZ,
-    1186: codes.CODE_INTERVAL,
-    1266: codes.CODE_TIMETZ,
-    1560: codes.CODE_BIT,
-    1562: codes.CODE_BIT,
-    1700: codes.CODE_NUMERIC,
-    1790: codes.CODE_VERBATIM,
-    2950: codes.CODE_UUID,
-    2970: codes.CODE_SNAPSHOT,
-    3220: codes.CODE_PG_LSN,
-    3614: codes.CODE_TSVECTOR,
-    3615: codes.CODE_TSQUERY,
-    3802: codes.CODE_JSONB,
-    4072: codes.CODE_JSONPATH,
-    5017: codes.CODE_BYTEA,
-    5038: codes.CODE_SNAPSHOT,
-    5069: codes.CODE_UINT8,
-}
-
-_SHAPES = {"e": codes.CODE_ENUM, "c": codes.CODE_RECORD, "r": codes.CODE_RANGE, "m": codes.CODE_MULTIRANGE}
-
-# By output function: types that are not the server's own. A library's name is that of its file.
-_OUTPUTS = {
-    "textout": codes.CODE_VERBATIM,
-    "varcharout": codes.CODE_VERBATIM,
-    "bpcharout": codes.CODE_VERBATIM,
-    "byteaout": codes.CODE_BYTEA,
-    "nameout": codes.CODE_NAME,
-    "int2out": codes.CODE_INT2,
-    "int4out": codes.CODE_INT4,
-    "int8out": codes.CODE_INT8,
-    "oidout": codes.CODE_OID,
-    "float4out": codes.CODE_FLOAT4,
-    "float8out": codes.CODE_FLOAT8,
-    "numeric_out": codes.CODE_NUMERIC,
-    "boolout": codes.CODE_BOOL,
-    "cash_out": codes.CODE_MONEY,
-    "uuid_out": codes.CODE_UUID,
-    "jsonb_out": codes.CODE_JSONB,
-    "hstore:hstore_out": codes.CODE_HSTORE,
-    "ltree:ltree_out": codes.CODE_LTREE,
-    "ltree:lquery_out": codes.CODE_LQUERY,
-    "ltree:ltxtq_out": codes.CODE_LTXTQUERY,
-    "_int:bqarr_out": codes.CODE_QUERY_INT,
-    "postgis-3:LWGEOM_out": codes.CODE_POSTGIS,
-    "postgis-3:geography_out": codes.CODE_POSTGIS,
-    "cube:cube_out": codes.CODE_CUBE,
-    "vector:vector_out": codes.CODE_VECTOR,
-    "vector:halfvec_out": codes.CODE_HALFVEC,
-    "vector:sparsevec_out": codes.CODE_SPARSEVEC,
-}
-
 
 _UNTOLD = ("UTF8", "SQL_ASCII")
 """Encodings of which xml's declaration says nothing (print_xml_decl)."""
@@ -149,12 +55,14 @@ class TextTables(NamedTuple):
         missing_at: int64[k] where the payload of an attribute's fast default begins, -1 for none (then NULL).
         missing_end: int64[k] where it ends.
         missing: uint8[] payloads, without varlena headers.
-        enum_lo: int64[e] an enum's labels are ``[enum_lo, enum_hi)``.
+        enum_lo: int64[e] labels are ``[enum_lo, enum_hi)``: an enum's, or the names of objects that regclass and its
+            kin, and aclitem, are printed with.
         enum_hi: int64[e].
         enum_oid: uint32[k] label OIDs, ascending inside each range.
         enum_start: int64[k+1] label i is ``enum_text[enum_start[i]:enum_start[i+1]]``.
         enum_text: uint8[].
-        encoding: uint8[] its name, which xml in binary form tells; empty where it does not.
+        encoding: uint8[] the client's, by name, which xml in binary form tells; empty where it does not.
+        conversion: of text in values that are sent in binary form; empty where there is none to do.
         tz_at: int64[n] the session zone's transitions.
         tz_offset: int32[n+1].
         tz_label: int32[n+1] the numbers of the abbreviations before, between and after them.
@@ -181,6 +89,7 @@ class TextTables(NamedTuple):
     enum_start: NDArray[np.int64]
     enum_text: NDArray[np.uint8]
     encoding: NDArray[np.uint8]
+    conversion: Conversion
     tz_at: NDArray[np.int64]
     tz_offset: NDArray[np.int32]
     tz_label: NDArray[np.int32]
@@ -193,16 +102,6 @@ class TextTables(NamedTuple):
 def base_type(type: TypeInfo) -> TypeInfo:
     """The type itself, or what a domain is over."""
     return type.base if type.base is not None else type
-
-
-def _code(base: TypeInfo) -> int:
-    """The type code by a type's own shape, whatever it is made of; CODE_NONE if there is none."""
-    if base.oid in _CODES:
-        return _CODES[base.oid]
-    if base.element is not None:
-        return codes.CODE_ARRAY
-    known = _SHAPES.get(base.typtype) or _OUTPUTS.get(base.output, codes.CODE_NONE)
-    return codes.CODE_ADDED if known == codes.CODE_NONE and is_added(base.output) else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +133,7 @@ def _whole(type: TypeInfo | None) -> _Part:
 
 def _parts(base: TypeInfo | None) -> list[_Part]:
     """What a type is made of."""
-    if base is None or base.oid in _CODES:
+    if base is None or is_built_in(base):
         return []
     if base.attributes:
         return [
@@ -256,7 +155,7 @@ def unprintable(type: TypeInfo) -> str | None:
 
     Either the type, or one that it is made of, has no text form here, or they are nested deeper than MAX_NESTING.
     """
-    reason = _lacking(base_type(type), 0, _code)
+    reason = _lacking(base_type(type), 0, form_code)
     return None if reason is None else f"values of type {type.display_name} cannot be printed{reason}"
 
 
@@ -272,9 +171,11 @@ def _lacking(base: TypeInfo, depth: int, code_of: Callable[[TypeInfo], int]) -> 
     """What stands in the way of printing or sending a type that lies so deep in another; None for nothing."""
     if depth > MAX_NESTING:
         return f": more than {MAX_NESTING} types lie inside one another"
+    if code_of is form_code and lacks_names(base):
+        return f": the catalog that was exported lacks the names that {base.display_name} is printed with"
     if code_of(base) == codes.CODE_NONE:
         return f": they hold {base.display_name}" if depth else ""
-    if depth and _code(base) == codes.CODE_ADDED:
+    if depth and form_code(base) == codes.CODE_ADDED:
         return f": they hold {base.display_name}, which is printed by a package, and as a column's own type only"
     parts = [part.type for part in _parts(base) if part.type is not None]
     return next((why for part in parts if (why := _lacking(part, depth + 1, code_of)) is not None), None)
@@ -298,13 +199,13 @@ def text_code(type: TypeInfo) -> int:
     reason = unprintable(type)
     if reason is not None:
         raise UnsupportedTypeError(reason)
-    return _code(base_type(type))
+    return form_code(base_type(type))
 
 
 def _code_or_unknown(type: TypeInfo, session: SessionSettings, binary: bool) -> int:
     if (unsendable(type) if binary else unprintable(type)) is None:
         base = base_type(type)
-        return send_code(base) if binary and has_send_function(base) else _code(base)
+        return send_code(base) if binary and has_send_function(base) else form_code(base)
     return codes.CODE_HEX if session.unknown_types == "hex" else codes.CODE_UNKNOWN
 
 
@@ -340,7 +241,7 @@ def build_text_tables(
     bases = [part.type for part in entries]
     missing = [part.missing for parts in children for part, _ in parts]
     ends = np.cumsum([0] + [len(payload or b"") for payload in missing], dtype=np.int64)
-    zone = session.zone
+    zone, client = session.zone, session.client_encoding
     enum_lo, enum_hi, labels = _labels(bases, session)
     return TextTables(
         code=_int32(own_codes),
@@ -356,10 +257,11 @@ def build_text_tables(
         missing=joined([payload or b"" for payload in missing]),
         enum_lo=enum_lo,
         enum_hi=enum_hi,
-        enum_oid=np.array([oid for oid, _ in labels], dtype=np.uint32),
-        enum_start=np.cumsum([0] + [len(label) for _, label in labels], dtype=np.int64),
-        enum_text=joined([label for _, label in labels]),
-        encoding=joined([session.encoding.encode()] if binary and session.encoding not in _UNTOLD else []),
+        enum_oid=labels.oid,
+        enum_start=np.cumsum([0] + [len(label) for label in labels.texts], dtype=np.int64),
+        enum_text=joined(labels.texts),
+        encoding=joined([client.encode()] if binary and client not in _UNTOLD else []),
+        conversion=make_conversion(session.encoding, client) if binary else NO_CONVERSION,
         tz_at=zone.at,
         tz_offset=zone.offset,
         tz_label=zone.label,
@@ -372,7 +274,7 @@ def build_text_tables(
 
 def _codes_of(parts: Sequence[_Part], binary: bool) -> list[int]:
     """The codes of what columns are made of."""
-    code_of = send_code if binary else _code
+    code_of = send_code if binary else form_code
     return [code_of(part.type) if part.type is not None else codes.CODE_NONE for part in parts]
 
 
@@ -419,6 +321,7 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
     settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
     settings[codes.SET_BARE_NUMBERS] = not VERSIONS[session.major].encloses_jsonpath_numbers
+    settings[codes.SET_LSN_DIGITS] = VERSIONS[session.major].lsn_digits
     settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle
@@ -433,18 +336,35 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     return settings
 
 
+class _Labels(NamedTuple):
+    """Texts by OID."""
+
+    oid: NDArray[np.uint32]
+    texts: list[bytes]
+
+
 def _labels(
     types: Sequence[TypeInfo | None], session: SessionSettings
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, bytes]]]:
-    """Each column's range of labels, and the labels of each distinct enum once, sorted by OID."""
-    ranges: dict[tuple[tuple[int, str], ...], tuple[int, int]] = {}
-    labels: list[tuple[int, bytes]] = []
-    for type in types:
-        if type is not None and type.labels and type.labels not in ranges:
-            ordered = sorted((oid, session.encoded(label)) for oid, label in type.labels)
-            ranges[type.labels] = (len(labels), len(labels) + len(ordered))
-            labels += ordered
-    spans = np.array(
-        [ranges.get(type.labels, (0, 0)) if type is not None else (0, 0) for type in types], dtype=np.int64
-    ).reshape(-1, 2)
-    return spans[:, 0].copy(), spans[:, 1].copy(), labels
+) -> tuple[NDArray[np.int64], NDArray[np.int64], _Labels]:
+    """Each column's range of labels, and the labels of each distinct enum or kind of objects once, sorted by OID."""
+    ranges: dict[tuple[tuple[int, str], ...] | ObjectNames | None, tuple[int, int]] = {(): (0, 0), None: (0, 0)}
+    oids, texts = [np.empty(0, np.uint32)], list[bytes]()
+    spans = np.zeros((len(types), 2), dtype=np.int64)
+    for i, type in enumerate(types):
+        source = None if type is None else type.names or type.labels
+        if source not in ranges:
+            found = _labels_of(source, session)
+            ranges[source] = len(texts), len(texts) + len(found.texts)
+            oids.append(found.oid)
+            texts += found.texts
+        spans[i] = ranges[source]
+    return spans[:, 0].copy(), spans[:, 1].copy(), _Labels(np.concatenate(oids), texts)
+
+
+def _labels_of(source: tuple[tuple[int, str], ...] | ObjectNames | None, session: SessionSettings) -> _Labels:
+    """The labels of an enum, or the names of objects."""
+    if isinstance(source, ObjectNames):
+        oids = np.frombuffer(source.oids, "<u4").astype(np.uint32)
+        return _Labels(oids, session.encoded(source.texts).split(b"\0") if len(oids) else [])
+    ordered = sorted((oid, session.encoded(label)) for oid, label in source or ())
+    return _Labels(np.array([oid for oid, _ in ordered], np.uint32), [label for _, label in ordered])

@@ -28,8 +28,10 @@ from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.rows import _parse
 from headwater.rows.arrow import NAMES, Rows, change_rows, first_refused, is_shown, kinds_of, texts, values
-from headwater.rows.items import TEXT, UNCHANGED, Cells, Items
+from headwater.rows.items import TEXT, UNCHANGED, UNKNOWN, Cells, Items
 from headwater.rows.text_tables import base_type
+from headwater.rows.type_forms import STRING as STRING_FORM
+from headwater.rows.type_forms import arrow_form
 
 ERROR, NULL, STRING = "error", "null", "string"
 ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
@@ -42,21 +44,7 @@ REASONS = {
 }
 """What dates and times may hold and Spark's cannot; numerics may hold NaN, and without a precision infinity."""
 
-# Types by OID (pg_type.dat): Arrow type, Spark's name of it.
-_TYPES: dict[int, tuple[pa.DataType, str]] = {
-    16: (pa.bool_(), "BOOLEAN"),
-    17: (pa.binary(), "BINARY"),
-    20: (pa.int64(), "BIGINT"),
-    21: (pa.int16(), "SMALLINT"),
-    23: (pa.int32(), "INT"),
-    700: (pa.float32(), "FLOAT"),
-    701: (pa.float64(), "DOUBLE"),
-    1082: (pa.date32(), "DATE"),
-    1114: (pa.timestamp("us"), "TIMESTAMP_NTZ"),
-    1184: (pa.timestamp("us", tz="UTC"), "TIMESTAMP"),
-}
 _NUMERIC = 1700
-_STRING = (pa.string(), "STRING")
 _OF_LIMITED_RANGE = frozenset({1082, 1114, 1184})
 
 # Older types whose every value, where it fits, prints as the same value of the newer type does.
@@ -120,9 +108,8 @@ class TypedTable:
             limited = 0 <= scale <= precision <= 38
             if limited and self.on_unrepresentable != STRING:
                 return pa.decimal128(precision, scale), f"DECIMAL({precision},{scale})"
-        if limited and self.on_unrepresentable == STRING:
-            return _STRING
-        return _TYPES.get(base.oid, _STRING)
+        form = STRING_FORM if limited and self.on_unrepresentable == STRING else arrow_form(base)
+        return form.type, form.spark
 
     def exact_columns(self, version: RelationSchema) -> frozenset[int]:
         """Numbers of the columns of a version whose text :func:`typed_columns` reads back: those not shown as text."""
@@ -227,8 +214,9 @@ class _Reader:
         before = np.where((old >= 0) & (place >= 0), old + place, -1)
         after = np.where((new >= 0) & (place >= 0), new + place, -1)
         before[kinds_of(self.cells, before) != TEXT] = -1
-        is_unchanged = (kinds_of(self.cells, after) == UNCHANGED) & (before < 0)
-        fallback = (new < 0) | (kinds_of(self.cells, after) == UNCHANGED)
+        kinds = kinds_of(self.cells, after)
+        is_unchanged = ((kinds == UNCHANGED) & (before < 0)) | (kinds == UNKNOWN)
+        fallback = (new < 0) | (kinds == UNCHANGED)
         after = np.where(fallback, before, after)
         after[kinds_of(self.cells, after) != TEXT] = -1
         return after, before, is_unchanged

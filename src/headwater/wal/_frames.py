@@ -14,7 +14,7 @@ from headwater.kernels import inline_kernel, kernel
 from headwater.wal._crc import record_crc
 from headwater.wal._pages import PAGE_OK, PageTable
 from headwater.wal._position import payload_to_lsn
-from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, OVERWRITE_CONTRECORD, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.page_layout import CONTRECORD, LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 from headwater.wal.record_layout import RECORD_HEADER_SIZE, XLR_BLOCK_ID_DATA_SHORT, XLR_RMGR_INFO_MASK
 
 LAST_BUILTIN_RMGR = 21
@@ -166,7 +166,7 @@ def continuation(
             return MORE
         if table.status[page] != PAGE_OK:
             return fail(cursor, BAD_PAGE_HEADER, page, lsn, table.status[page], PAGE_OK)
-        if table.info[page] & OVERWRITE_CONTRECORD:
+        if table.given_up[page]:
             cursor[NEED] = 1
             cursor[PAGE] = page
             cursor[PAGE_START] = end

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import kernel
-from headwater.wal.page_layout import ALL_FLAGS, LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
+from headwater.wal.page_layout import LONG_HEADER, LONG_HEADER_FLAG, PAGE_SIZE, SHORT_HEADER
 
 PAGE_WORDS = PAGE_SIZE // 8
 SHORT_WORDS = SHORT_HEADER // 8
@@ -37,19 +37,21 @@ class PageTable(NamedTuple):
     Attributes:
         status: uint8[p] PAGE_OK or why not.
         info: int64[p] xlp_info.
+        given_up: bool[p] the record that goes on here was given up; another one begins.
         rest: int64[p] xlp_rem_len.
         timeline: int64[p] xlp_tli.
     """
 
     status: NDArray[np.uint8]
     info: NDArray[np.int64]
+    given_up: NDArray[np.bool_]
     rest: NDArray[np.int64]
     timeline: NDArray[np.int64]
 
 
 @kernel
 def header_status(
-    words: NDArray[np.int64], at: int, lsn: int, segment_size: int, magic: int, system: int, highest: int, lowest: int
+    words: NDArray[np.int64], at: int, lsn: int, identity: NDArray[np.int64], highest: int, lowest: int
 ) -> int:
     """Judge the page header at words[at : at + 5] (the caller sees to the bounds) as that of the page at `lsn`.
 
@@ -57,22 +59,22 @@ def header_status(
         words: int64[n] raw pages.
         at: index of the page's first word.
         lsn: where the page should be.
-        segment_size: bytes.
-        magic: expected xlp_magic.
-        system: expected system identifier, as int64.
+        identity: int64[4] segment size in bytes; expected xlp_magic; expected system identifier; the flag of
+            xlp_info for records that were given up.
         highest: highest timeline allowed: that of the segment file.
         lowest: lowest timeline allowed: that of the page before.
     """
+    segment_size = identity[0]
     first = words[at]
     if first == 0 and words[at + 1] == 0:
         return PAGE_ZERO
-    if first & 0xFFFF != magic:
+    if first & 0xFFFF != identity[1]:
         return PAGE_MAGIC
     info = (first >> 16) & 0xFFFF
-    if info & ~ALL_FLAGS:
+    if info >= 2 * identity[3]:
         return PAGE_INFO
     if info & LONG_HEADER_FLAG:
-        if words[at + 3] != system:
+        if words[at + 3] != identity[2]:
             return PAGE_SYSTEM
         if words[at + 4] & 0xFFFFFFFF != segment_size:
             return PAGE_SEGMENT_SIZE
@@ -96,6 +98,7 @@ def unpage(
     count: int,
     lsn: int,
     identity: NDArray[np.int64],
+    timeline: int,
     table: PageTable,
     first: int,
     payload: NDArray[np.int64],
@@ -107,7 +110,8 @@ def unpage(
         raw: int64[count * 1024] whole pages of one segment.
         count: pages.
         lsn: of the first of them.
-        identity: int64[4] segment size, page magic, system identifier, the segment's timeline.
+        identity: as for :func:`header_status`.
+        timeline: of the segment.
         table: entries [first, first + count) are written.
         first: index of the first page in the table.
         payload: int64[n] destination.
@@ -126,10 +130,10 @@ def unpage(
     for page in range(count):
         source = page * PAGE_WORDS
         here = lsn + page * PAGE_SIZE
-        table.status[first + page] = header_status(
-            raw, source, here, size, identity[1], identity[2], identity[3], lowest
-        )
-        table.info[first + page] = (raw[source] >> 16) & 0xFFFF
+        info = (raw[source] >> 16) & 0xFFFF
+        table.status[first + page] = header_status(raw, source, here, identity, timeline, lowest)
+        table.info[first + page] = info
+        table.given_up[first + page] = info & identity[3] != 0
         table.rest[first + page] = raw[source + 2] & 0xFFFFFFFF
         if table.status[first + page] == PAGE_OK:
             lowest = (raw[source] >> 32) & 0xFFFFFFFF

@@ -1,6 +1,7 @@
 """``global/pg_control`` (PostgreSQL: ``catalog/pg_control.h``, ControlFileData).
 
-The layouts of 14 to 17 are the same up to the checksum; 18 has one more flag before it.
+The layouts of 14 to 17 are the same; 18 has one more flag before the checksum. 19 has more in the copy of the
+checkpoint, and between the sizes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from headwater.errors import CatalogError
 from headwater.pg.lsn import Lsn
@@ -22,18 +24,38 @@ STARTUP, SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, SHUTDOWNING, IN_CRASH_RECOVERY, IN_
 """``DBState``."""
 
 _HEAD = struct.Struct("<QIIIxxxxqQ")
-_CHECKPOINT = struct.Struct("<QII?3xIQIIIIIII4xqIII4x")
 _RECOVERY = struct.Struct("<QQI4xQQ?3xi?")
-_SIZES = struct.Struct("<IIII")
 _CHECKPOINT_AT = 40
-_RECOVERY_AT = 128
-_SIZES_AT = 216
-_DATA_CHECKSUMS_AT = 252
-_CRC_AT = {14: 288, 15: 288, 16: 288, 17: 288, 18: 292}
 _SMALLEST = 296
 _LAST_XID = 1 << 62
 LAST_LSN = 1 << 63
 """Positions are numbers of 63 bits here; the server's have 64."""
+
+
+class _Layout(NamedTuple):
+    """Where a version has what, in bytes from the start.
+
+    Attributes:
+        checkpoint: the copy of the checkpoint; from 19 on its sixth value is whether logical decoding is on.
+        recovery_at: what follows it, of recovery.
+        sizes: of blocks, relation files, WAL pages and segments.
+        sizes_at, data_checksums_at, crc_at: where these are.
+    """
+
+    checkpoint: struct.Struct
+    recovery_at: int
+    sizes: struct.Struct
+    sizes_at: int
+    data_checksums_at: int
+    crc_at: int
+
+
+_LAYOUT_14 = _Layout(struct.Struct("<QII?3xIQIIIIIII4xqIII4x"), 128, struct.Struct("<IIII"), 216, 252, 288)
+_LAYOUTS = {
+    **dict.fromkeys((14, 15, 16, 17), _LAYOUT_14),
+    18: _LAYOUT_14._replace(crc_at=292),
+    19: _Layout(struct.Struct("<QII?3xI?7xQIIQIIIIqIII4x"), 136, struct.Struct("<II4xII"), 224, 268, 308),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +73,8 @@ class ControlFile:
         timeline: of the checkpoint.
         previous_timeline: the one before, if the checkpoint begins a timeline, else the same.
         full_page_writes: setting as of the checkpoint.
+        decodes_on_demand: whether logical decoding was on at the checkpoint, as 19 can switch it on by itself; False
+            before.
         next_xid: next transaction id as of the checkpoint, 64 bits with its epoch.
         next_oid: next OID as of the checkpoint.
         next_multi: next multixact as of the checkpoint.
@@ -80,6 +104,7 @@ class ControlFile:
     timeline: int
     previous_timeline: int
     full_page_writes: bool
+    decodes_on_demand: bool
     next_xid: int
     next_oid: int
     next_multi: int
@@ -136,12 +161,17 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         raise CatalogError(f"control file has {len(data)} bytes, expected at least {_SMALLEST}", file=file)
     system, control_version, catalog_version, state, time, checkpoint_lsn = _HEAD.unpack_from(data)
     major = _major(control_version, catalog_version, file)
-    _check_crc(data, _CRC_AT[major], file)
-    checkpoint = _CHECKPOINT.unpack_from(data, _CHECKPOINT_AT)
-    recovery = _RECOVERY.unpack_from(data, _RECOVERY_AT)
-    block_size, segment_blocks, wal_block_size, wal_segment_size = _SIZES.unpack_from(data, _SIZES_AT)
+    layout = _LAYOUTS[major]
+    if len(data) < layout.crc_at + 4:
+        raise CatalogError(f"control file has {len(data)} bytes, expected at least {layout.crc_at + 4}", file=file)
+    _check_crc(data, layout.crc_at, file)
+    checkpoint = layout.checkpoint.unpack_from(data, _CHECKPOINT_AT)
+    if not VERSIONS[major].switches_decoding:
+        checkpoint = (*checkpoint[:5], False, *checkpoint[5:])
+    recovery = _RECOVERY.unpack_from(data, layout.recovery_at)
+    block_size, segment_blocks, wal_block_size, wal_segment_size = layout.sizes.unpack_from(data, layout.sizes_at)
     _check_positions((checkpoint_lsn, checkpoint[0], *recovery[1:2], *recovery[3:5]), file)
-    check_next_xid(checkpoint[5], file=file)
+    check_next_xid(checkpoint[6], file=file)
     return ControlFile(
         system_identifier=system,
         major=major,
@@ -153,12 +183,13 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         timeline=checkpoint[1],
         previous_timeline=checkpoint[2],
         full_page_writes=checkpoint[3],
-        next_xid=checkpoint[5],
-        next_oid=checkpoint[6],
-        next_multi=checkpoint[7],
-        oldest_xid=checkpoint[9],
-        checkpoint_time=checkpoint[13],
-        oldest_active_xid=checkpoint[16],
+        decodes_on_demand=checkpoint[5],
+        next_xid=checkpoint[6],
+        next_oid=checkpoint[7],
+        next_multi=checkpoint[8],
+        oldest_xid=checkpoint[10],
+        checkpoint_time=checkpoint[14],
+        oldest_active_xid=checkpoint[17],
         min_recovery_lsn=recovery[1],
         min_recovery_timeline=recovery[2],
         backup_start_lsn=recovery[3],
@@ -169,7 +200,7 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         relation_segment_blocks=segment_blocks,
         wal_block_size=wal_block_size,
         wal_segment_size=wal_segment_size,
-        data_checksum_version=int.from_bytes(data[_DATA_CHECKSUMS_AT : _DATA_CHECKSUMS_AT + 4], "little"),
+        data_checksum_version=int.from_bytes(data[layout.data_checksums_at :][:4], "little"),
     )
 
 

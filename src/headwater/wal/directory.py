@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.errors import SegmentError, SegmentGoneError
 from headwater.pg.lsn import Lsn
@@ -129,6 +130,12 @@ class WalDirectory:
     def path(self) -> str:
         """The places, for messages."""
         return ", ".join(place.address for place in self.places)
+
+    @property
+    def page_identity(self) -> NDArray[np.int64]:
+        """What every page header says that belongs to this history, for kernels."""
+        version, system = VERSIONS[self.major], np.uint64(self.system_identifier).astype(np.int64)
+        return np.array([self.segment_size, version.page_magic, system, version.overwritten_contrecord_flag], np.int64)
 
     @property
     def start_lsn(self) -> int:
@@ -452,8 +459,7 @@ def next_valid_page(wal: WalDirectory, segment: Segment, first: int, last: int |
 
     In a segment of more than 16 MB, only every 16th of the pages further on is looked at: WAL is written in one piece.
     """
-    magic = VERSIONS[wal.major].page_magic
-    system = int(np.uint64(wal.system_identifier).astype(np.int64))
+    identity = wal.page_identity
     pages = wal.segment_size // PAGE_SIZE if last is None else last
     words = np.zeros(5, np.int64)
     view = words.data.cast("B")
@@ -462,7 +468,7 @@ def next_valid_page(wal: WalDirectory, segment: Segment, first: int, last: int |
             lsn = segment.start_lsn + page * PAGE_SIZE
             if reader.read_into(view, page * PAGE_SIZE) < words.nbytes:
                 return None
-            if header_status(words, 0, lsn, wal.segment_size, magic, system, segment.timeline, 0) == PAGE_OK:
+            if header_status(words, 0, lsn, identity, segment.timeline, 0) == PAGE_OK:
                 return lsn
     return None
 

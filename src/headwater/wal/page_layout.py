@@ -11,6 +11,6 @@ SHORT_HEADER, LONG_HEADER = 24, 40
 PAGE_PAYLOAD, FIRST_PAYLOAD = PAGE_SIZE - SHORT_HEADER, PAGE_SIZE - LONG_HEADER
 """Bytes of records in a page, and in the first page of a segment."""
 
-CONTRECORD, LONG_HEADER_FLAG, OVERWRITE_CONTRECORD, ALL_FLAGS = 1, 2, 8, 15
-"""Bits of ``xlp_info``: the page begins with the rest of a record, has a long header, follows a record that was given
-up; and all there are."""
+CONTRECORD, LONG_HEADER_FLAG = 1, 2
+"""Bits of ``xlp_info``: the page begins with the rest of a record, has a long header. Which bit says that it follows a
+record that was given up is the version's; higher ones do not exist."""

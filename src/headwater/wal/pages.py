@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import SegmentError
-from headwater.pg.version import VERSIONS
 from headwater.wal._pages import PAGE_OK, PAGE_UNREAD, PAGE_WORDS, PageTable, unpage
 from headwater.wal._position import lsn_to_payload
 from headwater.wal.directory import WalDirectory
@@ -40,8 +39,7 @@ class PageWindow:
         self.table = _page_table(0)
         self._scratch: NDArray[np.int64] = np.zeros(_CHUNK_PAGES * PAGE_WORDS, np.int64)
         self._base = lsn_to_payload(lsn, wal.segment_size)
-        system = np.uint64(wal.system_identifier).astype(np.int64)
-        self._identity = np.array([wal.segment_size, VERSIONS[wal.major].page_magic, system, 0], np.int64)
+        self._identity = wal.page_identity
 
     @property
     def base(self) -> int:
@@ -93,7 +91,6 @@ class PageWindow:
 
     def _load_segment(self, segment: Segment, until: int) -> None:
         """Load one segment's pages up to page number `until` of the window."""
-        self._identity[3] = segment.timeline
         first = self.lsn - segment.start_lsn
         with open_segment(segment, self._wal.segment_size, first + until * PAGE_SIZE) as reader:
             while self.loaded < until:
@@ -105,17 +102,18 @@ class PageWindow:
                         lsn=self.lsn + self.loaded * PAGE_SIZE,
                         file=segment.path,
                     )
-                self._unpage(count)
+                self._unpage(count, segment.timeline)
                 if self.loaded < until and (self.table.status[self.loaded - count : self.loaded] != PAGE_OK).all():
                     self.table.status[self.loaded : until] = PAGE_UNREAD
                     self.loaded = until
 
-    def _unpage(self, count: int) -> None:
+    def _unpage(self, count: int, timeline: int) -> None:
         end = unpage(
             self._scratch,
             count,
             self.lsn + self.loaded * PAGE_SIZE,
             self._identity,
+            timeline,
             self.table,
             self.loaded,
             self.words,
@@ -126,5 +124,5 @@ class PageWindow:
 
 
 def _page_table(pages: int) -> PageTable:
-    zeros = [np.zeros(pages, np.int64) for _ in range(3)]
-    return PageTable(np.zeros(pages, np.uint8), *zeros)
+    info, rest, timeline = (np.zeros(pages, np.int64) for _ in range(3))
+    return PageTable(np.zeros(pages, np.uint8), info, np.zeros(pages, np.bool_), rest, timeline)

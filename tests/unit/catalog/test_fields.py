@@ -82,7 +82,7 @@ def test_toasted_values_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("oid", [PG_CLASS, PG_ATTRIBUTE, PG_TYPE])
-@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18, 19])
 def test_rows_of_the_big_catalogs_are_told_apart(oid: int, major: int) -> None:
     good: dict[int, dict[str, int | bytes]] = {
         PG_CLASS: {"relkind": b"r", "relpersistence": b"p", "relreplident": b"n"},

@@ -32,7 +32,6 @@ from headwater.flat_values import read_value, same, value_bytes
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
-    PG_DATABASE,
     PG_ENUM,
     PG_NAMESPACE,
     PG_PUBLICATION,
@@ -128,9 +127,32 @@ def test_aborted_rows_go_with_their_places() -> None:
     image = store.image(first, log.lsn, 2000)
     found = rows_of(image, PG_CLASS)
     assert (found.xmin.tolist(), found.inserter.tolist()) == ([900, 901], [900, 0])
-    assert (found.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == ([], [900], [first])
+    assert (found.deleter_xid.tolist(), image.xids.tolist(), image.commits.tolist()) == ([], [900, 901], [first, NEVER])
     log.prune(PG_CLASS, 0, {}, [2])
     assert rows_of(store.image(first, log.lsn, 2000), PG_CLASS).xmin.tolist() == [900]
+
+
+def test_a_copy_may_name_who_had_just_ended() -> None:
+    """VACUUM FULL copies a row as being deleted while its deleter, whose abort is in the WAL, is leaving."""
+    copied = page({1: tuple_image(class_row(T, "one"), 900, 901, 0)})
+    images = []
+    for is_cut in (False, True):
+        store, log = started()
+        log.insert(900, PG_CLASS, (0, 1), class_row(T, "one"), init=True)
+        first = log.commit(900)
+        log.delete(901, PG_CLASS, (0, 1))
+        store.abort([901])
+        if is_cut:
+            store, log = reopened(store, log, first + 1)
+        log.prune(PG_CLASS, 0, {}, [1])
+        log.full_page(locator(PG_CLASS), 0, copied)
+        assert name_at(store, log.lsn) == "one"
+        images.append(store.image(first + 1, log.lsn, 2000))
+        store.settle_before(950)
+        late = store.image(first + 1, log.lsn, 2000)
+        assert (rows_of(late, PG_CLASS).deleter_xid.tolist(), 901 in late.xids) == ([], False)
+    assert same(*images)
+    assert rows_of(images[0], PG_CLASS).deleter_xid.tolist() == []
 
 
 def test_a_transaction_goes_on_behind_an_image() -> None:
@@ -235,20 +257,6 @@ def test_a_publication_that_has_been_is_remembered() -> None:
     view = store.view(gone + 2)
     assert (view.has_had_publication("pub"), view.publication("pub")) == (True, None)
     assert not view.has_had_publication("never")
-
-
-def test_a_move_of_the_database_is_remembered() -> None:
-    store, log = started()
-    here: dict[str, int | bytes] = {"oid": 5, "datname": b"db", "dattablespace": 1663}
-    log.insert(900, PG_DATABASE, (0, 1), row(PG_DATABASE, here), init=True)
-    log.commit(900)
-    log.update(901, PG_DATABASE, (0, 1), (0, 2), row(PG_DATABASE, {**here, "dattablespace": 20000}))
-    store, log = reopened(store, log, log.lsn)
-    assert store.moved_at() is None
-    lsn = log.commit(901)
-    for _ in range(2):
-        assert store.moved_at() == lsn
-        store, log = reopened(store, log, log.lsn + 1)
 
 
 def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:

@@ -69,7 +69,7 @@ RECORDS = st.tuples(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(RECORDS, max_size=6), st.sampled_from((14, 15, 16, 17, 18)))
+@given(st.lists(RECORDS, max_size=6), st.sampled_from((14, 15, 16, 17, 18, 19)))
 def test_nonsense_raises_our_errors_only(records: list[tuple[int, int, bytes, list[Block]]], major: int) -> None:
     store = make_store(system_pages(), major)
     log = Log(store)

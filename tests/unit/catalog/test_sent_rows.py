@@ -48,7 +48,7 @@ def types_of(major: int, oid: int, **special: int) -> dict[str, int]:
     return {column.name: TYPES[column.length] for column in catalog_layout(major, oid).columns} | special
 
 
-@pytest.mark.parametrize("major", [15, 16, 17, 18])
+@pytest.mark.parametrize("major", [15, 16, 17, 18, 19])
 def test_a_table_with_options(major: int) -> None:
     sent = row_of(
         major,

@@ -17,7 +17,7 @@ from headwater.wal.frames import EndOfWal
 
 SEGMENT = 1 << 20
 DIRECTORY = WalDirectory((), SEGMENT, 1, 16, ())
-REQUEST = Request(5, (), 16)
+REQUEST = Request((5,), (), 16)
 
 
 class Indexing:

@@ -52,6 +52,8 @@ def test_options_that_are_missing_or_unknown(options: dict[str, str]) -> None:
         ("onUnrepresentable", {}, "error"),
         ("onUnrepresentable", {"onunrepresentable": "NULL"}, "null"),
         ("onUnrepresentable", {"onUnrepresentable": "string"}, "string"),
+        ("onLevelGap", {}, "error"),
+        ("onLevelGap", {"onlevelgap": "skip"}, "skip"),
         ("onTableReplaced", {}, "error"),
         ("onTableReplaced", {"onTableReplaced": "byname"}, "byName"),
         ("onTableReplaced", {"ontablereplaced": "skip"}, "skip"),
@@ -63,6 +65,7 @@ def test_options_of_some_words(option: str, given: dict[str, str], value: object
     parsed = SourceOptions.parse({**NEEDED, **given})
     found = {
         "onUnrepresentable": parsed.on_unrepresentable,
+        "onLevelGap": parsed.request.on_level_gap,
         "onTableReplaced": parsed.on_table_replaced,
         "pushFilters": parsed.push_filters,
     }

@@ -57,7 +57,7 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
 
 
 def _index(made: Frames, lo: int, hi: int):
-    return index_parts(part(made, lo, hi), 1, Request(plain.DATABASE, (), 16))
+    return index_parts(part(made, lo, hi), 1, Request((plain.DATABASE,), (), 16))
 
 
 @pytest.mark.parametrize("own", [(), CATALOG_CHANGES_OF_ITS_OWN], ids=["plain", "changes the catalog itself"])

@@ -19,7 +19,7 @@ from headwater.reorder.transactions import toplevel_of
 from headwater.rmgr.index import Request, build_index
 from headwater.rmgr.index_rows import Rows
 
-REQUEST = Request(plain.DATABASE, (), 16)
+REQUEST = Request((plain.DATABASE,), (), 16)
 
 
 def crossed(rows: Rows) -> set[int]:
@@ -66,7 +66,7 @@ def test_a_sibling_named_in_an_earlier_run() -> None:
 
 def index_of_two_runs(made, at: int, cuts: tuple[int, ...] = ()) -> Rows:
     bounds = [int(made.lsns[0]), int(made.lsns[at]), int(made.end_lsns[-1])]
-    request = Request(plain.DATABASE, (), 16, cuts=cuts)
+    request = Request((plain.DATABASE,), (), 16, cuts=cuts)
     runs = [build_index(part(made, a, b), a, b, request) for a, b in pairwise(bounds)]
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs]).rows
 

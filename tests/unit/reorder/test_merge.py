@@ -18,7 +18,7 @@ from headwater.rmgr.index import Request, build_index
 from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
 from headwater.wal.frames import EndOfWal, Frames
 
-REQUEST = Request(plain.DATABASE, ((plain.SPC, plain.DATABASE, 1259),), 16)
+REQUEST = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
 
 
 def linked() -> Frames:

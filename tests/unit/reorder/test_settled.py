@@ -49,7 +49,7 @@ def folded(made: Frames, bounds: list[int], parts: int, grid: int) -> Rows:
         frames = part(made, lo, hi)
         if not len(frames.lsns):
             continue
-        rows = window(frames, carried, parts, Request(plain.DATABASE, (), 16, grid))
+        rows = window(frames, carried, parts, Request((plain.DATABASE,), (), 16, grid))
         ended = np.append(last, common_events(rows, lo))
         carried, last = settled(still_open(rows), lo, ended, grid), int(ended[-1])
     return carried

@@ -61,7 +61,7 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     resolve = Relations(seed, changing)
     twin = PlainReorder(resolve, left_out, sends_schema)
     twin.read(made)
-    index = index_parts(made, parts, Request(plain.DATABASE, (), MAJOR, grid))
+    index = index_parts(made, parts, Request((plain.DATABASE,), (), MAJOR, grid))
     windows = [rng.choice(made.lsns.tolist()) for _ in range(cuts)]
     found = Sliced(made, index, resolve, left_out, sends_schema, windows).units(target)
     assert [(u.xid, u.first_lsn, u.commit_lsn) for u in twin.units] == [
@@ -93,7 +93,7 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
         return PlainRelation(file, wants, file, file if is_toast else TABLES[file], is_toast)
 
     made = plain.frames(records)
-    sliced = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), resolve, frozenset(), False)
+    sliced = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), False)
     (one,) = cut_slices(sliced.plan(), 10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
     changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said, MAJOR)
@@ -120,7 +120,9 @@ def test_windows_with_next_to_nothing(records) -> None:
     resolve = Relations(0, False)
     twin = PlainReorder(resolve, frozenset(), True)
     twin.read(made)
-    found = Sliced(made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), resolve, frozenset(), True).units(1)
+    found = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), True).units(
+        1
+    )
     assert [u.items for u in twin.units] == [u.items for u in found]
 
 
@@ -128,7 +130,7 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
     records = [plain.message(700, bytes([65 + i]) * 100) for i in range(20)]
     made = plain.frames([*records, plain.commit(700)])
     sliced = Sliced(
-        made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), Relations(0, False), frozenset(), True
+        made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), Relations(0, False), frozenset(), True
     )
     slices = cut_slices(sliced.plan(), 500)
     assert max(len(one.event_place) for one in slices) <= 5
@@ -138,7 +140,7 @@ def test_a_transaction_of_messages_is_cut_between_them() -> None:
 def test_a_message_that_is_not_where_it_was_planned() -> None:
     made = plain.frames([plain.insert(700, 20000), plain.message(700, b"there"), plain.commit(700)])
     sliced = Sliced(
-        made, index_parts(made, 1, Request(plain.DATABASE, (), MAJOR)), Relations(0, False), frozenset(), True
+        made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), Relations(0, False), frozenset(), True
     )
     (one,) = cut_slices(sliced.plan(), 10**9)
     without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)

@@ -200,7 +200,7 @@ class Folded:
             Resolved(changes[3], np.empty((4, 0), np.int64)),
             Touches(truncates[3], truncates[0], truncates[1]),
             resolver,
-            Forgetting(forgets, self.given, txns, decoded, self.max_messages),
+            Forgetting(forgets, self.given, txns, decoded, max_messages=self.max_messages),
             sender,
             memory,
             hi,

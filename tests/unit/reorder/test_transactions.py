@@ -20,7 +20,7 @@ FILE = 20000
 
 def index(*records: bytes) -> tuple[list[int], Rows]:
     made = plain.frames(records)
-    found = build_index(made, int(made.lsns[0]), int(made.end_lsns[-1]), Request(plain.DATABASE, (), 16))
+    found = build_index(made, int(made.lsns[0]), int(made.end_lsns[-1]), Request((plain.DATABASE,), (), 16))
     return made.lsns.tolist(), found.rows
 
 

@@ -128,9 +128,9 @@ def invalidations(xid: int, messages: bytes, **more: int) -> bytes:
     return record(1, 0x60, xid, struct.pack("<i", len(messages) // 16) + messages, **more)
 
 
-def message(xid: int, content: bytes, *, transactional: bool = True, **more: int) -> bytes:
-    """A LOGICALMSG record with the prefix "p"."""
-    main = struct.pack("<IB3xQQ", DATABASE, transactional, 2, len(content)) + b"p\0" + content
+def message(xid: int, content: bytes, *, transactional: bool = True, of: int = DATABASE, **more: int) -> bytes:
+    """A LOGICALMSG record of a database with the prefix "p"."""
+    main = struct.pack("<IB3xQQ", of, transactional, 2, len(content)) + b"p\0" + content
     return record(21, 0x00, xid, main, **more)
 
 

@@ -49,7 +49,7 @@ def full_end(major: int, with_invals: bool) -> bytes:
     return data + struct.pack("<Qq", 0xABCD, 987654321)
 
 
-@pytest.mark.parametrize("major", [15, 16, 17, 18])
+@pytest.mark.parametrize("major", [15, 16, 17, 18, 19])
 @pytest.mark.parametrize(
     ("operation", "is_commit", "is_prepared"),
     [(0x00, True, False), (0x20, False, False), (0x30, True, True), (0x40, False, True)],
@@ -110,7 +110,7 @@ def prepare_bytes(major: int) -> bytes:
     return data + b"state of other resource managers"
 
 
-@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18, 19])
 def test_every_part_of_a_prepare(major: int) -> None:
     assert xact.Prepare(
         xid=700,
@@ -164,14 +164,18 @@ def test_standby_records() -> None:
     )
 
 
-@pytest.mark.parametrize(("major", "level"), [(None, None), (16, None), (17, 2), (18, 2)])
-def test_a_checkpoint(major: int | None, level: int | None) -> None:
-    data = struct.pack("<QII?3xIQ", 0x5000000, 3, 2, True, 2, (1 << 32) + 755)
-    data += struct.pack("<IIIIIII4xqIII4x", 24576, 11, 22, 722, 1, 33, 1, 1_700_000_001, 44, 55, 750)
-    assert len(data) == 88
+@pytest.mark.parametrize(("major", "level", "decodes"), [(16, None, None), (17, 2, None), (18, 2, None), (19, 2, True)])
+def test_a_checkpoint(major: int, level: int | None, decodes: bool | None) -> None:
     counters = (1 << 32) + 755, 24576, 11, 22, 722, 1, 33, 1
+    data = struct.pack("<QII?3xI", 0x5000000, 3, 2, True, 2)
+    if decodes is None:
+        data += struct.pack("<QIIIIIII4x", *counters)
+    else:
+        data += struct.pack("<?7xQIIQIIII", decodes, *counters)
+    data += struct.pack("<qIII4x", 1_700_000_001, 44, 55, 750)
+    assert len(data) == (88 if decodes is None else 96)
     assert xlog.CheckPoint(
-        0x5000000, 3, 2, True, level, *counters, 1_700_000_001, 44, 55, 750
+        0x5000000, 3, 2, True, level, decodes, *counters, 1_700_000_001, 44, 55, 750
     ) == xlog.parse_checkpoint(data, LSN, major)
 
 
@@ -186,6 +190,7 @@ def test_other_xlog_records() -> None:
     point = struct.pack("<q64s", 7, b"here")
     assert xlog.RestorePoint(7, b"here") == xlog.parse_restore_point(point, LSN)
     assert xlog.parse_backup_end(struct.pack("<Q", 0x77), LSN) == 0x77
+    assert [xlog.parse_decoding_status(data, LSN) for data in (b"\0", b"\1")] == [False, True]
 
 
 def test_a_logical_message() -> None:

@@ -17,7 +17,7 @@ from headwater.rmgr.index import GRID, Request, build_index
 from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE, UNSETTLED
 from headwater.rmgr.index_rows import Ragged
 
-REQUEST = Request(plain.DATABASE, (), 18)
+REQUEST = Request((plain.DATABASE,), (), 18)
 
 
 def index(records, step=0, request=REQUEST):
@@ -142,7 +142,7 @@ def test_xids_know_where_they_got_a_base_snapshot_and_whether_they_changed_the_c
 
 
 def test_records_of_catalogs_are_kept_whole_and_give_no_rows() -> None:
-    request = Request(plain.DATABASE, ((plain.SPC, plain.DATABASE, 1259),), 16)
+    request = Request((plain.DATABASE,), ((plain.SPC, plain.DATABASE, 1259),), 16)
     catalog = plain.record(10, 0x00, 3, b"\1\0\0", file=1259, block_data=plain.tuple_bytes())
     _, found = index([catalog, plain.insert(3, 20000)], request=request)
     assert [catalog] == [k.data for k in found.kept]
@@ -193,5 +193,5 @@ def test_a_command_without_a_number_is_malformed() -> None:
 def test_what_a_version_does_not_send_is_no_message() -> None:
     relsync = plain.invalidations(3, plain.inval_message(-6, 1))
     with pytest.raises(RecordError, match="unrecognized SI message ID: -6"):
-        index([relsync], request=Request(plain.DATABASE, (), 17))
+        index([relsync], request=Request((plain.DATABASE,), (), 17))
     assert listed(index([relsync])[1].rows.invals) == [(3, 0x1000028, -6, plain.DATABASE, 1)]

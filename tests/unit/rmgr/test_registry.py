@@ -8,7 +8,7 @@ from headwater.errors import RecordError
 from headwater.rmgr import registry
 from headwater.rmgr.registry import CODES, RMGR_NAMES, known_table, record_name
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 
 
 @pytest.mark.parametrize("major", MAJORS)
@@ -37,6 +37,10 @@ def test_every_manager_has_codes(major: int) -> None:
         (16, registry.HEAP2, 0x30, "FREEZE_PAGE"),
         (17, registry.HEAP2, 0x30, "PRUNE_VACUUM_CLEANUP"),
         (18, registry.HEAP2, 0xD0, "MULTI_INSERT+INIT"),
+        (18, registry.HEAP2, 0x40, "VISIBLE"),
+        (18, registry.GIST, 0x70, "ASSIGN_LSN"),
+        (19, registry.XLOG, 0xC0, "ASSIGN_LSN"),
+        (19, registry.XLOG, 0xF0, "LOGICAL_DECODING_STATUS_CHANGE"),
         (15, registry.HEAP, 0x80, "INSERT+INIT"),
         (17, registry.XLOG, 0xE0, "CHECKPOINT_REDO"),
         (15, registry.XACT, 0x80, "COMMIT"),
@@ -58,6 +62,9 @@ def test_names(major: int, rmid: int, info: int, name: str) -> None:
     ("major", "rmid", "info", "message"),
     [
         (16, registry.XLOG, 0xE0, "unknown info code 0xe0 of resource manager XLOG, PostgreSQL 16"),
+        (19, registry.HEAP2, 0x40, "unknown info code 0x40 of resource manager Heap2, PostgreSQL 19"),
+        (19, registry.GIST, 0x70, "unknown info code 0x70 of resource manager Gist, PostgreSQL 19"),
+        (18, registry.XLOG, 0xF0, "unknown info code 0xf0 of resource manager XLOG, PostgreSQL 18"),
         (18, registry.XACT, 0x70, "unknown info code 0x70 of resource manager Transaction"),
         (18, 22, 0x00, "unknown resource manager 22, expected at most 21"),
         (14, 130, 0x00, "unknown resource manager 130, expected at most 21"),

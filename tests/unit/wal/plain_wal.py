@@ -11,7 +11,7 @@ from pathlib import Path
 
 PAGE = 8192
 MIB = 1 << 20
-MAGIC = {15: 0xD110, 16: 0xD113, 17: 0xD116, 18: 0xD118}
+MAGIC = {15: 0xD110, 16: 0xD113, 17: 0xD116, 18: 0xD118, 19: 0xD122}
 SYSTEM = 7_300_000_000_000_000_001
 
 
@@ -102,7 +102,7 @@ class WalWriter:
         end = lsn - lsn % PAGE + pages * PAGE
         self._write(data, until=end)
         assert self.position == end, "the record was not long enough to cut"
-        self._header(end, info=8)
+        self._header(end, info=4 if self.major >= 19 else 8)
         self.append(main_data(struct.pack("<QQ", lsn, 1)), rmid=0, info=0xD0)
         return lsn
 

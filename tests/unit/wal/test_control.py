@@ -13,7 +13,13 @@ from plain_wal import SYSTEM, fast_crc32c
 from headwater.errors import CatalogError
 from headwater.wal.control import ControlFile, parse_control_file, read_control_file
 
-VERSIONS = {15: (1300, 202209061), 16: (1300, 202307071), 17: (1700, 202406281), 18: (1800, 202506291)}
+VERSIONS = {
+    15: (1300, 202209061),
+    16: (1300, 202307071),
+    17: (1700, 202406281),
+    18: (1800, 202506291),
+    19: (1905, 202610061),
+}
 
 
 def control_bytes(major: int, catalog_version: int | None = None) -> bytes:
@@ -21,11 +27,15 @@ def control_bytes(major: int, catalog_version: int | None = None) -> bytes:
     version, catalog = VERSIONS[major]
     data = struct.pack("<QII", SYSTEM, version, catalog_version or catalog)
     data += struct.pack("<I4xqQ", 6, 1_700_000_000, 0x5000028)
-    data += struct.pack("<QII?3xIQ", 0x5000000, 3, 2, True, 2, (1 << 32) + 755)
-    data += struct.pack("<IIIIIII4xqIII4x", 24576, 11, 22, 722, 1, 33, 1, 1_700_000_001, 44, 55, 750)
+    data += struct.pack("<QII?3xI", 0x5000000, 3, 2, True, 2) + (b"\1" + bytes(7) if major >= 19 else b"")
+    data += struct.pack("<QII", (1 << 32) + 755, 24576, 11) + struct.pack("<Q" if major >= 19 else "<I", 22)
+    data += struct.pack("<IIII", 722, 1, 33, 1)
+    data += bytes(-len(data) % 8) + struct.pack("<qIII4x", 1_700_000_001, 44, 55, 750)
     data += struct.pack("<QQI4xQQ?3x", 1000, 0x6000000, 4, 0x7000000, 0x8000000, True)
     data += struct.pack("<i?3xiiiii?3x", 2, False, 100, 8, 10, 5, 64, False)
-    data += struct.pack("<IdIIIIIIII?3xI", 8, 1234567.0, 8192, 131072, 8192, 1 << 24, 64, 32, 1996, 2048, True, 1)
+    data += bytes(-len(data) % 4) + struct.pack("<IdII", 8, 1234567.0, 8192, 131072)
+    data += (struct.pack("<I", 32) if major >= 19 else b"") + struct.pack("<II", 8192, 1 << 24)
+    data += struct.pack("<IIII?3x", 64, 32, 1996, 2048, True) + (bytes(4) if major >= 19 else b"") + b"\1\0\0\0"
     data += (b"\x01" if major >= 18 else b"") + bytes(32)
     data += bytes(-len(data) % 4)
     return (data + struct.pack("<I", fast_crc32c(data))).ljust(8192, b"\0")
@@ -44,6 +54,7 @@ def test_every_field(major: int) -> None:
         timeline=3,
         previous_timeline=2,
         full_page_writes=True,
+        decodes_on_demand=major >= 19,
         next_xid=(1 << 32) + 755,
         next_oid=24576,
         next_multi=11,

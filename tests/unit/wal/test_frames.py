@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_wal import MIB, PAGE, PlainReader, WalWriter, main_data
+from plain_wal import MAGIC, MIB, PAGE, PlainReader, WalWriter, main_data
 
 from headwater.errors import RecordError, SegmentError, UsageError
 from headwater.wal.directory import WalDirectory
@@ -136,6 +136,24 @@ def test_a_range_reads_only_what_it_needs(tmp_path: Path) -> None:
     Path(wal.segments[2].path).unlink()
     whole = read_frames(wal, wal.segments[0].start_lsn, wal.segments[1].start_lsn)
     assert len(whole.data) <= MIB + 2 * PAGE
+
+
+@pytest.mark.parametrize("major", sorted(MAGIC))
+def test_the_flag_of_a_page_behind_a_cut_record(tmp_path: Path, major: int) -> None:
+    writer = WalWriter(major=major)
+    writer.cut(bytes(3 * PAGE), 2)
+    writer.append(b"y")
+    assert writer.records == rows_of(read_frames(scan(writer, tmp_path), MIB))
+
+
+def test_bits_of_a_page_that_do_not_exist(tmp_path: Path) -> None:
+    found = []
+    for major in (18, 19):
+        writer = WalWriter(major=major)
+        writer.append(bytes(PAGE))
+        writer.image[PAGE + 2] |= 4 if major == 18 else 8
+        found.append(read_frames(scan(writer, tmp_path / str(major)), MIB).end)
+    assert [end is not None and "invalid info bits" in end.reason for end in found] == [False, True]
 
 
 def test_the_record_after_a_cut_one_must_name_it(tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""Time and memory for whole schemas, beside the server's: ``make bench-schemas``.
+
+Guards the promise that no shape of a schema makes decoding outside the server slow or large: order entry and decision
+support (see :mod:`schema_workloads`), a catalog of 20,000 tables in which 3,000 small transactions make temporary
+tables, and one transaction of 1.25, 2.5 and 5 GB of WAL. Server and Headwater make the same pgoutput messages; their
+number and bytes must agree. The server has PostgreSQL's own settings (64 MB until it spills). Its time is the median of
+warm runs in one session, its memory what that session's process holds for itself at its peak. Of Headwater it is the
+driver's peak (``peak_memory_bytes``), and the peak of the largest worker of Spark, which ``/proc`` tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from schema_workloads import SCHEMAS, Schema, execute
+from speed import check_equal, make_slot, one_row, time_headwater, time_session
+
+RUNS = 3
+TRANSACTIONS_OF_MB = (1_280, 2_560, 5_120)
+SECONDS_BETWEEN_LOOKS = 0.2
+SETTINGS = {"autovacuum": "off", "max_locks_per_transaction": "1024"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What decoding took.
+
+    Attributes:
+        seconds: of each run.
+        peak_bytes: of the server's process, or of the driver.
+        worker_bytes: of the largest worker of Spark; 0 for the server.
+    """
+
+    seconds: tuple[float, ...]
+    peak_bytes: int
+    worker_bytes: int = 0
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One schema's figures.
+
+    Attributes:
+        name: the schema's, with the size written.
+        wal_bytes, changes: of it.
+        server, ours: what decoding took.
+    """
+
+    name: str
+    wal_bytes: int
+    changes: int
+    server: Cost
+    ours: Cost
+
+
+def measure(schema: Schema, runs: int, directory: Path, console: Console) -> Measured:
+    """Run a workload, have the server decode it, stop it, decode it with Headwater."""
+    with EmbeddedPostgres(bundled_programs(16), settings=SETTINGS, autovacuum=False) as server:
+        with console.status(f"{schema.name}: make the tables"):
+            schema.prepare(server)
+            execute(server, "CREATE PUBLICATION everything FOR ALL TABLES")
+            server.stop()
+            backup = server.copy_data_directory(directory / f"{schema.name}-{schema.size}")
+            server.start()
+        with console.status(f"{schema.name}: write {schema.size:,} {schema.about}"):
+            start = make_slot(server)
+            schema.run(server, schema.size)
+        with console.status(f"{schema.name}: the server decodes"):
+            expected, theirs = server_cost(server, runs)
+            server.stop()
+        with console.status(f"{schema.name}: Headwater decodes"):
+            figures, ours = our_cost(server, backup, start, runs, directory)
+    check_equal(expected, directory / "out")
+    return Measured(
+        f"{schema.name}, {schema.size:,} {schema.about}", figures["wal_bytes"], figures["changes"], theirs, ours
+    )
+
+
+def server_cost(server: EmbeddedPostgres, runs: int) -> tuple[tuple[int, int], Cost]:
+    """(messages, bytes) of the server's stream, and what its session took."""
+    with server.connect() as connection:
+        expected, seconds = time_session(connection, runs)
+        peak = own_peak(one_row(connection, "SELECT pg_backend_pid()")[0])
+    return expected, Cost(seconds, peak)
+
+
+def our_cost(
+    server: EmbeddedPostgres, backup: Path, start: str, runs: int, directory: Path
+) -> tuple[dict[str, Any], Cost]:
+    """The figures of the last run, and what all of them took."""
+    with worker_peaks() as peaks:
+        found = [time_headwater(server.wal_directory, backup, start, directory) for _ in range(runs)]
+    seconds = tuple(run["decode_seconds"] for run in found)
+    return found[-1], Cost(seconds, max(run["peak_memory_bytes"] for run in found), max(peaks.values(), default=0))
+
+
+@contextmanager
+def worker_peaks() -> Iterator[dict[int, int]]:
+    """The peak of each of Spark's Python workers that this process has started, in bytes by process number."""
+    peaks, ended = dict[int, int](), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(SECONDS_BETWEEN_LOOKS):
+            peaks.update((process, own_peak(process)) for process in workers_below(os.getpid()))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def workers_below(process: int) -> list[int]:
+    """Descendants that run Spark's worker daemon, or were forked from it."""
+    parents = dict[int, int]()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            parents[int(entry.name)] = int(status(int(entry.name)).get("PPid", "0"))
+    below = {process}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    return [one for one in below if b"daemon" in command_line(one)]
+
+
+def command_line(process: int) -> bytes:
+    """Of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def status(process: int) -> dict[str, str]:
+    """The lines of ``/proc/PID/status``; empty if it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return {}
+    return {
+        name: value.split()[0] if value.split() else "" for name, _, value in (line.partition(":") for line in lines)
+    }
+
+
+def own_peak(process: int) -> int:
+    """Bytes that a process held at its peak, without what it shares with others as a server's buffers are."""
+    found = status(process)
+    return (int(found.get("VmHWM", "0")) - int(found.get("RssShmem", "0"))) << 10
+
+
+def chosen(names: list[str], size: int | None) -> Iterator[Schema]:
+    """The schemas asked for, the one transaction in several sizes."""
+    for schema in SCHEMAS:
+        if not names or schema.name in names:
+            sizes = TRANSACTIONS_OF_MB if schema.name == "one-transaction" else (schema.size,)
+            yield from (replace(schema, size=one) for one in ((size,) if size else sizes))
+
+
+def figures_table(found: list[Measured]) -> Table:
+    """The figures for people."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("schema")
+    for heading in (
+        "WAL",
+        "changes",
+        "server",
+        "Headwater",
+        "ratio",
+        "server's memory",
+        "driver's",
+        "largest worker's",
+    ):
+        table.add_column(heading, justify="right")
+    for one in found:
+        times = [f"{cost.median:.1f} s" for cost in (one.server, one.ours)]
+        sizes = [f"{size >> 20} MB" for size in (one.server.peak_bytes, one.ours.peak_bytes, one.ours.worker_bytes)]
+        ratio = f"{one.server.median / one.ours.median:.2f}"
+        table.add_row(one.name, f"{one.wal_bytes >> 20} MB", f"{one.changes:,}", *times, ratio, *sizes)
+    return table
+
+
+def main() -> None:
+    """Measure all schemas, or those named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help=", ".join(schema.name for schema in SCHEMAS) + "; default: all")
+    parser.add_argument("--size", type=int, help="how much is written, instead of each schema's own number")
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each, beside the server's first")
+    arguments = parser.parse_args()
+    console = Console(highlight=False, width=140)
+    found = []
+    for schema in chosen(arguments.names, arguments.size):
+        with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
+            found.append(measure(schema, arguments.runs, Path(directory), console))
+        print(found[-1], file=sys.stderr)
+    console.print(figures_table(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Which databases of a cluster a pass over the WAL is for: those that the catalog has, and those that the WAL creates.
+
+In: a request without a database, names. Out: a plan per database, and more of them as records create databases. A
+database is known by its OID: it is asked for by the name that it has when the catalog was taken or when it is created,
+and a rename or a drop inside the window changes nothing of what is decoded of it.
+
+Mirrors createdb (dbcommands.c): with either strategy the new database is a copy of its template as of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from headwater.catalog.bootstrap import list_databases, open_created_catalog
+from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.rows import DatabaseRow
+from headwater.catalog.store import CatalogStore
+from headwater.catalog.versions import NEVER
+from headwater.catalog.whereabouts import CreatedDatabase, created_database
+from headwater.errors import CatalogError, UsageError, WalError, errors_of, warn
+from headwater.pg.catalogs import PG_DATABASE
+from headwater.pipeline.database_plan import DatabasePlan, pieces_of
+from headwater.pipeline.index_job import IndexTask, cut_runs
+from headwater.pipeline.named_catalog import is_server, state_in_file
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request, open_store
+from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.run_index import Run
+from headwater.pipeline.window import NO_COMMIT, Scope
+from headwater.plugins.table_patterns import EVERY_TABLE
+from headwater.rmgr.index import Request
+from headwater.rmgr.registry import DBASE
+from headwater.wal.directory import WalDirectory
+from headwater.wal.record import parse_record
+
+LONG_SEARCH = 1 << 30
+"""Bytes of WAL that are searched for a database without a word."""
+
+
+@dataclass(frozen=True)
+class DatabaseChoice:
+    """Which databases are asked for.
+
+    Attributes:
+        names: their names; None for all that accept connections and are no templates, as ``vacuumdb --all`` has it.
+    """
+
+    names: tuple[str, ...] | None
+
+    def chooses(self, rows: Iterable[DatabaseRow]) -> DatabaseRow | None:
+        """The first of a database's rows that is asked for."""
+        if self.names is None:
+            return next((row for row in rows if row.allows_connections and not row.is_template), None)
+        return next((row for row in rows if row.name in self.names), None)
+
+
+@dataclass
+class ChosenDatabases:
+    """The databases of one pass.
+
+    Attributes:
+        request: what is asked of each.
+        choice: of them.
+        plans: of those that are output, in the order in which they were met; more come while the pass goes on.
+        guide: plans nothing, where the catalog has none of them: it shows what the WAL creates.
+    """
+
+    request: DecodeRequest
+    choice: DatabaseChoice
+    plans: list[DatabasePlan] = field(default_factory=list)
+    guide: DatabasePlan | None = None
+    _made: dict[int, CreatedDatabase] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, request: DecodeRequest, choice: DatabaseChoice) -> ChosenDatabases:
+        """Open the databases that the catalog has.
+
+        Args:
+            request: what is asked of each; it names no database.
+            choice: of them.
+
+        Raises:
+            HeadwaterError: as :func:`headwater.pipeline.request.open_request`.
+        """
+        check_whole_cluster(request)
+        found, rows = cls(request, choice), list_databases(request.catalog)
+        directory = None
+        for row in rows:
+            if choice.chooses([row]) is not None:
+                with errors_of(row.name):
+                    opened = open_request(replace(request, database=row.name), directory=directory)
+                directory = opened.directory
+                found.plans.append(DatabasePlan(opened, found._scope(opened), is_first=not found.plans, is_named=True))
+        if not found.plans:
+            opened = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
+            scope = Scope(opened.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
+            found.guide = DatabasePlan(opened, scope)
+        return found
+
+    @property
+    def first(self) -> list[DatabasePlan]:
+        """The plans that a pass begins with."""
+        return list(self.plans) if self.guide is None else [self.guide]
+
+    def new_plans(self, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+        """The plans of databases that are created in a window; see :data:`headwater.pipeline.windows.NewPlans`."""
+        made = list(_created(runs, planned.store.major))
+        self._made |= {one.oid: one for one in made}
+        found = []
+        for one in made:
+            row = self.choice.chooses(_rows(planned.store, one.oid))
+            if row is not None:
+                found.append(self._plan(one, row, planned))
+        self.plans += found
+        return found
+
+    def check_found(self, last: CatalogStore) -> None:
+        """Refuse names that no database has had, and patterns that have matched no table of any.
+
+        Args:
+            last: a catalog at the end of the pass.
+
+        Raises:
+            CatalogError: there is one.
+        """
+        patterns = self.request.tables
+        if patterns.patterns:
+            patterns.require_matches(set().union(*(plan.table_names for plan in self.plans)))
+        there = {name for plan in self.plans for name in _names(plan)}
+        for name in self.choice.names or ():
+            if name not in there:
+                raise CatalogError(
+                    f'database "{name}" does not exist, and the WAL creates none of that name',
+                    file=self.request.catalog,
+                    hint=_renamed(name, last) or f"there are: {', '.join(_open_names(self.request.catalog))}",
+                )
+
+    def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabasePlan) -> DatabasePlan:
+        line = self._line(one)
+        open_again = partial(open_created_catalog, self.request.catalog, line, row)
+        store = open_again()
+        with errors_of(row.name):
+            opened = open_store(replace(self.request, database=row.name), store, planned.opened.directory)
+        # A copy's files have the numbers of its template's: most likely those that other databases have.
+        like = planned.store if line[0].source is None else store
+        numbers = [file[2] for file in like.heaps if file[1] == like.whereabouts.database]
+        root = () if line[0].source is None else (line[0].source,)
+        return DatabasePlan(
+            opened,
+            self._scope(opened),
+            sources=(*root, *(made.oid for made in line[:-1])),
+            open_store=open_again,
+            since={made.oid: made.lsn for made in line},
+            expected=frozenset(((made.tablespace, made.oid, n), made.lsn) for made in line for n in numbers),
+            is_first=False,
+            is_named=True,
+        )
+
+    def _scope(self, opened: OpenRequest) -> Scope:
+        request = opened.request
+        return Scope(
+            opened.directory.segment_size, request.start or 0, request.tables, may_lack=self.choice.names is None
+        )
+
+    def _line(self, one: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
+        """Databases that were copied one of the other, up to this one; from the first on that the catalog lacks."""
+        line = [one]
+        while (before := self._made.get(line[0].source or 0)) is not None:
+            line.insert(0, before)
+        return tuple(line)
+
+
+def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Tell who asks for one database by its name of others that get this name; none of them is planned."""
+    name = planned.opened.store.database_name
+    for one in _created(runs, planned.store.major):
+        if any(row.name == name for row in _rows(planned.store, one.oid)):
+            warn(
+                f'another database "{name}" is created, and not decoded',
+                lsn=one.lsn,
+                hint="with --all-databases, both are",
+            )
+    return []
+
+
+def may_be_created(request: DecodeRequest) -> bool:
+    """Whether the catalog lacks a request's database, and the WAL creates any.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if any(row.name == request.database for row in list_databases(request.catalog)):
+        return False
+    try:
+        return _creates_any(request)
+    except WalError:
+        # Who reads it next says what is wrong with it, and after what is wrong with the name.
+        return False
+
+
+def _creates_any(request: DecodeRequest) -> bool:
+    directory, lo = WalDirectory.scan(request.source), DataDirectory(request.catalog).start_lsn
+    hi = min(directory.stop_lsn, request.end or directory.stop_lsn)
+    if hi - lo > LONG_SEARCH:
+        warn(f'database "{request.database}" is not in the catalog: {hi - lo >> 20} MB of WAL are searched for it')
+    nothing = Request((), (), directory.major)
+    for low, high in cut_runs(lo, hi, directory.segment_size, 1):
+        runs = [Run(task := IndexTask(directory, low, high, nothing), task.run())]
+        if any(_created(runs, directory.major)):
+            return True
+        if runs[0].is_end:
+            break
+    return False
+
+
+def check_whole_cluster(request: DecodeRequest) -> None:
+    """Whether a request's catalog is that of a whole cluster.
+
+    Raises:
+        UsageError: it is one database's only.
+    """
+    if is_server(request.catalog) or state_in_file(request.catalog) is not None:
+        raise UsageError(
+            "an exported catalog is of one database only",
+            file=request.catalog,
+            hint="give a base backup or data directory to decode several databases",
+        )
+
+
+def label_of(store: CatalogStore, taken: Collection[str]) -> str:
+    """What a database is called beside others: its name, if that has not been taken.
+
+    Args:
+        store: its catalog.
+        taken: labels of others.
+    """
+    name = store.database_name
+    return name if name not in taken else f"{name}.{store.database_oid}"
+
+
+def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
+    """Whether a database has come to be: who creates it may have failed behind the record that copies its files.
+
+    Args:
+        plan: of the database.
+        last: a catalog at the end of the pass.
+    """
+    versions = last.tables[PG_DATABASE].find("oid", plan.database)
+    return any(last.fates.commit_lsn(version.inserter) != NEVER for version in versions) or not plan.since
+
+
+def _no_rows(store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(EVERY_TABLE), (), store.major)
+
+
+def _created(runs: Sequence[Run], major: int) -> Iterator[CreatedDatabase]:
+    for piece in pieces_of(runs):
+        for kept in piece.kept.of_manager(DBASE):
+            made = created_database(parse_record(kept.data, kept.lsn, kept.end_lsn, major), major)
+            if made is not None:
+                yield made
+
+
+def _rows(store: CatalogStore, oid: int) -> list[DatabaseRow]:
+    """The versions of a database's row, but for those of transactions that aborted."""
+    versions = store.tables[PG_DATABASE].find("oid", oid)
+    fates = store.fates
+    alive = [v for v in versions if not fates.is_settled(v.inserter) or fates.commit_lsn(v.inserter) != NEVER]
+    return store.rows.databases(version.data for version in alive)
+
+
+def _names(plan: DatabasePlan) -> set[str]:
+    return {plan.opened.store.database_name, *(row.name for row in _rows(plan.store, plan.database))}
+
+
+def _renamed(name: str, store: CatalogStore) -> str | None:
+    """What to ask for instead of a name that another database was given later."""
+    versions = store.tables[PG_DATABASE].all_versions()
+    rows = list(store.rows.databases(version.data for version in versions))
+    oid = next((row.oid for row in rows if row.name == name), None)
+    before = next((row.name for row in rows if row.oid == oid and row.name != name), None)
+    return None if before is None else f'it is what the database "{before}" was renamed to: ask for "{before}"'
+
+
+def _open_names(catalog: str) -> list[str]:
+    return sorted(row.name for row in list_databases(catalog) if row.allows_connections)

@@ -1,0 +1,61 @@
+"""What OIDs of all objects print as, compared with a server's own words."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.object_names import CATALOGS_NAMED
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from server_names import NAMES, names_of_objects
+
+pytestmark = pytest.mark.server
+
+SETUP = """
+    create schema "Other one"; create schema plain;
+    create table public.t (id int); create table plain.t (id int);
+    create function plain.join(plain.t, int) returns int language sql as 'select 1';
+    create view "Other one"."V w" as select 1 as a;
+    create table public.pg_class (id int); create sequence plain."select";
+    create function public.now(text) returns text language sql as 'select $1';
+    create function public.abs(int) returns int language sql as 'select 1';
+    create function plain.now() returns int language sql as 'select 1';
+    create function public.alone(a int, variadic b public.t[]) returns int language sql as 'select 1';
+    create procedure plain."Do it"(inout a numeric(5,2), b "char") language sql as 'select 1.0';
+    create operator public.=== (leftarg = int, rightarg = int, function = int4pl);
+    create operator plain.=== (leftarg = int, rightarg = int, function = int4pl);
+    create operator plain.==== (rightarg = text, function = upper);
+    create operator public.- (rightarg = int, function = int4um);
+    create operator public.|| (leftarg = plain.t, rightarg = int, function = plain.join);
+    create type public.int4 as enum ('a'); create type plain.mood as enum ('b'); create domain public."D" as text;
+    create collation public."C" from "POSIX"; create collation plain."Own" from "C";
+    create text search configuration public.english (copy = pg_catalog.english);
+    create text search configuration plain."My config" (copy = pg_catalog.simple);
+    create text search dictionary public."My dict" (template = simple);
+    create role "Role; one"; create role "é""x"; create role plain_1; create role "select";
+"""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    majors = (14, 15, 16, 17, 18) if metafunc.config.getoption("--all-majors") else (15, 18)
+    metafunc.parametrize("major", majors, ids=[f"pg{major}" for major in majors])
+
+
+def test_names_of_all_objects(tmp_path: Path, major: int) -> None:
+    with EmbeddedPostgres(find_programs(major), autovacuum=False) as server:
+        with server.connect() as connection:
+            connection.execute(SETUP)
+            expected = {type_oid: names_of_objects(connection, type_oid) for type_oid in NAMES}
+        server.stop()
+        view = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
+    assert CATALOGS_NAMED.keys() == NAMES.keys()
+    for type_oid, names in expected.items():
+        found = view.type_info(type_oid).names
+        assert found is not None
+        oids = [oid for (oid,) in struct.iter_unpack("<I", found.oids)]
+        assert oids == sorted(oids)
+        texts = dict(zip(oids, found.texts.split("\0"), strict=True))
+        assert names == texts, NAMES[type_oid]

@@ -1,0 +1,269 @@
+"""A server with databases of many encodings, what its plugins said to clients of many encodings, and what we say.
+
+What is written comes in groups, each of which has slots of its own that begin where it does: a client that cannot have
+one group's text gets the others'.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import joined, messages_table
+from headwater.errors import HeadwaterError
+from headwater.pg.encodings import SQL_ASCII
+from headwater.pipeline import DecodeRequest
+from headwater.pipeline.message_files import message_batches, message_schema
+from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
+from headwater.pipeline.source_plan import plan_source
+from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn, plugin_of
+
+STREAMS = {
+    "test_decoding": (("include-timestamp", "0"),),
+    "pgoutput": (("proto_version", "1"), ("publication_names", "everything"), ("messages", "true")),
+    "pgoutput, binary": (
+        ("proto_version", "1"),
+        ("publication_names", "everything"),
+        ("binary", "true"),
+        ("messages", "true"),
+    ),
+}
+PLUGINS = ("test_decoding", "pgoutput")
+COMMON_CLIENTS = ("UTF8", "LATIN1", "SJIS", "EUC_JP", "SQL_ASCII")
+
+NAMES = """
+CREATE SCHEMA "{word}";
+CREATE TYPE "{word}".mood AS ENUM ('{word}', 'plain');
+CREATE TABLE "{word}"."{word}" (id int PRIMARY KEY, "{word}" "{word}".mood, note text);
+INSERT INTO "{word}"."{word}" VALUES (1, '{word}', 'plain'), (2, 'plain', NULL);
+UPDATE "{word}"."{word}" SET id = 3 WHERE id = 1;
+TRUNCATE "{word}"."{word}";
+"""
+LABELS = """
+CREATE TYPE mood{group} AS ENUM ('{word}', 'plain');
+CREATE TABLE labels{group} (id int PRIMARY KEY, m mood{group}, hidden text);
+INSERT INTO labels{group} VALUES (1, 'plain', 'x'), (2, '{word}', 'x');
+"""
+VALUES = """
+CREATE TYPE pair{group} AS (number int, word text);
+CREATE TABLE texts{group} (
+  id int PRIMARY KEY, t text, v varchar(40), b char(20), n name, x xml, j json, jb jsonb, list text[], p pair{group},
+  d tsvector, q tsquery, r textrange, path jsonpath, raw bytea, c "char");
+ALTER TABLE texts{group} REPLICA IDENTITY FULL;
+INSERT INTO texts{group} (id, t) VALUES (1, 'plain');
+INSERT INTO texts{group} VALUES (2, '{word}', '{word}', '{word}', '{word}',
+  '<?xml version="1.1" standalone="yes"?><a>{word}</a>', '{{"{word}": "{word}"}}', '{{"a{word}": ["{word}"]}}',
+  ARRAY['{word}', NULL, 'a "{word}"'], ROW(1, '{word}'), '''{word}'':1A plain', '''{word}'':* & plain',
+  '["{word}","{word}"]', '$."{word}"', convert_to('{word}', 'SQL_ASCII'), 'c');
+UPDATE texts{group} SET t = 'plain' WHERE id = 2;
+CREATE TABLE documents{group} (x xml);
+INSERT INTO documents{group} VALUES ('<a>{word}</a>');
+"""
+MESSAGES = """
+SELECT pg_logical_emit_message(true, 'plain', '{word}');
+SELECT pg_logical_emit_message(false, '{word}', 'plain');
+"""
+NO_TEXT = """
+CREATE TABLE bytes{group} (id int PRIMARY KEY, t text);
+INSERT INTO bytes{group} VALUES (1, 'plain'), (2, E'a\\xff\\xfe');
+"""
+SCRIPTS = (NAMES, LABELS, VALUES, MESSAGES)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of an encoding.
+
+    Attributes:
+        encoding: its.
+        words: what is written, each in groups of its own.
+        clients: encodings that are asked for, besides those that always are.
+        writer: encoding of the session that writes.
+    """
+
+    encoding: str
+    words: tuple[str, ...]
+    clients: tuple[str, ...] = ()
+    writer: str = "UTF8"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.encoding.lower()
+
+    @property
+    def all_clients(self) -> tuple[str, ...]:
+        """Encodings that are asked for, the database's own among them."""
+        return tuple(dict.fromkeys((*COMMON_CLIENTS, self.encoding, *self.clients)))
+
+
+DATABASES = {
+    database.encoding: database
+    for database in (
+        Database(
+            "UTF8",
+            ("Táblaÿ", "表テーブル、", "か゚と😀", "Привет"),
+            ("EUC_JIS_2004", "SHIFT_JIS_2004", "GB18030", "KOI8R"),
+        ),
+        Database("LATIN1", ("Táblaÿ",), ("MULE_INTERNAL", "LATIN2")),
+        Database("LATIN2", ("Zażółć",), ("WIN1250",)),
+        Database("LATIN9", ("Œuvre€",)),
+        Database("WIN1252", ("Œuvre€",)),
+        Database("EUC_JP", ("表テーブル、", "ﾊﾝｶｸ丂"), ("MULE_INTERNAL",)),
+        Database("EUC_JIS_2004", ("か゚表",), ("SHIFT_JIS_2004",)),
+        Database("EUC_KR", ("한국어",), ("UHC",)),
+        Database("EUC_CN", ("中文",), ("GB18030",)),
+        Database("EUC_TW", ("中文",), ("BIG5",)),
+        Database("KOI8R", ("Привет",), ("WIN1251", "WIN866")),
+        Database("SQL_ASCII", ("Tábla", "表"), ("BIG5", "GB18030", "MULE_INTERNAL")),
+        Database("MULE_INTERNAL", ("Táblaÿ",), ("LATIN2",), writer="LATIN1"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a plugin said of a group.
+
+    Attributes:
+        start, end: LSNs between which it lies.
+        messages: lsn, xid, data as bytes.
+        error: what the server said instead.
+    """
+
+    start: int
+    end: int
+    messages: pa.Table
+    error: PluginStop | None = None
+
+
+class EncodedDatabases:
+    """A stopped server with one database per encoding, and what its plugins said.
+
+    Args:
+        major: the server's.
+        directory: for its files.
+        encodings: of which databases there are.
+        clients: encodings that are asked for, None for all.
+    """
+
+    def __init__(
+        self, major: int, directory: Path, encodings: Sequence[str], clients: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self.major = major
+        self.databases = [DATABASES[encoding] for encoding in encodings]
+        self.expected: dict[tuple[str, str, str], list[Said]] = {}
+        settings = {"max_replication_slots": "1000", "max_connections": "20"}
+        programs = find_programs(major, plugin="test_decoding")
+        with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=4) as server:
+            for database in self.databases:
+                _make(server, database)
+            server.stop()
+            self.backup = server.copy_data_directory(directory / "backup")
+            server.start()
+            spans = {database.encoding: _write(server, database) for database in self.databases}
+            for database in self.databases:
+                for client in database.all_clients if clients is None else clients[database.encoding]:
+                    self._ask(server, database, client, spans[database.encoding])
+            server.stop()
+            self.wal = Path(shutil.copytree(server.wal_directory, directory / "pg_wal"))
+
+    def _ask(
+        self, server: EmbeddedPostgres, database: Database, client: str, spans: Sequence[Mapping[str, tuple[int, int]]]
+    ) -> None:
+        """What all plugins say to one client."""
+        for stream, options in STREAMS.items():
+            plugin, kind = plugin_of(stream), "" if stream == "test_decoding" else "_binary"
+            said = []
+            for group, span in enumerate(spans):
+                start, end = span[plugin]
+                try:
+                    with server.connect(database.name, client_encoding=client) as connection:
+                        function = f"pg_logical_slot_peek{kind}_changes"
+                        found = call_slot(connection, function, f"{database.name}_{plugin}_{group}", end, options)
+                        said.append(Said(start, end, *found))
+                except psycopg.OperationalError as error:
+                    refused = re.search(r"FATAL: +(.*)", str(error))
+                    assert refused is not None
+                    said.append(Said(start, end, messages_table(()), PluginStop(refused[1], None)))
+            self.expected[database.encoding, client, stream] = said
+
+    def request(self, database: str, client: str, stream: str, said: Said) -> DecodeRequest:
+        """What a client asks for."""
+        return DecodeRequest(
+            str(self.wal),
+            str(self.backup),
+            database.lower(),
+            plugin_of(stream),
+            STREAMS[stream],
+            said.start,
+            said.end,
+            settings=(("client_encoding", client),),
+        )
+
+
+def decoded_here(request: DecodeRequest) -> pa.Table:
+    """Our messages, made in this process."""
+    plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
+    batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
+    return joined([pa.Table.from_batches(batches, message_schema(False))])
+
+
+def outcome(request: DecodeRequest) -> pa.Table | HeadwaterError:
+    """Our messages, or our error."""
+    try:
+        return decoded_here(request)
+    except HeadwaterError as error:
+        return error
+
+
+def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:
+    with server.connect(database.name, client_encoding=database.writer) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def _make(server: EmbeddedPostgres, database: Database) -> None:
+    options = f"ENCODING '{database.encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    with server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {database.name} {options}".encode())
+    _run(
+        server,
+        database,
+        "CREATE PUBLICATION everything FOR ALL TABLES",
+        "CREATE TYPE textrange AS RANGE (subtype = text)",
+    )
+
+
+def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple[int, int]]]:
+    """Write all groups; of each where its slots begin, by plugin, and where it ends."""
+    spans = []
+    scripts = [(script, word) for word in database.words for script in SCRIPTS]
+    scripts += [(NO_TEXT, "")] if database.encoding == SQL_ASCII else []
+    for group, (script, word) in enumerate(scripts):
+        with server.connect(database.name, client_encoding=database.writer) as connection:
+            starts = {}
+            for plugin in PLUGINS:
+                make = f"pg_create_logical_replication_slot('{database.name}_{plugin}_{group}', '{plugin}')"
+                row = connection.execute(f"SELECT lsn::text FROM {make}".encode()).fetchone()
+                assert row is not None
+                starts[plugin] = parse_lsn(row[0])
+            for statement in script.format(word=word, group=group).split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+            assert row is not None
+            spans.append({plugin: (start, parse_lsn(row[0])) for plugin, start in starts.items()})
+    return spans
+
+
+def described(said: Said, database: str, client: str, stream: str) -> str:
+    """For a failure."""
+    return f"{stream} of {database} for {client}, {format_lsn(said.start)} to {format_lsn(said.end)}"
