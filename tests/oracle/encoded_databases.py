@@ -18,6 +18,7 @@ import pyarrow as pa
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import joined, messages_table
 from headwater.errors import HeadwaterError
+from headwater.pg.encodings import SQL_ASCII
 from headwater.pipeline import DecodeRequest
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
@@ -68,6 +69,10 @@ INSERT INTO documents{group} VALUES ('<a>{word}</a>');
 MESSAGES = """
 SELECT pg_logical_emit_message(true, 'plain', '{word}');
 SELECT pg_logical_emit_message(false, '{word}', 'plain');
+"""
+NO_TEXT = """
+CREATE TABLE bytes{group} (id int PRIMARY KEY, t text);
+INSERT INTO bytes{group} VALUES (1, 'plain'), (2, E'a\\xff\\xfe');
 """
 SCRIPTS = (NAMES, LABELS, VALUES, MESSAGES)
 
@@ -203,17 +208,18 @@ class EncodedDatabases:
             settings=(("client_encoding", client),),
         )
 
-    def decoded(self, request: DecodeRequest) -> pa.Table:
-        """Our messages, made in this process."""
-        plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
-        batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
-        return joined([pa.Table.from_batches(batches, message_schema(False))])
+
+def decoded_here(request: DecodeRequest) -> pa.Table:
+    """Our messages, made in this process."""
+    plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
+    batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
+    return joined([pa.Table.from_batches(batches, message_schema(False))])
 
 
-def outcome(databases: EncodedDatabases, request: DecodeRequest) -> pa.Table | HeadwaterError:
+def outcome(request: DecodeRequest) -> pa.Table | HeadwaterError:
     """Our messages, or our error."""
     try:
-        return databases.decoded(request)
+        return decoded_here(request)
     except HeadwaterError as error:
         return error
 
@@ -221,7 +227,7 @@ def outcome(databases: EncodedDatabases, request: DecodeRequest) -> pa.Table | H
 def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:
     with server.connect(database.name, client_encoding=database.writer) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
 
 def _make(server: EmbeddedPostgres, database: Database) -> None:
@@ -240,6 +246,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
     """Write all groups; of each where its slots begin, by plugin, and where it ends."""
     spans = []
     scripts = [(script, word) for word in database.words for script in SCRIPTS]
+    scripts += [(NO_TEXT, "")] if database.encoding == SQL_ASCII else []
     for group, (script, word) in enumerate(scripts):
         with server.connect(database.name, client_encoding=database.writer) as connection:
             starts = {}
@@ -250,7 +257,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
                 starts[plugin] = parse_lsn(row[0])
             for statement in script.format(word=word, group=group).split(";\n"):
                 if statement.strip():
-                    connection.execute(statement)  # type: ignore[arg-type]
+                    connection.execute(statement)
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             spans.append({plugin: (start, parse_lsn(row[0])) for plugin, start in starts.items()})

@@ -173,6 +173,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def has_mule_internal(self) -> bool:
+        """There is the encoding MULE_INTERNAL."""
+        return self.major < 19
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

@@ -79,6 +79,11 @@ CODE_ROUNDED_FLOAT8 = 66
 CODE_ROUNDED_FLOAT4 = 67  # to here
 CODE_OBJECT = 68  # regclass and its kin: an object's name, or its OID
 CODE_ACLITEM = 69
+CODE_ISN = 70  # isbn, ismn, issn, upc
+CODE_EAN13 = 71  # ean13, isbn13, ismn13, issn13
+CODE_SEG = 72
+CODE_NDISTINCT = 73
+CODE_DEPENDENCIES = 74
 
 SET_INFINITE_INTERVALS = 0
 SET_BYTEA_ESCAPE = 1
