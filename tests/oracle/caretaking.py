@@ -23,6 +23,9 @@ REWRITTEN = (
     "pg_partitioned_table",
     "pg_publication",
     "pg_publication_namespace",
+    "pg_largeobject",
+    "pg_description",
+    "pg_replication_origin",
 )
 """Catalogs that VACUUM FULL gives new files, the mapped ones among them."""
 
@@ -51,6 +54,9 @@ def maintain(session: Session) -> None:
             f"REINDEX TABLE {table.name}",
             f"CLUSTER {session.schema}.base USING base_pkey",
             f"CREATE INDEX CONCURRENTLY ON {session.schema}.base (b)",
+            f"REINDEX TABLE CONCURRENTLY {session.schema}.base",
+            f"REFRESH MATERIALIZED VIEW CONCURRENTLY {session.schema}.seen",
+            f"VACUUM FULL {session.schema}.noted",
             "VACUUM FULL " + rng.choice(REWRITTEN),
             "VACUUM " + rng.choice(("pg_class", "pg_attribute", "pg_statistic")),
             "REINDEX TABLE pg_class",

@@ -36,6 +36,9 @@ def change(workload: Workload, session: Session) -> None:
         temporary: 2,
         subtransactions: 1,
         catalog_noise: 1,
+        large_object: 1,
+        origin: 1,
+        own_catalog: 1,
     }
     picked = session.rng.choices(list(kinds), list(kinds.values()))[0]
     picked(workload, session)
@@ -331,4 +334,50 @@ def catalog_noise(_workload: Workload, session: Session) -> bool:
             )
         ),
         "noise",
+    )
+
+
+def large_object(_workload: Workload, session: Session) -> bool:
+    """Large objects, which are rows of a catalog that nobody reads a table by."""
+    rng = session.rng
+    content = f"'\\x{rng.randbytes(rng.choice((3, 2000, 9000))).hex()}'::bytea"
+    return session.run(
+        rng.choice(
+            (
+                f"SELECT lo_from_bytea(0, {content})",
+                f"SELECT lo_put(oid, 100, {content}) FROM pg_largeobject_metadata ORDER BY oid LIMIT 1",
+                "SELECT lo_unlink(max(oid)) FROM pg_largeobject_metadata HAVING max(oid) IS NOT NULL",
+            )
+        ),
+        "large object",
+    )
+
+
+def origin(_workload: Workload, session: Session) -> bool:
+    """The session's changes come from another server from here on, or no longer; or a position of that one."""
+    name = f"upstream {session.number}"
+    if session.in_transaction and session.rng.random() < 0.3:
+        place = f"0/{session.next_number():X}"
+        return session.run(
+            f"SELECT pg_replication_origin_xact_setup('{place}', now()) WHERE pg_replication_origin_session_is_setup()",
+            "origin",
+        )
+    return session.run(
+        "SELECT CASE WHEN pg_replication_origin_session_is_setup() THEN pg_replication_origin_session_reset()::text "
+        f"ELSE pg_replication_origin_session_setup('{name}')::text END",
+        "origin",
+    )
+
+
+def own_catalog(_workload: Workload, session: Session) -> bool:
+    """A row of a table that plugins may read: its transaction counts as one that has changed the catalog."""
+    number = session.next_number()
+    return session.run(
+        session.rng.choice(
+            (
+                f"INSERT INTO {session.schema}.noted VALUES ({number}, 'note')",
+                f"UPDATE {session.schema}.noted SET note = 'note {number}' WHERE id % 3 = 0",
+            )
+        ),
+        "own catalog",
     )

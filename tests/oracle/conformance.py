@@ -21,9 +21,8 @@ from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE, PGOUTPUT, TEST_DECODING, 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
 
-MAJORS = (14, 15, 16, 17, 18)
 PLUGINS = ("test_decoding", "pgoutput")
-IDENTICAL, GAP, DIFFERS = "identical", "known gap", "differs"
+IDENTICAL, GAP, DIFFERS, NOT_RUN = "identical", "known gap", "differs", "not run"
 
 HEAD = """# Conformance
 
@@ -31,7 +30,7 @@ What PostgreSQL's own plugins say of a workload and what Headwater says of the s
 byte for byte. This page is written by a run of the oracle (`make conformance`); a test fails if a scenario or a known
 gap is missing on it.
 """
-PLAIN_ROWS = """
+HOW = """\
 Each scenario is a script of SQL over one or more sessions (`tests/oracle/scenario_*.py`). The server is asked first,
 then stopped; Headwater gets a base backup from before the script, and `pg_wal`. A plugin is *identical* where each of
 its streams is:
@@ -65,6 +64,11 @@ class Found:
         lines = [[*key, *verdict] for key, verdict in sorted(self.verdicts.items())]
         path.write_text(json.dumps({"versions": self.versions, "found": lines}, indent=0))
 
+    @property
+    def majors(self) -> list[int]:
+        """Those that there was a run of."""
+        return sorted(self.versions)
+
     def add(self, compared: tuple[int, str, str, str, int], verdict: str) -> None:
         """Note a comparison."""
         major, version, scenario, stream, messages = compared
@@ -81,7 +85,7 @@ class Found:
             if (at, name) == (major, scenario) and plugin_of(stream) == plugin
         }
         if not found:
-            return "not run"
+            return NOT_RUN
         worse = {stream for stream, verdict in found.items() if verdict != IDENTICAL}
         if not worse:
             return IDENTICAL
@@ -90,22 +94,23 @@ class Found:
 
 def page(found: Found) -> str:
     """The page, as Markdown."""
-    parts = [HEAD, _servers(found), PLAIN_ROWS, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
+    parts = [HEAD, _servers(found), HOW, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
     themes = dict.fromkeys(one.theme for one in SCENARIOS.values())
     return "\n".join([*parts, *(_theme(found, theme) for theme in themes)])
 
 
-LEGEND = """`from 15`: its statements, or what it looks at, came with that major.
+LEGEND = """`from 15`: its statements, or what it looks at, came with that major. `not run`: not in the runs that
+this page is written from.
 """
 
 
 def _servers(found: Found) -> str:
     lines = ["| PostgreSQL | scenarios | streams compared | messages | identical | known gaps | differ |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for major in MAJORS:
+    for major in found.majors:
         of = {key[1:]: value for key, value in found.verdicts.items() if key[0] == major and key[1] in SCENARIOS}
         counts = [sum(verdict == wanted for verdict, _ in of.values()) for wanted in (IDENTICAL, GAP, DIFFERS)]
-        cells = [found.versions.get(major, f"{major}: not run"), len({name for name, _ in of}), len(of)]
+        cells = [found.versions[major], len({name for name, _ in of}), len(of)]
         lines.append(_row([*cells, sum(n for _, n in of.values()), *counts]))
     return "\n".join(lines) + "\n"
 
@@ -127,7 +132,7 @@ def gaps_section() -> str:
     """Every known gap and why."""
     lines = ["## Known gaps\n"]
     for scenario, gap in KNOWN_GAPS.items():
-        streams = ", ".join(sorted(gap.streams))
+        streams = "; ".join(sorted(gap.streams))
         lines.append(
             f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), from {gap.since} on ({streams}): {gap.reason}."
         )
@@ -156,10 +161,11 @@ def _anchor(theme: str) -> str:
 
 
 def _theme(found: Found, theme: str) -> str:
-    lines = [f"### {theme}", "", _row(["scenario", "plugin", *MAJORS]), "|---" * (len(MAJORS) + 2) + "|"]
+    majors = found.majors
+    lines = [f"### {theme}", "", _row(["scenario", "plugin", *majors]), "|---" * (len(majors) + 2) + "|"]
     for name in (name for name, one in SCENARIOS.items() if one.theme == theme):
         for plugin in PLUGINS:
-            cells = [found.cell(major, name, plugin) for major in MAJORS]
+            cells = [found.cell(major, name, plugin) for major in majors]
             lines.append(_row([name if plugin == PLUGINS[0] else "", plugin, *cells]))
     return "\n".join(lines) + "\n"
 

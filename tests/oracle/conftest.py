@@ -51,6 +51,9 @@ FEW_RUNS = ((16, 1, 1500),)
 MANY_RUNS = tuple((major, seed, 3200) for major in MAJORS for seed in range(100, 105))
 
 
+# Of scenarios whose slots are asked amid the script: their point is the calls.
+STREAMS_BESIDE_CALLS = ("test_decoding", "test_decoding, more", "pgoutput, all")
+
 FOUND = pytest.StashKey[list[tuple[Any, str]]]()
 """What was compared, and what was found."""
 
@@ -126,7 +129,10 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
         major, name = given["scenario_run"], given["scenario"]
     elif "alone_run" in given:
         major, name = given["alone_run"]
-        if item.name.startswith("test_slots_asked") and not SCENARIOS[name].takes:
+        is_call = item.name.startswith("test_slots_asked")
+        if SCENARIOS[name].takes and not is_call and given["name"] not in STREAMS_BESIDE_CALLS:
+            return False
+        if is_call and not SCENARIOS[name].takes:
             return False
     else:
         return True

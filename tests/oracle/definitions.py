@@ -34,6 +34,13 @@ TYPE_CHANGES = {
     "uuid": ("text",),
 }  # fmt: skip
 
+KEPT = (".base", ".noted")
+"""Tables that are neither renamed nor dropped: statements name them.
+
+A server does not decode changes of a table with ``user_catalog_table`` that has been dropped since: it looks for the
+file that the table has now.
+"""
+
 
 def define(workload: Workload, session: Session) -> None:
     """Change a definition; in the session's own schema, or now and then a shared one."""
@@ -60,6 +67,9 @@ def define(workload: Workload, session: Session) -> None:
         persistence: 2,
         partition: 5,
         matview: 2,
+        inherit: 1,
+        tablespace: 2,
+        user_catalog: 1,
         swap_names: 2,
         publication_member: 6,
         rename_schema: 5,
@@ -73,8 +83,8 @@ def define(workload: Workload, session: Session) -> None:
 
 
 def own_table(session: Session, *, plain: bool = True) -> Table | None:
-    """One of the session's own tables, None when it has none but ``base``."""
-    own = [t for t in session.tables() if not t.is_shared and not t.name.endswith(".base")]
+    """One of the session's own tables, None when it has none but those that must stay."""
+    own = [t for t in session.tables() if not t.is_shared and not t.name.endswith(KEPT)]
     own = [t for t in own if not plain or (t.kind == "r" and not t.is_partition)]
     return session.rng.choice(own) if own else None
 
@@ -317,14 +327,39 @@ def matview(session: Session) -> None:
     name = f"{session.schema}.seen"
     exists = session.rows(f"SELECT to_regclass('{name}') IS NOT NULL")
     if exists and exists[0][0]:
-        session.run(f"REFRESH MATERIALIZED VIEW {name}", "refresh")
-    else:
-        session.run(f"CREATE MATERIALIZED VIEW {name} AS SELECT id, a FROM {session.schema}.base LIMIT 20", "matview")
+        how = session.rng.choice(("", " CONCURRENTLY"))
+        session.run(f"REFRESH MATERIALIZED VIEW{how} {name}", "refresh")
+    elif session.run(f"CREATE MATERIALIZED VIEW {name} AS SELECT id, a FROM {session.schema}.base LIMIT 20", "matview"):
+        session.run(f"CREATE UNIQUE INDEX ON {name} (id)")
+
+
+def inherit(session: Session) -> None:
+    """A child of a table, which gets what is done to the columns of its parent."""
+    table = own_table(session)
+    if table is not None and table.persistence == "p":
+        name = new_name(session, "heir")
+        if session.run(f"CREATE TABLE {name} () INHERITS ({table.name})", "inherit"):
+            session.run(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+
+
+def tablespace(session: Session) -> None:
+    """A table moves to another tablespace, or back: a file of another number, without any row in the WAL."""
+    table = own_table(session)
+    if table is not None:
+        place = session.rng.choice(("place", "pg_default"))
+        session.run(f"ALTER TABLE {table.name} SET TABLESPACE {place}", "tablespace")
+
+
+def user_catalog(session: Session) -> None:
+    """A table becomes one that plugins may read, no longer is one, or gets a column."""
+    number = session.next_number()
+    kinds = ("SET (user_catalog_table = true)", "RESET (user_catalog_table)", f"ADD COLUMN n{number} integer DEFAULT 7")
+    session.run(f"ALTER TABLE {session.schema}.noted {session.rng.choice(kinds)}", "user catalog")
 
 
 def swap_names(session: Session) -> None:
     """Two tables change names in one transaction."""
-    tables = [t for t in session.tables() if not t.is_shared and t.kind == "r" and not t.name.endswith(".base")]
+    tables = [t for t in session.tables() if not t.is_shared and t.kind == "r" and not t.name.endswith(KEPT)]
     if len(tables) < 2:
         return
     one, two = session.rng.sample(tables, 2)

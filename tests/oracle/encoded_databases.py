@@ -276,7 +276,7 @@ def decoded_here(request: DecodeRequest) -> pa.Table:
 def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:
     with server.connect(database.name, client_encoding=database.writer) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
 
 def _make(server: EmbeddedPostgres, database: Database) -> None:
@@ -306,7 +306,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
                 starts[plugin] = parse_lsn(row[0])
             for statement in script.format(word=word, group=group).split(";\n"):
                 if statement.strip():
-                    connection.execute(statement)  # type: ignore[arg-type]
+                    connection.execute(statement)
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             spans.append({plugin: (start, parse_lsn(row[0])) for plugin, start in starts.items()})

@@ -76,6 +76,8 @@ def setup_statements(rng: random.Random, major: int) -> list[str]:
     statements = [part for number in range(SESSIONS) for part in _own(number, rng)]
     statements += [part.strip() for part in script.split(";\n")]
     old = "g, 'old', repeat('old body ' || g, 900)"
+    statements.append("CREATE TABLESPACE place LOCATION ''")
+    statements += [f"SELECT pg_replication_origin_create('upstream {n}')" for n in range(SESSIONS)]
     statements.append("INSERT INTO account SELECT g, 'name ' || g, g / 7.0 FROM generate_series(-100, -1) g")
     statements.append(f"INSERT INTO document SELECT {old} FROM generate_series(-9, -1) g")
     return [as_server_takes(statement, major) for statement in statements]
@@ -90,6 +92,8 @@ def _own(number: int, rng: random.Random) -> list[str]:
         f"CREATE TABLE {base} (id integer PRIMARY KEY, a text, b integer, c text)",
         f"INSERT INTO {base} SELECT -g, 'a' || g, g FROM generate_series(1, 40) g",
         f"CREATE TABLE s{number}.wide (id integer PRIMARY KEY{columns})",
+        f"CREATE TABLE s{number}.noted (id integer PRIMARY KEY, note text) WITH (user_catalog_table = true)",
+        f"INSERT INTO s{number}.noted SELECT -g, 'old note' FROM generate_series(1, 5) g",
         f"CREATE SCHEMA {aside}",
         f"CREATE TABLE {aside}.thing (id integer PRIMARY KEY, a text)",
         f"CREATE TABLE {aside}.whole (id integer, a text, b numeric)",

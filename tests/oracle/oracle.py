@@ -134,6 +134,7 @@ class ClusterShape:
             ("full_page_writes", rng.choice(("on", "on", "off"))),
             ("wal_log_hints", rng.choice(("on", "off"))),
             ("track_commit_timestamp", rng.choice(("on", "off"))),
+            ("allow_in_place_tablespaces", "on"),
         )
         return cls(rng.choice((1, 1, 16)), rng.random() < 0.3, rng.random() < 0.3, settings)
 

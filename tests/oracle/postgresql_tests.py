@@ -182,7 +182,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         _not("empty transactions, keepalives, a walsender that restarts", "about the walsender"),
     ),
     f"{SUBSCRIPTION}/002_types.pl": (
-        _by("arrays, composites, enums, ranges, domains, hstore", "types_of_a_subscription composites_and_ranges"),
+        _by("arrays, composites, enums, ranges, domains, hstore", "types_of_a_subscription types_of_extensions"),
         _in("values of every type", "tests/values"),
     ),
     f"{SUBSCRIPTION}/003_constraints.pl": (

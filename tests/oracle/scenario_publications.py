@@ -334,3 +334,65 @@ a| ALTER PUBLICATION pub_list DROP TABLE g, h
 a| ALTER PUBLICATION pub_list SET (publish_generated_columns = none)
 """,
 }
+
+SINCE_19: dict[str, str] = {
+    "tables_left_out_of_all": """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+CREATE TABLE u (id int PRIMARY KEY, a text);
+CREATE TABLE p (id int PRIMARY KEY, a text) PARTITION BY RANGE (id);
+CREATE TABLE p_low PARTITION OF p FOR VALUES FROM (0) TO (10);
+CREATE TABLE p_high PARTITION OF p FOR VALUES FROM (10) TO (100) PARTITION BY RANGE (id);
+CREATE TABLE p_leaf PARTITION OF p_high FOR VALUES FROM (10) TO (100);
+---
+a| INSERT INTO t VALUES (1, 'published')
+a| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE t)
+a| INSERT INTO t VALUES (2, 'left out')
+a| INSERT INTO u VALUES (2, 'published')
+a| BEGIN
+a| INSERT INTO t VALUES (3, 'left out')
+a| INSERT INTO u VALUES (3, 'published')
+a| INSERT INTO p VALUES (3, 'low'), (13, 'leaf')
+b| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE u, p)
+a| INSERT INTO t VALUES (4, 'published')
+a| INSERT INTO u VALUES (4, 'left out')
+a| INSERT INTO p VALUES (4, 'low'), (14, 'leaf')
+b| INSERT INTO u VALUES (5, 'left out')
+a| COMMIT
+a| UPDATE p SET a = 'x'
+a| DELETE FROM p WHERE id = 14
+a| TRUNCATE t, u
+a| ALTER TABLE p DETACH PARTITION p_low
+a| INSERT INTO p_low VALUES (6, 'published by itself')
+a| ALTER TABLE p ATTACH PARTITION p_low FOR VALUES FROM (0) TO (10)
+a| INSERT INTO p VALUES (7, 'left out')
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root)
+a| INSERT INTO p VALUES (8, 'left out')
+b| BEGIN
+b| INSERT INTO p VALUES (9, 'left out')
+a| ALTER PUBLICATION pub_all SET ALL TABLES EXCEPT (TABLE t)
+b| INSERT INTO p VALUES (19, 'as the root')
+b| COMMIT
+a| TRUNCATE p_low
+a| DROP TABLE t
+a| CREATE TABLE t (id int)
+a| INSERT INTO t VALUES (1)
+a| ALTER PUBLICATION pub_all SET (publish_via_partition_root = false)
+a| ALTER PUBLICATION pub_all SET ALL TABLES
+a| INSERT INTO p VALUES (20, 'as the leaf')
+""",
+    "repacked": """
+CREATE TABLE t (id int PRIMARY KEY, a text);
+INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 100) i;
+---
+a| DELETE FROM t WHERE id % 2 = 0
+b| BEGIN
+b| INSERT INTO t VALUES (1001, 'open')
+b| COMMIT
+a| REPACK t
+a| INSERT INTO t VALUES (1002, 'after')
+a| REPACK t USING INDEX t_pkey
+a| UPDATE t SET a = 'y' WHERE id < 20
+a| REPACK (CONCURRENTLY) t
+a| UPDATE t SET a = 'z' WHERE id < 20
+""",
+}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from oracle.scenario_catalogs import CATALOGS, STRATEGIES
 from oracle.scenario_definitions import DEFINITIONS
 from oracle.scenario_interleaved import INTERLEAVED
-from oracle.scenario_publications import PUBLICATIONS, SINCE_18
+from oracle.scenario_publications import PUBLICATIONS, SINCE_18, SINCE_19
 from oracle.scenario_replicated import LATER, REPLICATED
 from oracle.scenario_rows import ROWS
 from oracle.scenario_snapshots import SNAPSHOTS
@@ -74,9 +74,10 @@ _THEMES = {
     "Catalogs": CATALOGS | STRATEGIES,
     "Publications": PUBLICATIONS,
 }
+_SINCE = {18: SINCE_18, 19: SINCE_19}
 _LATER = {
     "Tables of subscriptions": LATER,
-    "Publications": {name: (text, 18) for name, text in SINCE_18.items()},
+    "Publications": {name: (text, since) for since, texts in _SINCE.items() for name, text in texts.items()},
 }
 _ALONE = {"Servers that stop, slots that begin": ALONE, "Where slots begin again": SNAPSHOTS}
 

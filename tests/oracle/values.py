@@ -21,13 +21,15 @@ BASE_TYPES = (
     "boolean", "smallint", "integer", "bigint", "oid", "real", "double precision", "numeric", "numeric(12,3)", "text",
     "character varying", "character varying(20)", "character(8)", '"char"', "name", "bytea", "date",
     "time without time zone", "time(3) without time zone", "time with time zone", "timestamp without time zone",
-    "timestamp(0) without time zone", "timestamp with time zone", "interval", "uuid", "json", "jsonb",
+    "timestamp(0) without time zone", "timestamp with time zone", "interval", "uuid", "json", "jsonb", "inet", "cidr",
+    "macaddr", "bit(5)", "bit varying", "money", "point", "box", "path", "tsvector", "jsonpath", "xml", "pg_lsn",
+    "int4range", "numrange", "tstzrange", "int8multirange",
 )  # fmt: skip
 
 ARRAY_TYPES = (
     "boolean[]", "smallint[]", "integer[]", "bigint[]", "oid[]", "real[]", "double precision[]", "numeric[]", "text[]",
     "character varying[]", "character(4)[]", '"char"[]', "name[]", "bytea[]", "date[]", "time without time zone[]",
-    "timestamp with time zone[]", "interval[]", "uuid[]", "jsonb[]",
+    "timestamp with time zone[]", "interval[]", "uuid[]", "jsonb[]", "inet[]", "numrange[]", "point[]", "tsvector[]",
 )  # fmt: skip
 
 
@@ -58,6 +60,8 @@ def text_of(rng: random.Random, type_name: str, domains: Mapping[str, str], enum
         return _word(rng)[: int(limit.split(")")[0])]
     if base == "character" and limit:
         return _word(rng)[: int(limit.split(")")[0])]
+    if base == "bit" and limit:
+        return "".join(rng.choices("01", k=int(limit.split(")")[0])))
     if base == "numeric" and limit:
         precision, scale = (int(part) for part in limit.rstrip(")").split(","))
         return (
@@ -184,6 +188,48 @@ def _uuid(rng: random.Random) -> str:
     return str(uuid.UUID(int=rng.getrandbits(128)))
 
 
+def _network(rng: random.Random) -> str:
+    four = ".".join(str(rng.choice((0, 1, 10, 255, rng.randrange(256)))) for _ in range(4))
+    six = str(rng.choice(("::", "::1", "fe80::1:2", "2001:db8:0:1::ffff", "::ffff:1.2.3.4", "1:2:3:4:5:6:7:8")))
+    return rng.choice((four, f"{four}/{rng.randrange(33)}", six, f"{six}/{rng.randrange(129)}"))
+
+
+def _pair(rng: random.Random) -> str:
+    return f"({_finite(rng)},{_finite(rng)})"
+
+
+def _path(rng: random.Random) -> str:
+    opening, closing = rng.choice(("[]", "()"))
+    return opening + ",".join(_pair(rng) for _ in range(rng.randrange(1, 5))) + closing
+
+
+def _finite(rng: random.Random) -> str:
+    return rng.choice(("0", "-0", "1e300", "1e-300", "0.1", f"{rng.uniform(-1000, 1000):.17g}", str(rng.randrange(99))))
+
+
+def _range(element: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+    def generate(rng: random.Random) -> str:
+        low, high = (rng.choice(("", element(rng))) for _ in range(2))
+        return rng.choice(("empty", f"[{low},)", f"(,{high}]", "(,)", f"({low},)"))
+
+    return generate
+
+
+def _small(rng: random.Random) -> str:
+    return str(rng.randrange(-1000, 1000))
+
+
+def _multirange(rng: random.Random) -> str:
+    starts = sorted(rng.sample(range(0, 900, 10), rng.randrange(4)))
+    return "{" + ",".join(f"[{at},{at + rng.randrange(1, 12)})" for at in starts) + "}"
+
+
+def _lexemes(rng: random.Random) -> str:
+    words = ("cat", "'fat rat'", "'it''s'", "ζήτα", "a\\\\b")
+    places = ("", ":1", ":3A,16383", ":2B,7C,9")
+    return " ".join(rng.choice(words) + rng.choice(places) for _ in range(rng.randrange(5)))
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "boolean": lambda rng: rng.choice(("t", "f")),
     "smallint": _integer(16),
@@ -208,6 +254,24 @@ GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "uuid": _uuid,
     "json": _json,
     "jsonb": _json,
+    "inet": _network,
+    "cidr": lambda rng: rng.choice(
+        ("10.0.0.0/8", "192.168.1.0/24", "::/0", "2001:db8::/32", "1.2.3.4/32", "0.0.0.0/0")
+    ),
+    "macaddr": lambda rng: rng.randbytes(6).hex(":"),
+    "bit varying": lambda rng: "".join(rng.choices("01", k=rng.randrange(40))),
+    "money": lambda rng: rng.choice(("0", "-0.01", "92233720368547758.07", f"{rng.uniform(-10000, 10000):.2f}")),
+    "point": _pair,
+    "box": lambda rng: f"({_pair(rng)},{_pair(rng)})",
+    "path": _path,
+    "tsvector": _lexemes,
+    "jsonpath": lambda rng: rng.choice(("$", "strict $.a[*] ? (@.b > 1.50)", 'lax $."x y"', "$[0 to last].size()")),
+    "xml": lambda rng: rng.choice(("<a/>", "<a b='1'>text</a>", "just text", "<!-- c --><x>&lt;</x>")),
+    "pg_lsn": lambda rng: f"{rng.getrandbits(32):X}/{rng.getrandbits(32):X}",
+    "int4range": _range(_small),
+    "numrange": _range(lambda rng: f"{rng.uniform(-99, 99):.{rng.randrange(6)}f}"),
+    "tstzrange": _range(_zoned),
+    "int8multirange": _multirange,
 }
 
 

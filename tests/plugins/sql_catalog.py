@@ -97,8 +97,9 @@ class SqlCatalog:
         return Publication(row[0], name, *row[1:])
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """The publications that a relation is in by itself."""
-        query = "select prpubid from pg_publication_rel where prrelid = %s"
+        """The publications that a relation is in by itself, and negative those that leave it out."""
+        publication = "case when prexcept then -prpubid::int8 else prpubid end" if self.major >= 19 else "prpubid"
+        query = f"select {publication} from pg_publication_rel where prrelid = %s"
         return tuple(publication for (publication,) in self.connection.execute(query, (oid,)))
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:

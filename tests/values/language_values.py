@@ -103,6 +103,8 @@ def _step(r: Random, depth: int) -> str:
 _NEW_STEPS = [".bigint()", ".boolean()", ".date()", ".decimal()", ".decimal(5)", ".decimal(5, 2)", ".integer()"]
 _NEW_STEPS += [".number()", ".string()", ".time()", ".time(3)", ".time_tz()", ".time_tz(2)", ".timestamp(6)"]
 _NEW_STEPS += [".timestamp()", ".timestamp_tz()", ".timestamp_tz(0)"]
+_STRING_STEPS = ['.replace("a", "b\\"c")', ".lower()", ".upper()", ".initcap()", '.split_part(",", 2)']
+_STRING_STEPS += [f".{side}trim({what})" for side in "lrb" for what in ("", '"x y"')]
 
 
 def jsonpaths(r: Random, major: int) -> list[str]:
@@ -110,6 +112,8 @@ def jsonpaths(r: Random, major: int) -> list[str]:
     values += ["$.a + 1 * 2", "($.a + 1) * 2", '$[*] ? (@ like_regex "a" flag "q")', "$.a ? (@ > 1) ? (@ < 2)"]
     if major >= 17:
         values += [f"$.a{step}{other}" for step in _NEW_STEPS for other in ("", ".b", ".type()")]
+    if major >= 19:
+        values += [f"$.a{step}{other}" for step in _STRING_STEPS for other in ("", ".b", *_STRING_STEPS)]
     for _ in range(2500):
         depth = r.randrange(5)
         if r.random() < 0.3:

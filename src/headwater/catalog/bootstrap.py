@@ -77,6 +77,7 @@ def open_created_catalog(
         database_tablespace=own.tablespace,
         encoding=encoding_name(row.encoding),
         prepared=(),
+        is_logged=source is None,
     )
     followed = Whereabouts(root.oid, root.tablespace, tuple(one.oid for one in line))
     if source is None:

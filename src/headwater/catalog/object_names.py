@@ -27,6 +27,7 @@ from headwater.pg.catalogs import (
     PG_CATALOG_NAMESPACE,
     PG_CLASS,
     PG_COLLATION,
+    PG_DATABASE,
     PG_NAMESPACE,
     PG_OPERATOR,
     PG_PROC,
@@ -138,6 +139,12 @@ class Namer:
         """Of ``pg_authid``."""
         return {oid: self._quoted(name) for oid, name in self._role_names().items()}
 
+    def databases(self) -> dict[int, str]:
+        """Of ``pg_database``."""
+        reader = catalog_layout(self._major, PG_DATABASE).reader("oid", "datname")
+        rows = (reader.unpack_from(row.body) for row in self._read(PG_DATABASE))
+        return {oid: self._quoted(self._text(raw)) for oid, raw in rows}
+
     def grantees(self) -> dict[int, str]:
         """Of ``pg_authid``, as privileges name them: in quotes unless all is ASCII letters, digits and underscores."""
         names = self._role_names()
@@ -243,8 +250,9 @@ _NAMINGS: dict[int, tuple[tuple[int, ...], Callable[[Namer], dict[int, str]]]] =
     4089: ((), Namer.namespaces),
     4096: ((PG_AUTHID,), Namer.roles),
     4191: ((PG_COLLATION,), Namer.collations),
+    6490: ((PG_DATABASE,), Namer.databases),
 }
 
 CATALOGS_NAMED = {oid: (PG_NAMESPACE, *catalogs) for oid, (catalogs, _) in _NAMINGS.items()}
 """Types whose values are printed by names (regproc, aclitem, regprocedure, regoper, regoperator, regclass, regtype,
-regconfig, regdictionary, regnamespace, regrole, regcollation), and the catalogs that their names rest on."""
+regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase), and what catalogs their names rest on."""

@@ -29,6 +29,7 @@ class CatalogOrigin:
         segment_blocks: blocks per file of a relation.
         backup_start: a BACKUP_END record that names this LSN must be in the window, None if none need be.
         reach_lsn: likewise, as far as the control file tells; reach_timeline: on which timeline.
+        is_logged: the database was created later, and the WAL has all pages of its files.
         consistent_lsn: of a catalog that a server exported: decoding begins there; 0 for a copy of files.
     """
 
@@ -51,6 +52,7 @@ class CatalogOrigin:
     xid_epoch: int = 0
     consistent_lsn: int = 0
     decodes_on_demand: bool = False
+    is_logged: bool = False
 
     @property
     def next_full_xid(self) -> int:

@@ -66,6 +66,9 @@ def image_of(store: CatalogStore, source: CatalogImage | None, horizon: int, lsn
         remapped=tuple(CatalogPlace(*place) for place in sorted(store.remapped.items())),
         strays=strays,
         unread=tuple(sorted(store.unread)),
+        database=store.whereabouts.database,
+        descent=store.whereabouts.descent,
+        copied_to=store.whereabouts.also,
         publication_names=tuple(sorted(store.publication_names | maker.publication_names())),
         catalogs=tuple((oid, found.rows) for oid, found in known.items()),
         heaps=tuple(sorted((heap for found in named for heap in found.heaps), key=lambda heap: heap.locator)),
@@ -76,11 +79,11 @@ def _commit_log(store: CatalogStore, next_xid: int) -> CommitLog | None:
     """What must be known of transactions of before the WAL.
 
     A page of which only the rows are known may come whole at any time, with rows that nobody saw any more, as long as
-    xids of then can be there unfrozen.
+    xids of then can be there unfrozen. So do all pages of a database while it is created.
     """
     origin = store.origin
     is_needed = not store.is_complete or (origin.is_exported and next_xid - origin.next_full_xid < 1 << 31)
-    return store.transactions.commit_log() if is_needed else None
+    return store.transactions.commit_log() if is_needed or store.is_being_made else None
 
 
 class _Maker:
@@ -179,6 +182,10 @@ def _fates(store: CatalogStore, judge: Judge, catalogs: Iterable[ImagedCatalog])
     if not store.is_complete:
         # Of a version that no page has any more; a record may yet bring another one of the same transaction.
         hinted.update(map(judge.widened, store.fates.hinted_and_open()))
+    if store.is_being_made:
+        # The template's rows come yet, with whatever transactions made them.
+        told_all = {judge.widened(xid): told for xid, told in store.fates.all_told()}
+        commits = {xid: 0 if told < judge.horizon else told for xid, told in told_all.items()} | commits
     xids = sorted(commits)
     lsns = np.array([commits[xid] for xid in xids], np.int64)
     return np.array(xids, np.int64), lsns, np.array(sorted(hinted), np.int64)
@@ -207,7 +214,7 @@ def restore(store: CatalogStore, image: CatalogImage) -> None:
         store.tables[oid].add_base(base)
     for saved in image.heaps:
         store.heaps[saved.locator] = _heap(store, saved, bases)
-    restore_place(store)
+    restore_place(store, image.database, image.descent, image.copied_to)
 
 
 def _heap(store: CatalogStore, saved: HeapImage, bases: dict[int, VersionBase]) -> CatalogHeap:

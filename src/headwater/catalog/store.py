@@ -26,13 +26,12 @@ from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.saving import image_of, restore
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
-from headwater.catalog.whereabouts import Whereabouts, follow_copy, settle_place
+from headwater.catalog.whereabouts import Whereabouts, expect_move, follow_copy, settle_place
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
-    PG_DATABASE,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
     SHARED_CATALOGS,
@@ -143,7 +142,9 @@ class CatalogStore:
         missing = self.missing_locators()
         if missing:
             raise CatalogError(f"{len(missing)} files of catalogs have not been read, first {min(missing)}", lsn=lsn)
-        return image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        image = image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        expect_move(self)
+        return image
 
     @property
     def major(self) -> int:
@@ -379,7 +380,7 @@ class CatalogStore:
         for oid, table in self.tables.items():
             locator, pages = self._place_and_pages(oid)
             heap = None if locator is None else self.heaps.get(locator)
-            if heap is None or heap.is_made:
+            if heap is None or heap.is_made or (self.origin.is_logged and heap.locator[1]):
                 continue
             if heap.is_missing:
                 raise CatalogError(f"{table.layout.name} has no file", file=heap.file or None, hint=INCOMPLETE)
@@ -501,16 +502,15 @@ class CatalogStore:
         if oid in self.tables and oid not in SHARED_CATALOGS and filenode:
             self._moved(oid, self.whereabouts.place(tablespace, filenode), lsn)
 
+    @property
+    def is_being_made(self) -> bool:
+        """The database is created in WAL that has all its pages, and that has not come to its end yet."""
+        return self.origin.is_logged and not self.database_rows()
+
     def database_rows(self) -> list[DatabaseRow]:
         """The committed versions of the database's row of ``pg_database``, in their order."""
         rows = [row for span in self.timeline_of(("pg_database", "oid", self.database_oid)).rows for row in span]
         return self.rows.databases(version.data for version in rows)
-
-    def undecided_tablespaces(self) -> set[int]:
-        """Default tablespaces that running transactions have given the database."""
-        versions = self.tables[PG_DATABASE].find("oid", self.database_oid)
-        undecided = [version.data for version in versions if not self.fates.is_settled(version.inserter)]
-        return {row.tablespace for row in self.rows.databases(undecided)}
 
     def note_missing(self, locator: Locator) -> None:
         """A catalog lies in a file that nobody knew of."""

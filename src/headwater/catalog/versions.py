@@ -168,6 +168,10 @@ class Fates:
         settled = self._settled
         return (xid for xid in self._lsns if settled is None or not xid_precedes(xid, settled))
 
+    def all_told(self) -> Iterator[tuple[int, int]]:
+        """What :meth:`told` says, of all transactions of which it says something."""
+        return iter(self._lsns.items())
+
     def is_hinted(self, xid: int) -> bool:
         """Whether a hint bit said that it committed."""
         return xid in self._hinted

@@ -70,14 +70,14 @@ class Whereabouts:
         descent: databases that will be copied of it, one of the other; the last one is the store's own.
 
     Attributes:
-        also: tablespaces that its directory was copied to: it may have moved there.
+        also: tablespaces that its directory was copied from and to, in their order: it may have moved there.
     """
 
     def __init__(self, database: int, tablespace: int, descent: tuple[int, ...] = ()) -> None:
         self.database = database
         self.tablespace = tablespace
         self.descent = descent
-        self.also: set[int] = set()
+        self.also: tuple[int, ...] = ()
 
     def place(self, tablespace: int, filenode: int) -> Locator:
         """The file that a row of ``pg_class`` names."""
@@ -133,15 +133,15 @@ def _check_complete(store: CatalogStore, record: Record, what: str) -> None:
 def _known_at(store: CatalogStore, copy: DatabaseCopy) -> None:
     """The files are known at a second place."""
     where = store.whereabouts
-    for heap in _lying_in(store, where.tablespace):
+    for heap in _lying_in(store, copy.source_tablespace):
         _put(store, heap, (copy.tablespace, where.database, heap.locator[2]))
-    where.also.add(copy.tablespace)
+    where.also += (copy.source_tablespace, copy.tablespace)
 
 
 def _go_on_as(store: CatalogStore, copy: DatabaseCopy) -> None:
     """From here on the files of the copy are followed."""
     where = store.whereabouts
-    for heap in _lying_in(store, where.tablespace):
+    for heap in _lying_in(store, copy.source_tablespace):
         heap.locator = copy.tablespace, copy.database, heap.locator[2]
         heap.is_changed = True
         _put(store, heap, heap.locator)
@@ -149,13 +149,8 @@ def _go_on_as(store: CatalogStore, copy: DatabaseCopy) -> None:
     for places in (store.places, store.remapped):
         for oid, (spc, database, number) in places.items():
             if database == where.database:
-                places[oid] = copy.tablespace if spc == where.tablespace else spc, copy.database, number
-    where.database, where.tablespace, where.descent, where.also = (
-        copy.database,
-        copy.tablespace,
-        where.descent[1:],
-        set(),
-    )
+                places[oid] = copy.tablespace if spc in {where.tablespace, *where.also} else spc, copy.database, number
+    store.whereabouts = Whereabouts(copy.database, copy.tablespace, where.descent[1:])
 
 
 def _lying_in(store: CatalogStore, tablespace: int) -> list[CatalogHeap]:
@@ -176,12 +171,16 @@ def _leave(store: CatalogStore, database: int) -> None:
 
 
 def settle_place(store: CatalogStore) -> None:
-    """Know the files at one place again: where ``pg_database`` has the database in the eyes of all."""
+    """Know the files at one place only, for an image: where ``pg_database`` has the database in the eyes of all.
+
+    The database may still be on its way from there.
+    """
     where = store.whereabouts
     if not where.also:
         return
     rows, places = store.database_rows(), {where.tablespace, *where.also}
     here = rows[-1].tablespace if rows else where.tablespace
+    last = max((number for number, spc in enumerate(where.also, 1) if spc == here), default=0)
     for locator, heap in list(store.heaps.items()):
         if locator[0] in places and locator[1] == where.database and heap.catalog is not None:
             del store.heaps[locator]
@@ -192,17 +191,29 @@ def settle_place(store: CatalogStore) -> None:
         for oid, (spc, database, number) in found.items():
             if spc in places and database == where.database:
                 found[oid] = here, database, number
-    where.tablespace, where.also = here, set()
+    where.tablespace, where.also = here, where.also[last:]
 
 
-def restore_place(store: CatalogStore) -> None:
-    """Know the files of a database that may be moving at both places, as a store did before an image was made of it."""
+def restore_place(store: CatalogStore, database: int, descent: tuple[int, ...], copied_to: tuple[int, ...]) -> None:
+    """Be where a store was when an image was made of it.
+
+    Args:
+        store: the store, as the image has it.
+        database, descent, copied_to: of its :class:`Whereabouts`.
+    """
+    tablespace = store.places.get(PG_CLASS, (store.whereabouts.tablespace,))[0]
+    store.whereabouts = Whereabouts(database, tablespace, descent)
+    store.whereabouts.also = copied_to
+    expect_move(store)
+
+
+def expect_move(store: CatalogStore) -> None:
+    """Know the files of a database that may be moving at all places again, once an image was made or opened."""
     where = store.whereabouts
-    where.tablespace = store.places.get(PG_CLASS, (where.tablespace,))[0]
-    for tablespace in store.undecided_tablespaces() - {where.tablespace}:
-        for heap in _lying_in(store, where.tablespace):
+    for heap in _lying_in(store, where.tablespace) if where.also else ():
+        for tablespace in where.also:
             store.heaps[tablespace, where.database, heap.locator[2]] = heap
-        where.also.add(tablespace)
+    where.also = (where.tablespace, *where.also) if where.also else ()
 
 
 def forget_files(store: CatalogStore) -> None:

@@ -74,7 +74,7 @@ def run_waldump(flags: WaldumpFlags) -> None:
     else:
         _write(_lines(scan, flags))
     if scan.end is not None and not flags.quiet:
-        say(f"headwater: the WAL ends at {Lsn(scan.end.lsn)}: {scan.end.reason}")
+        say(f"headwater: the WAL ends at {lsn_text(scan.end.lsn, VERSIONS[directory.major])}: {scan.end.reason}")
 
 
 def _choice(flags: WaldumpFlags) -> RecordChoice:
@@ -162,7 +162,8 @@ class _Scan:
         self.first, start = int(frames.lsns[at]), self.choice.start
         if start % self.directory.segment_size and self.first != start:
             skipped = self.first - start
-            warn(f"first record is after {Lsn(start)}, at {Lsn(self.first)}, skipping over {skipped} bytes")
+            asked, met = (lsn_text(lsn, VERSIONS[self.directory.major]) for lsn in (start, self.first))
+            warn(f"first record is after {asked}, at {met}, skipping over {skipped} bytes")
 
 
 def _reached(frames: Frames, found: Outline, before: int) -> int:

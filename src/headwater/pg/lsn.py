@@ -35,4 +35,4 @@ class Lsn(int):
 
 def lsn_text(lsn: int, version: Version) -> str:
     """An LSN as servers of a version print it: newer ones with all eight digits behind the slash."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:08X}" if version.pads_lsns else str(Lsn(lsn))
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:0{version.lsn_digits}X}"

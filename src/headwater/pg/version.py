@@ -256,9 +256,14 @@ class Version:
         return 0x0004 if self.major >= 19 else 0x0008
 
     @property
-    def pads_lsns(self) -> bool:
-        """The lower half of an LSN is printed with all of its digits."""
+    def describes_hash_functions(self) -> bool:
+        """The description of a new hash index names its function."""
         return self.major >= 19
+
+    @property
+    def lsn_digits(self) -> int:
+        """How many digits of an LSN's lower half are printed at least."""
+        return 8 if self.major >= 19 else 1
 
     @property
     def excepts_tables(self) -> bool:

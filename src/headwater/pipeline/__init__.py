@@ -6,7 +6,8 @@ knows Spark, files and all rooms before it; it must not know PostgreSQL's format
 
 from __future__ import annotations
 
-from headwater.pipeline.decode import DecodeResult, decode
+from headwater.pipeline.databases import DatabaseChoice
+from headwater.pipeline.decode import DecodedDatabases, DecodeResult, decode, decode_databases
 from headwater.pipeline.request import DecodeRequest
 
-__all__ = ["DecodeRequest", "DecodeResult", "decode"]
+__all__ = ["DatabaseChoice", "DecodeRequest", "DecodeResult", "DecodedDatabases", "decode", "decode_databases"]

@@ -17,9 +17,9 @@ LSN_AND_XID = 17 + 1 + 20 + 1
 
 
 @inline_kernel
-def _put_hex(out: Bytes, o: int, value: int) -> int:
+def _put_hex(out: Bytes, o: int, value: int, digits: int) -> int:
     shift = 28
-    while shift > 0 and value >> shift == 0:
+    while shift > 4 * (digits - 1) and value >> shift == 0:
         shift -= 4
     while shift >= 0:
         out[o] = _HEX_UPPER[(value >> shift) & 15]
@@ -42,12 +42,15 @@ def _put_decimal(out: Bytes, o: int, value: int) -> int:
 
 
 @borrowing_kernel
-def join_lines(lsn: Int64s, xid: Int64s, offsets: Int64s, data: Bytes, with_lsn: bool, as_hex: bool, out: Bytes) -> int:
+def join_lines(
+    lsn: Int64s, xid: Int64s, offsets: Int64s, data: Bytes, lsn_digits: int, as_hex: bool, out: Bytes
+) -> int:
     r"""Write one line per message.
 
     Args:
         lsn, xid: int64[k]; offsets: int64[k+1]; data: uint8[].
-        with_lsn: each line starts with ``LSN<TAB>XID<TAB>``.
+        lsn_digits: each line starts with ``LSN<TAB>XID<TAB>``, and as many digits are behind the LSN's slash or more;
+            0 without.
         as_hex: data is binary and printed as ``\x...``.
         out: uint8[] long enough: k * (LSN_AND_XID + 3) + twice the data.
 
@@ -56,10 +59,10 @@ def join_lines(lsn: Int64s, xid: Int64s, offsets: Int64s, data: Bytes, with_lsn:
     """
     o = 0
     for i in range(len(lsn)):
-        if with_lsn:
-            o = _put_hex(out, o, lsn[i] >> 32)
+        if lsn_digits > 0:
+            o = _put_hex(out, o, lsn[i] >> 32, 1)
             out[o] = 47
-            o = _put_hex(out, o + 1, lsn[i] & 0xFFFFFFFF)
+            o = _put_hex(out, o + 1, lsn[i] & 0xFFFFFFFF, lsn_digits)
             out[o] = 9
             o = _put_decimal(out, o + 1, xid[i])
             out[o] = 9

@@ -21,7 +21,11 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headwater.errors import errors_of
+from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
+from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of, warn_of_namesakes
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Arrived, Exchange, Handed
 from headwater.pipeline.exchange_choice import open_exchange
@@ -32,7 +36,7 @@ from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.scratch import store_value
 from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
-from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.pipeline.windows import NewPlans, Pass, nothing_new
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.reorder.state import State
@@ -104,6 +108,30 @@ class DecodeResult:
         self.close()
 
 
+@dataclass
+class DecodedDatabases:
+    """The messages of several databases; use it as a context manager, or call :meth:`close`.
+
+    Attributes:
+        databases: of each by its label: its name as of when it was met, with its OID behind it if an earlier one had
+            the same name. In the order in which they were met.
+        seconds: wall-clock time of each step.
+        exchange: what holds the files.
+    """
+
+    databases: dict[str, DecodeResult]
+    seconds: dict[str, float]
+    exchange: Exchange
+
+    def __enter__(self) -> DecodedDatabases:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exchange.close()
+
+
 def decode(
     spark: SparkSession,
     request: DecodeRequest,
@@ -140,10 +168,76 @@ def decode(
     exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
         told = None if progress is None else StepProgress(progress)
-        return _Run(spark, told, exchange, deliver, bounds, keep).decode(request, form, kept)
+        run = _Run(spark, told, exchange, form, lambda label: deliver, bounds, keep)
+        with _timed(run.seconds, "open"):
+            opened = open_request(request, kept=kept)
+        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
+        (result,) = run.decode([DatabasePlan(opened, scope)], warn_of_namesakes)
+        return result
     except BaseException:
         exchange.close()
         raise
+
+
+def decode_databases(
+    spark: SparkSession,
+    request: DecodeRequest,
+    choice: DatabaseChoice,
+    progress: Progress | None = None,
+    form: MessageForm = MessageForm.ARROW,
+    scratch: str | None = None,
+    deliver: Callable[[str], Deliver | None] | None = None,
+    place: str | None = None,
+    bounds: WindowBounds = DEFAULT_BOUNDS,
+) -> DecodedDatabases:
+    """Decode a window of WAL for several databases of a cluster, in one pass over it.
+
+    Args:
+        spark, progress, form, scratch, place, bounds: as those of :func:`decode`.
+        request: what to decode of each; it names no database.
+        choice: of the databases.
+        deliver: gives what takes the files of a database, known by its label, in their order; None for none.
+
+    Returns:
+        the messages of each.
+
+    Raises:
+        HeadwaterError: any reason not to decode any of them; nothing is left behind then.
+    """
+    exchange = open_exchange(spark.sparkContext, scratch, place)
+    try:
+        told = None if progress is None else StepProgress(progress)
+        run = _Run(spark, told, exchange, form, deliver or (lambda label: None), bounds)
+        with _timed(run.seconds, "open"):
+            chosen = ChosenDatabases.open(request, choice)
+        run.decode(chosen.first, chosen.new_plans)
+        last = chosen.first[0].store
+        chosen.check_found(last)
+        results = {run.labels[plan]: run.results[plan] for plan in chosen.plans if exists(plan, last)}
+        return DecodedDatabases(results, run.seconds, exchange)
+    except BaseException:
+        exchange.close()
+        raise
+
+
+@dataclass(frozen=True)
+class _HandedPart:
+    """A database's part of a window.
+
+    Attributes:
+        plan: the database's.
+        slices: ready for tasks, in output order.
+        transactions, changes: counts.
+        consistent_at: LSN where decoding could begin, None if it could not yet.
+        state: makes the state behind it.
+    """
+
+    plan: DatabasePlan
+    slices: list[Handed[Slice]]
+    transactions: int
+    changes: int
+    consistent_at: int | None
+    state: Callable[[], State]
 
 
 @dataclass(frozen=True)
@@ -151,63 +245,86 @@ class _HandedWindow:
     """A window whose slices are ready for tasks.
 
     Attributes:
-        slices: them, in output order.
-        transactions, changes: counts.
-        consistent_at: LSN where decoding could begin, None if it could not yet.
+        parts: of each database.
         hi: LSN where its WAL ends.
         is_last: no window follows.
-        state: makes the state behind it.
     """
 
-    slices: list[Handed[Slice]]
-    transactions: int
-    changes: int
-    consistent_at: int | None
+    parts: list[_HandedPart]
     hi: int
     is_last: bool
-    state: Callable[[], State]
+
+
+@dataclass(frozen=True)
+class _Task(Handed[Slice]):
+    """A slice of one of several databases."""
+
+    number: int
+    handed: Handed[Slice]
+
+    def load(self) -> Slice:
+        """See :class:`Handed`."""
+        return self.handed.load()
+
+    def remove(self) -> None:
+        """See :class:`Handed`."""
+        self.handed.remove()
 
 
 @dataclass
 class _Run:
-    """One call of :func:`decode`."""
+    """One call of :func:`decode` or :func:`decode_databases`."""
 
     spark: SparkSession
     progress: StepProgress | None
     exchange: Exchange
-    deliver: Deliver | None = None
+    form: MessageForm
+    deliver: Callable[[str], Deliver | None]
     bounds: WindowBounds = DEFAULT_BOUNDS
     keep: Callable[[KeptState], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    labels: dict[DatabasePlan, str] = field(default_factory=dict)
+    results: dict[DatabasePlan, DecodeResult] = field(default_factory=dict)
     _is_long: bool = False
 
-    def decode(self, request: DecodeRequest, form: MessageForm, kept: KeptState | None) -> DecodeResult:
+    def decode(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> list[DecodeResult]:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
-        with _timed(self.seconds, "open"):
-            opened = open_request(request, kept=kept)
-        files: list[Arrived[MessageCounts]] = []
-        transactions = changes = 0
+        over = Pass(plans, self._index, self._parallel, self.bounds, new_plans=new_plans)
         # Of a window that is done nothing is kept: what it leaves behind holds a catalog.
-        with closing(self._planned_ahead(self._windows(opened))) as windows:
+        with closing(self._planned_ahead(self._windows(over))) as windows:
             for window in windows:
+                for part in window.parts:
+                    self._note(part, window.hi)
                 with _timed(self.seconds, "decode"):
-                    files += self._decode(opened, window.slices, form)
-                transactions, changes = transactions + window.transactions, changes + window.changes
-                self._report(opened, window)
-        return DecodeResult(
-            files=files,
-            is_text=opened.is_text,
-            transactions=transactions,
-            changes=changes,
-            messages=sum(file.summary.messages for file in files),
-            wal_bytes=window.hi - (opened.store.start_lsn if opened.state is None else opened.state.lsn),
-            consistent_at=window.consistent_at or 0,
-            end_lsn=window.hi,
-            state=window.state,
-            server_settings=opened.server_settings,
-            seconds=self.seconds,
-            exchange=self.exchange,
-        )
+                    self._decode(window.parts)
+                self._report(plans[0].opened, window)
+        return list(self.results.values())
+
+    def _note(self, part: _HandedPart, hi: int) -> None:
+        """Add a window's counts to a database's result."""
+        opened = part.plan.opened
+        result = self.results.get(part.plan)
+        if result is None:
+            self.labels[part.plan] = label_of(opened.store, self.labels.values())
+            result = self.results[part.plan] = DecodeResult(
+                files=[],
+                is_text=opened.is_text,
+                transactions=0,
+                changes=0,
+                messages=0,
+                wal_bytes=0,
+                consistent_at=0,
+                end_lsn=hi,
+                state=part.state,
+                server_settings=opened.server_settings,
+                seconds=self.seconds,
+                exchange=self.exchange,
+            )
+        result.transactions += part.transactions
+        result.changes += part.changes
+        result.wal_bytes = hi - _start_of(opened)
+        result.consistent_at = part.consistent_at or 0
+        result.end_lsn, result.state = hi, part.state
 
     def _planned_ahead(self, windows: Iterator[_HandedWindow]) -> Generator[_HandedWindow]:
         """The windows; while one is decoded, the next is planned."""
@@ -229,7 +346,7 @@ class _Run:
 
     def _report(self, opened: OpenRequest, window: _HandedWindow) -> None:
         """How much of the WAL has been gone through, unless one window holds it all."""
-        lo = opened.store.start_lsn if opened.state is None else opened.state.lsn
+        lo = _start_of(opened)
         self._is_long |= not window.is_last
         if self.progress is None or not self._is_long:
             return
@@ -243,30 +360,31 @@ class _Run:
     def _parallel(self) -> int:
         return int(self.spark.sparkContext.defaultParallelism)
 
-    def _windows(self, opened: OpenRequest) -> Iterator[_HandedWindow]:
-        request = opened.request
-        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        plans = PlanWindows(opened, scope, self._index, self._parallel, bounds=self.bounds)
-        windows = iter(plans)
+    def _windows(self, over: Pass) -> Iterator[_HandedWindow]:
+        windows = iter(over)
         while True:
             with _timed(self.seconds, "plan"):
-                handed = self._handed(plans, next(windows))
+                handed = self._handed(next(windows))
             if self.keep is not None:
-                self.keep(KeptState(handed.state(), opened.server_settings))
+                for part in handed.parts:
+                    self.keep(KeptState(part.state(), part.plan.opened.server_settings))
             yield handed
 
-    def _handed(self, plans: PlanWindows, window: PlannedWindow) -> _HandedWindow:
-        """Its slices handed over; the plan they were cut from is large and goes."""
+    def _handed(self, windows: dict[DatabasePlan, PlannedWindow]) -> _HandedWindow:
+        """Their slices handed over; the plans they were cut from are large and go."""
+        ((hi, is_last),) = {(window.hi, window.is_last) for window in windows.values()}
+        return _HandedWindow([self._handed_part(plan, windows.pop(plan)) for plan in list(windows)], hi, is_last)
+
+    def _handed_part(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
         assembly, behind = window.assembly, window.behind
         slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
-        return _HandedWindow(
+        return _HandedPart(
+            plan=plan,
             slices=[self.exchange.hand(one) for one in slices],
             transactions=assembly.transactions,
             changes=assembly.changes,
             consistent_at=behind.control.builder.consistent_at,
-            hi=window.hi,
-            is_last=window.is_last,
-            state=lambda: plans.state_behind(behind),
+            state=lambda: plan.state_behind(behind),
         )
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
@@ -276,23 +394,38 @@ class _Run:
         ):
             return [list(one.take(_PIECES)) for one in arriving]
 
-    def _decode(
-        self, opened: OpenRequest, slices: list[Handed[Slice]], form: MessageForm
-    ) -> list[Arrived[MessageCounts]]:
-        decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        is_text = opened.plugin.is_text if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN) else opened.is_text
+    def _decode(self, parts: Sequence[_HandedPart]) -> None:
+        """One job for the slices of all databases."""
+        form = self.form
+        is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
+        names = [part.plan.name for part in parts]
+        openings = [part.plan.opened for part in parts]
+        decoders = [SliceDecoder(one.directory, one.plugin, one.session) for one in openings]
+        are_text = [one.plugin.is_text if is_lines else one.is_text for one in openings]
+        digits = VERSIONS[openings[0].directory.major].lsn_digits
 
-        def write(handed: Handed[Slice], sink: BinaryIO) -> MessageCounts:
-            return write_messages(sink, decoder.messages(handed.load()), form, is_text)
+        def write(task: _Task, sink: BinaryIO) -> MessageCounts:
+            with errors_of(names[task.number]):
+                messages = decoders[task.number].messages(task.load())
+                return write_messages(sink, messages, form, are_text[task.number], digits)
 
-        files = []
-        with self.exchange.run("decode", write, slices, self._job_progress()) as arriving:
-            for one in arriving:
-                files.append(one)
-                if self.deliver is not None:
-                    self.deliver(one.path)
-                    one.remove()
-        return files
+        tasks = [_Task(number, one) for number, part in enumerate(parts) for one in part.slices]
+        with self.exchange.run("decode", write, tasks, self._job_progress()) as arriving:
+            for task, one in zip(tasks, arriving, strict=True):
+                self._take(parts[task.number].plan, one)
+
+    def _take(self, plan: DatabasePlan, arrived: Arrived[MessageCounts]) -> None:
+        result = self.results[plan]
+        result.files.append(arrived)
+        result.messages += arrived.summary.messages
+        deliver = self.deliver(self.labels[plan])
+        if deliver is not None:
+            deliver(arrived.path)
+            arrived.remove()
+
+
+def _start_of(opened: OpenRequest) -> int:
+    return opened.store.start_lsn if opened.state is None else opened.state.lsn
 
 
 @dataclass

@@ -124,7 +124,9 @@ def _int64(values: NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def write_messages(sink: BinaryIO, messages: Messages, form: MessageForm, is_text: bool) -> MessageCounts:
+def write_messages(
+    sink: BinaryIO, messages: Messages, form: MessageForm, is_text: bool, lsn_digits: int
+) -> MessageCounts:
     r"""Write a task's messages.
 
     Args:
@@ -132,6 +134,7 @@ def write_messages(sink: BinaryIO, messages: Messages, form: MessageForm, is_tex
         messages: them.
         form: how.
         is_text: the plugin writes text; binary data becomes ``\x...`` in lines.
+        lsn_digits: as many digits, or more, are printed behind the slash of an LSN.
 
     Returns:
         what was written.
@@ -149,7 +152,7 @@ def write_messages(sink: BinaryIO, messages: Messages, form: MessageForm, is_tex
                 for batch in message_batches(messages, is_text):
                     writer.write_batch(check_text(batch))
         else:
-            sink.write(lines(messages, form is MessageForm.LINES_WITH_LSN, not is_text))
+            sink.write(lines(messages, lsn_digits if form is MessageForm.LINES_WITH_LSN else 0, not is_text))
     return MessageCounts(len(messages.lsn), int(messages.offsets[-1]))
 
 
@@ -174,10 +177,10 @@ def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:
     )
 
 
-def lines(messages: Messages, with_lsn: bool, as_hex: bool) -> memoryview:
-    """One line per message."""
+def lines(messages: Messages, lsn_digits: int, as_hex: bool) -> memoryview:
+    """One line per message; see :func:`join_lines`."""
     size = int(messages.offsets[-1])
     out = np.empty(len(messages.lsn) * (LSN_AND_XID + 3) + size * (2 if as_hex else 1), np.uint8)
     data = messages.data if len(messages.data) else np.zeros(1, np.uint8)
-    used = join_lines(messages.lsn, messages.xid, messages.offsets, data, with_lsn, as_hex, out)
+    used = join_lines(messages.lsn, messages.xid, messages.offsets, data, lsn_digits, as_hex, out)
     return memoryview(out[:used].data)

@@ -30,7 +30,8 @@ NewPlans = Callable[[Sequence[Run], DatabasePlan], list[DatabasePlan]]
 not gone through any window."""
 
 
-def _nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+def nothing_new(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Nobody asks for more."""
     return []
 
 
@@ -53,7 +54,7 @@ class Pass:
         parallel: int,
         bounds: WindowBounds = DEFAULT_BOUNDS,
         grid: int = GRID,
-        new_plans: NewPlans = _nothing_new,
+        new_plans: NewPlans = nothing_new,
     ) -> None:
         self.plans = list(plans)
         self._index, self._parallel, self._bounds = index, parallel, bounds
@@ -136,6 +137,7 @@ class Pass:
             plans[0].store.major,
             self._grid,
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            plans[0].opened.request.numbers_commands,
         )
 
 

@@ -1,7 +1,7 @@
 """Kernel of pgoutput: changes into messages of the logical replication protocol, no streaming.
 
 Mirrors ``pgoutput_send_begin``, ``pgoutput_change``, ``pgoutput_commit_txn`` of replication/pgoutput/pgoutput.c and
-``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 18). What a
+``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 19). What a
 relation is sent as comes in :class:`Wire`.
 """
 

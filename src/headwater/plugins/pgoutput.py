@@ -1,4 +1,4 @@
-"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 18).
+"""pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
 Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
 features that are refused here: streaming, two-phase commit.
@@ -319,6 +319,11 @@ class PgOutput(KernelPlugin):
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
+        if context.marks_rows:
+            raise PluginError(
+                "pgoutput cannot mark rows that are not complete",
+                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
+            )
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.wants_client_encoding = True

@@ -1,6 +1,6 @@
 """Kernel: what changes weigh in the server's memory accounting (PostgreSQL: ReorderBufferChangeSize, reorderbuffer.c).
 
-The sizes are those of 64-bit servers, alike in 14 to 18. A tuple weighs its ``t_len``, as DecodeXLogTuple of decode.c
+The sizes are those of 64-bit servers, alike in 14 to 19. A tuple weighs its ``t_len``, as DecodeXLogTuple of decode.c
 sets it: the header of a heap tuple, and what the record holds behind its own short one.
 """
 
@@ -54,7 +54,7 @@ def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
 
 @borrowing_kernel
 def change_memory(data: NDArray[np.uint8], rmid: Int, change: Int, headers: Int64s) -> Int:
-    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 14 to 18.
+    """What the changes of a record weigh in the server's accounting (ReorderBufferChangeSize), alike in 14 to 19.
 
     Args:
         data: uint8[]; rmid: HEAP or HEAP2.

@@ -22,8 +22,9 @@ def describe(record: Record, style: Style) -> str:
     p = Payload(record.main_data, "hash", record.lsn)
     kind = record.kind
     if kind == INIT_META_PAGE:
-        tuples, _, fill = p.f64(), p.u32(), p.u16()
-        return f"num_tuples {tuples:g}, fillfactor {fill}"
+        tuples, function, fill = p.f64(), p.u32(), p.u16()
+        named = f"procid {function}, " if style.version.describes_hash_functions else ""
+        return f"num_tuples {tuples:g}, {named}fillfactor {fill}"
     if kind == INIT_BITMAP_PAGE:
         return f"bmsize {p.u16()}"
     if kind == INSERT:

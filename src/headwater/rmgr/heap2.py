@@ -30,6 +30,7 @@ _FREEZE_PLAN = struct.Struct("<IHHBxH")
 _IS_CATALOG = 0x02
 _HAS_CONFLICT, _HAS_PLANS, _HAS_REDIRECTS, _HAS_DEAD, _HAS_UNUSED = 0x08, 0x10, 0x20, 0x40, 0x80
 _ALL_VISIBLE, _ALL_FROZEN = 0x100, 0x200
+_ALL_FROZEN_SET, _VM_BITS = 0x20, 3
 
 Tid = tuple[int, int]
 """A tuple's place: block number, offset number."""
@@ -232,18 +233,20 @@ def describe(record: Record, style: Style) -> str:
             return f"snapshotConflictHorizon: {horizon}, flags: {flags}"
         return f"cutoff xid {horizon} flags {flags}"
     if op == MULTI_INSERT:
-        return _insertion(record, named)
+        return _insertion(record, version)
     if op == LOCK_UPDATED:
         return lock_text(record.main_data, named, "xmax", record.lsn)
     return _command(parse_new_cid(record.main_data, record.lsn), named) if op == NEW_CID else ""
 
 
-def _insertion(record: Record, named: bool) -> str:
+def _insertion(record: Record, version: Version) -> str:
     is_init = bool(record.info & INIT_PAGE)
     insert = parse_multi_insert(record.main_data, is_init, record.lsn)
     count, flags = len(insert.offnums), hex_byte(insert.flags)
-    if not named:
+    if not version.describes_with_colons:
         return f"{count} tuples flags {flags}"
+    if version.sets_visibility_with_pruning and insert.flags & _ALL_FROZEN_SET:
+        flags += f", vm_flags: {hex_byte(_VM_BITS)}"
     offsets = "" if is_init or not _block_data(record) else f", offsets: {joined(insert.offnums)}"
     return f"ntuples: {count}, flags: {flags}{offsets}"
 

@@ -4,7 +4,7 @@ After a word of version and mode an item is a byte of type, then at the next mul
 what belongs to its type; all places count from the item itself. What is still to print is kept as a stack of orders
 inside the output buffer, as in ``_text_json``: an item, a word, or an array's subscripts from one on.
 
-Item types from 43 on are of 17.
+Item types from 43 on are of 17, from 54 on of 19.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _VERSION, _IS_LAX = 1, 0x80000000
 _NULL, _STRING, _NUMERIC, _BOOL = 0, 1, 2, 3
 _NOT, _IS_UNKNOWN, _PLUS, _MINUS, _INDEX_ARRAY, _ANY, _KEY = 6, 7, 19, 20, 23, 24, 25
 _ANY_KEY, _VARIABLE, _FILTER, _EXISTS, _DATETIME = 22, 28, 29, 30, 37
-_SUBSCRIPT, _LIKE_REGEX, _DECIMAL, _LAST_TYPE = 39, 42, 46, 53
+_SUBSCRIPT, _LIKE_REGEX, _DECIMAL, _REPLACE, _SPLIT_PART, _LAST_TYPE = 39, 42, 46, 54, 61, 61
+_PAIRED = (_DECIMAL, _REPLACE, _SPLIT_PART)
+"""Methods with up to two arguments."""
 _UNBOUNDED = 0xFFFFFFFF
 
 # What is printed of an item, by its type: for operators what stands between their arguments.
@@ -32,14 +34,15 @@ _WORDS = [
     *[" * ", " / ", " % ", "+", "-", "[*]", "*", "[", "**", "", "@", "$", "$", "?(", "exists (", ".type()", ".size()"],
     *[".abs()", ".floor()", ".ceiling()", ".double()", ".datetime(", ".keyvalue()", "", "last", " starts with "],
     *[" like_regex ", ".bigint()", ".boolean()", ".date()", ".decimal(", ".integer()", ".number()", ".string()"],
-    *[".time(", ".time_tz(", ".timestamp(", ".timestamp_tz("],
+    *[".time(", ".time_tz(", ".timestamp(", ".timestamp_tz(", ".replace(", ".lower()", ".upper()", ".ltrim("],
+    *[".rtrim(", ".btrim(", ".initcap()", ".split_part("],
     *["(", ")", ",", " to ", ") is unknown", ' flag "', '"', "true", "false", "strict ", "{", "}", "{last}"],
     *["{last to ", " to last}", ".", "]"],
 ]
 (_OPEN, _CLOSE, _COMMA, _TO, _UNKNOWN_WORD, _FLAG, _QUOTE, _TRUE, _FALSE, _STRICT, _BRACE, _UNBRACE, _LAST_ONE) = range(
-    54, 67
+    62, 75
 )
-_LAST_TO, _TO_LAST, _DOT, _UNBRACKET = 67, 68, 69, 70
+_LAST_TO, _TO_LAST, _DOT, _UNBRACKET = 75, 76, 77, 78
 _TEXT = np.frombuffer("".join(_WORDS).encode(), dtype=np.uint8).copy()
 _TEXT_AT = np.cumsum([0] + [len(word) for word in _WORDS], dtype=np.int64)
 _REGEX_FLAGS = np.frombuffer(b"ismxq", dtype=np.uint8).copy()
@@ -57,7 +60,7 @@ _BINARY, _UNARY, _CALL = 1, 2, 3
 _SHAPE = _by_type(
     binary=(4, 5, *range(8, 19), 41),
     unary=(_PLUS, _MINUS),
-    call=(_NOT, _IS_UNKNOWN, _FILTER, _EXISTS, _DATETIME, 50, 51, 52, 53),
+    call=(_NOT, _IS_UNKNOWN, _FILTER, _EXISTS, _DATETIME, *range(50, 54), *range(57, 60)),
 )
 """Types with two arguments and a word between them, with one argument behind a sign, and in parentheses."""
 _PRIORITY = np.full(_LAST_TYPE + 1, 6, dtype=np.int64)
@@ -193,7 +196,7 @@ def _order_arguments(
     shape, word, closing = _SHAPE[type], type, np.int64(_CLOSE)
     if type == _INDEX_ARRAY:
         return (_push(np.int64(_SUBSCRIPTS), item - origin, np.int64(0), out, top) if at + 4 <= end else CORRUPT), word
-    if at + (8 if shape == _BINARY or type in (_DECIMAL, _LIKE_REGEX) else 4) > end:
+    if at + (8 if shape == _BINARY or type in _PAIRED or type == _LIKE_REGEX else 4) > end:
         return CORRUPT, word
     if shape == _CALL:
         closing = np.int64(_UNKNOWN_WORD if type == _IS_UNKNOWN else _CLOSE)
@@ -201,7 +204,7 @@ def _order_arguments(
         if load_i32(src, at) != 0:
             top = _push(np.int64(_AN_ITEM), item - origin + load_i32(src, at), np.int64(0), out, top)
         return top, word
-    if type == _DECIMAL:
+    if type in _PAIRED:
         top = _push(np.int64(_A_WORD), closing, np.int64(0), out, top)
         left, right = load_i32(src, at), load_i32(src, at + 4)
         if right != 0:
@@ -260,7 +263,7 @@ def _write_item(
         top = _push(np.int64(_AN_ITEM), item - origin + following, np.int64(_IN_KEY | _IN_BRACKETS), out, top)
     if how & _IN_KEY and type in (_KEY, _ANY_KEY, _ANY):
         o = _put_word(np.int64(_DOT), room, o)
-    if _SHAPE[type] != 0 or type in (_INDEX_ARRAY, _LIKE_REGEX, _DECIMAL):
+    if _SHAPE[type] != 0 or type in (_INDEX_ARRAY, _LIKE_REGEX) or type in _PAIRED:
         top, word = _order_arguments(src, origin, item, at, end, how, out, top)
         return top, _put_word(word, room, o) if top >= 0 else np.int64(CORRUPT)
     o = _put_word(type, room, o)

@@ -119,15 +119,15 @@ def write_macaddr(src: Bytes, start: Int, length: Int, size: Int, out: Bytes, o:
 
 
 @borrowing_kernel
-def write_pg_lsn(src: Bytes, start: Int, length: Int, padded: bool, out: Bytes, o: Int) -> Int:
-    """``X/X`` in capital hexadecimal, behind the slash with all eight digits if `padded` (pg_lsn_out)."""
+def write_pg_lsn(src: Bytes, start: Int, length: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    """``X/X`` in capital hexadecimal, behind the slash at least so many digits (pg_lsn_out)."""
     if misfits(start, length, 8):
         return CORRUPT
     if no_room(out, o, 17):
         return NEED_SPACE
     o = _put_hex(load_u32(src, start + 4), np.int64(32), 1, out, o)
     out[o] = 47
-    return _put_hex(load_u32(src, start), np.int64(32), 8 if padded else 1, out, o + 1)
+    return _put_hex(load_u32(src, start), np.int64(32), digits, out, o + 1)
 
 
 @borrowing_kernel

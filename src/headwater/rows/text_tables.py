@@ -321,7 +321,7 @@ def _settings(session: SessionSettings, cycle: bool, money: MoneyFormat | None) 
     settings[codes.SET_INFINITE_INTERVALS] = VERSIONS[session.major].has_infinite_intervals
     settings[codes.SET_NARROW_INTERVALS] = not VERSIONS[session.major].has_wide_intervals
     settings[codes.SET_BARE_NUMBERS] = not VERSIONS[session.major].encloses_jsonpath_numbers
-    settings[codes.SET_PADDED_LSNS] = VERSIONS[session.major].pads_lsns
+    settings[codes.SET_LSN_DIGITS] = VERSIONS[session.major].lsn_digits
     settings[codes.SET_RAW_CHARS] = not VERSIONS[session.major].escapes_chars
     settings[codes.SET_BYTEA_ESCAPE] = session.bytea_output == "escape"
     settings[codes.SET_TZ_CYCLE] = cycle

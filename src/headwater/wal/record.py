@@ -209,7 +209,7 @@ def parse_record(data: bytes, lsn: int, end_lsn: int, major: int) -> Record:
         data: the whole record, ``xl_tot_len`` bytes; its checksum has been verified.
         lsn: its start.
         end_lsn: its end.
-        major: PostgreSQL's major version, 14 to 18 (the flags of images differ).
+        major: PostgreSQL's major version, 14 to 19 (the flags of images differ).
 
     Raises:
         RecordError: the parts do not fit the length, or a flag contradicts another.

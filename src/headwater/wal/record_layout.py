@@ -1,6 +1,6 @@
 """Where the parts of a record lie, and the codes in its headers (``access/xlogrecord.h``).
 
-Alike in 14 to 18, but for the flags of images.
+Alike in 14 to 19, but for the flags of images.
 """
 
 from __future__ import annotations

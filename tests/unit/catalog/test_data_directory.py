@@ -62,7 +62,7 @@ def test_not_a_data_directory(tmp_path: Path) -> None:
         DataDirectory(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["13", "9.6", "19", "\udcff".encode("utf-8", "surrogatepass").decode("latin-1")])
+@pytest.mark.parametrize("version", ["13", "9.6", "20", "\udcff".encode("utf-8", "surrogatepass").decode("latin-1")])
 def test_unsupported_version(cluster: Path, version: str) -> None:
     (cluster / "PG_VERSION").write_text(f"{version}\n")
     with pytest.raises(CatalogError, match="is unsupported, expected one of 14, 15, 16, 17, 18, 19"):

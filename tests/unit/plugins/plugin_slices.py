@@ -282,13 +282,14 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Published:
-    """A publication and what is in it: tables, some with column lists or row filters, and schemas."""
+    """A publication and what is in it: tables, some with column lists or row filters, schemas, tables left out."""
 
     publication: Publication
     tables: frozenset[int] = frozenset()
     schemas: frozenset[int] = frozenset()
     filtered: frozenset[int] = frozenset()
     lists: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    excepted: frozenset[int] = frozenset()
 
 
 class Catalog:
@@ -308,8 +309,9 @@ class Catalog:
         return found.publication if found else None
 
     def relation_publications(self, oid: int) -> tuple[int, ...]:
-        """Those that it is in by itself."""
-        return tuple(found.publication.oid for found in self._publications.values() if oid in found.tables)
+        """Those that it is in by itself, and negative those that leave it out."""
+        out = tuple(-found.publication.oid for found in self._publications.values() if oid in found.excepted)
+        return out + tuple(found.publication.oid for found in self._publications.values() if oid in found.tables)
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
         """What one says of a relation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -42,11 +43,13 @@ def with_send(type: TypeInfo) -> TypeInfo:
     """Types of the samples come without the names of their send functions: these are those of output."""
     if not type.output or type.element is not None:
         return type
-    fields = {name: getattr(type, name) for name in TypeInfo.__slots__}
-    return TypeInfo(**{**fields, "send": type.output.replace("_out", "_send")})
+    return replace(type, send=type.output.replace("_out", "_send"))
 
 
-TYPES = [(with_send(type), payload) for type, payload in SAMPLES if type.name != "query_int"]
+UNSENT = ("query_int", "seg", "ean13", "isbn", "issn", "aclitem")
+"""Types that have no send function."""
+
+TYPES = [(with_send(type), payload) for type, payload in SAMPLES if type.name not in UNSENT]
 IDS = [f"{type.name}-{number}" for number, (type, _) in enumerate(TYPES)]
 
 

@@ -1,0 +1,180 @@
+"""Windows of a corpus: a segment's records, the state before them, a directory in which the segment can be replaced."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from fuzz.corpus import SEGMENT, Corpus
+from fuzz.wal_records import PAGE, SWITCH
+from headwater.catalog.store import CatalogStore
+from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.row_batches import RowForm
+from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlannedWindow, PlanWindows
+from headwater.plugins.api import OutputPlugin
+from headwater.plugins.table_patterns import EVERY_TABLE
+from headwater.reorder.plan import Slice
+from headwater.rows.typed import ON_UNREPRESENTABLE, TypedTable
+from headwater.slots.kept_state import KeptState
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
+
+PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
+    ("test_decoding", ()),
+    ("test_decoding", (("include-timestamp", "1"), ("include-rewrites", "1"))),
+    ("pgoutput", (("proto_version", "1"), ("publication_names", "every"), ("messages", "true"))),
+    ("pgoutput", (("proto_version", "1"), ("publication_names", "every,several"), ("binary", "true"))),
+)
+
+
+ROWS = len(PLUGINS)
+"""Number of what makes rows, behind the plugins."""
+
+
+class Target:
+    """A copy of a WAL directory in which one segment is ours to write to.
+
+    Args:
+        wal: the directory; number: the segment's place in it.
+        scratch: where the copy goes.
+    """
+
+    def __init__(self, wal: Path, number: int, scratch: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(dir=scratch))
+        names = sorted(path.name for path in wal.iterdir() if len(path.name) == 24)
+        for name in names:
+            if name != names[number]:
+                (self.path / name).symlink_to(wal / name)
+        self.whole = (wal / names[number]).read_bytes()
+        self.file = self.path / names[number]
+        self.file.write_bytes(self.whole)
+        self._descriptor = os.open(self.file, os.O_RDWR)
+        self._used = SEGMENT
+        self.directory = WalDirectory.scan(self.path)
+
+    def put(self, pages: bytes) -> None:
+        """Make these the segment's pages; what is behind them is zero."""
+        pages = pages[:SEGMENT]
+        os.pwrite(self._descriptor, pages + bytes(max(0, self._used - len(pages))), 0)
+        self._used = len(pages)
+
+    def patch(self, at: int, data: bytes) -> None:
+        """Replace some bytes."""
+        os.pwrite(self._descriptor, data, at)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A segment of a corpus that begins and ends between two records.
+
+    Attributes:
+        corpus: whose it is.
+        kept: the state where it begins.
+        scratch: directory for targets.
+    """
+
+    corpus: Corpus
+    kept: KeptState
+    scratch: Path
+
+    @property
+    def lo(self) -> int:
+        """LSN where it begins."""
+        return self.kept.state.lsn
+
+    @cached_property
+    def target(self) -> Target:
+        """Where its segment can be replaced."""
+        number = (self.lo - self.corpus.directory.start_lsn) // SEGMENT
+        return Target(self.corpus.wal, number, self.scratch)
+
+    @cached_property
+    def header(self) -> bytes:
+        """The long header of the segment."""
+        return self.target.whole[:40]
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """Its records, without the switch that it ends with."""
+        frames = read_frames(self.corpus.directory, self.lo, self.lo + SEGMENT)
+        return [frames.record(number) for number in range(len(frames.lsns))][:-1]
+
+    @property
+    def is_closed(self) -> bool:
+        """It ends with a switch."""
+        frames = read_frames(self.corpus.directory, self.lo, self.lo + SEGMENT)
+        return len(frames.lsns) > 1 and frames.record(len(frames.lsns) - 1)[16:18] == SWITCH[16:18]
+
+    def opened(self, plugin: int, directory: WalDirectory) -> OpenRequest:
+        """A request for it; ``plugin``: number in :data:`PLUGINS`, or :data:`ROWS`."""
+        return replace(self._requests[plugin], directory=directory)
+
+    @cached_property
+    def _requests(self) -> list[OpenRequest]:
+        return [*(self._open(plugin, options) for plugin, options in PLUGINS), self._open("rows", (), _row_changes)]
+
+    def _open(
+        self,
+        plugin: str,
+        options: tuple[tuple[str, str | None], ...],
+        make: Callable[[CatalogStore], OutputPlugin] | None = None,
+    ) -> OpenRequest:
+        request = DecodeRequest(
+            wal=str(self.corpus.wal),
+            catalog="",
+            database="postgres",
+            plugin=plugin,
+            options=options,
+            end=self.lo + SEGMENT,
+        )
+        return open_request(request, make, kept=self.kept, directory=self.corpus.directory)
+
+    @cached_property
+    def store(self) -> CatalogStore:
+        """The catalog where it begins; not to be rolled forward."""
+        return CatalogStore.of_image(self.kept.state.catalog)
+
+
+def _row_changes(store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(EVERY_TABLE), (), store.major)
+
+
+def decode(rng: random.Random, opened: OpenRequest, one: Slice) -> int:
+    """Make messages or rows of a slice: how many."""
+    decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+    if not isinstance(opened.plugin, RowChanges):
+        return len(decoder.messages(one).lsn)
+    form = RowForm()
+    if len(one.relations) == 1 and rng.random() < 0.5:
+        form = RowForm(TypedTable(one.relations[0].schema, rng.choice(ON_UNREPRESENTABLE)))
+    return len(form.batch(decoder.cells(one, form.exact_columns)))
+
+
+def plan(opened: OpenRequest) -> PlannedWindow:
+    """Go through a window."""
+    (window,) = PlanWindows(opened, Scope(SEGMENT), lambda tasks: [task.run() for task in tasks], 1)
+    return window
+
+
+def closed_windows(corpora: Sequence[Corpus], scratch: Path) -> list[Window]:
+    """The windows of corpora that begin with a state and end with a switch; the last one of each is left out."""
+    found = [Window(corpus, kept, scratch) for corpus in corpora for kept in corpus.kept[:-1]]
+    return [window for window in found if window.is_closed]
+
+
+def offset_of(lsn: int, at: int) -> int:
+    """Where in its segment a record's byte lies."""
+    position = lsn % SEGMENT
+    while at >= PAGE - position % PAGE:
+        at -= PAGE - position % PAGE
+        position += PAGE - position % PAGE
+        position += 40 if position % SEGMENT == 0 else 24
+    return position + at

@@ -1,0 +1,309 @@
+"""One pass over the WAL for all databases of a cluster, against a slot in each of them.
+
+Databases are created in the window with each strategy and of each kind of template, renamed, moved and dropped. A slot
+in a new database sees what commits behind it; what came before is compared with the contents of its tables.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.errors import CatalogError
+from headwater.pipeline import DatabaseChoice, DecodeRequest, decode, decode_databases
+from headwater.pipeline.databases import ChosenDatabases
+from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.windows import Pass
+from oracle.streams import parse_lsn
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+ALL = DatabaseChoice(None)
+OPTIONS = {"test_decoding": (), "pgoutput": (("proto_version", "1"), ("publication_names", "everything"))}
+TABLE = "CREATE TABLE t (id int PRIMARY KEY, note text)"
+PUBLICATION = "CREATE PUBLICATION everything FOR ALL TABLES"
+
+
+@dataclass
+class ManyDatabases:
+    """A stopped server's files, what its slots said in each database, and what its tables hold.
+
+    Attributes:
+        said: messages by (database, plugin), in order.
+        contents: rows of the table t of a database that was created in the window: at first, and at last.
+        start: LSN behind which every slot of the first databases decodes.
+    """
+
+    major: int
+    backup: Path
+    wal: Path
+    said: dict[tuple[str, str], list[tuple[int, int, bytes]]] = field(default_factory=dict)
+    contents: dict[str, list[dict[int, str]]] = field(default_factory=dict)
+    start: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def request(self, plugin: str = "test_decoding", **more: Any) -> DecodeRequest:
+        """What is asked of each database."""
+        return DecodeRequest(str(self.wal), str(self.backup), plugin=plugin, options=OPTIONS[plugin], **more)
+
+
+class _Server:
+    """A server that runs, and its slots."""
+
+    def __init__(self, server: EmbeddedPostgres, found: ManyDatabases) -> None:
+        self.server, self.found = server, found
+
+    def run(self, database: str, *statements: str) -> None:
+        with self.server.connect(database) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def make_slots(self, database: str, name: str | None = None) -> None:
+        with self.server.connect(database) as connection:
+            for plugin in OPTIONS:
+                made = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)"
+                row = connection.execute(made, [f"{name or database}_{plugin}", plugin]).fetchone()
+                assert row is not None
+                self.found.start[name or database, plugin] = parse_lsn(row[0])
+
+    def take(self, database: str, name: str | None = None) -> None:
+        """Let the slots say what they have not said yet."""
+        with self.server.connect(database) as connection:
+            for plugin, options in OPTIONS.items():
+                words = "".join(f", '{part}'" for option in options for part in option)
+                slot = f"{name or database}_{plugin}"
+                call = f"SELECT lsn::text, xid::text, data FROM pg_logical_slot_get_binary_changes('{slot}', NULL, NULL"
+                rows = connection.execute(f"{call}{words})".encode(), binary=True).fetchall()
+                said = self.found.said.setdefault((name or database, plugin), [])
+                said += [(parse_lsn(lsn), int(xid), data) for lsn, xid, data in rows]
+
+    def look(self, database: str) -> None:
+        """Note what the table t holds."""
+        with self.server.connect(database) as connection:
+            rows = connection.execute("SELECT id, note FROM t").fetchall()
+        self.found.contents.setdefault(database, []).append(dict(rows))
+
+    def work_in_new(self, database: str) -> None:
+        """Work in a database that was created just now; slots are made amid it."""
+        self.look(database)
+        self.run(database, "DELETE FROM t WHERE id >= 10")
+        self.run(database, "INSERT INTO t SELECT n, 'note ' || n FROM generate_series(10, 15) n")
+        self.run(database, "VACUUM FULL pg_class", "ALTER TABLE t ADD COLUMN IF NOT EXISTS more int DEFAULT 5")
+        self.run(database, "UPDATE t SET note = 'changed' WHERE id < 12", "DELETE FROM t WHERE id = 14")
+        self.make_slots(database)
+        self.run(database, "INSERT INTO t VALUES (20, 'behind the slot')", "VACUUM FULL pg_attribute")
+        self.run(
+            database,
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS last text DEFAULT 'x'",
+            "UPDATE t SET note = 'last' WHERE id = 20",
+        )
+        self.take(database)
+        self.look(database)
+
+
+def _prepare(at: _Server) -> None:
+    at.run("postgres", "CREATE DATABASE shop", "CREATE DATABASE crm", "CREATE DATABASE gone", "CREATE DATABASE own")
+    at.run("postgres", "CREATE TABLESPACE place LOCATION ''")
+    for database in ("postgres", "shop", "crm", "gone", "own"):
+        at.run(database, TABLE, PUBLICATION)
+    at.run("own", "INSERT INTO t VALUES (1, 'in the template')")
+
+
+def _work(at: _Server) -> None:
+    for database in ("postgres", "shop", "crm", "gone"):
+        at.make_slots(database)
+    with ExitStack() as stack:
+        shop, crm = (stack.enter_context(at.server.connect(database)) for database in ("shop", "crm"))
+        shop.autocommit = crm.autocommit = False
+        for number in range(4):
+            shop.execute("INSERT INTO t VALUES (%s, 'shop')", [number])
+            crm.execute("INSERT INTO t VALUES (%s, 'crm')", [number])
+            at.run("postgres", f"INSERT INTO t VALUES ({number}, 'postgres')", f"CREATE ROLE role{number}")
+            crm.execute(f"ALTER TABLE t ADD COLUMN c{number} int DEFAULT 3".encode())
+            shop.execute("SAVEPOINT a")
+            shop.execute("UPDATE t SET note = NULL WHERE id = %s", [number])
+            (shop if number % 2 else crm).commit()
+        shop.execute("SELECT pg_logical_emit_message(true, 'shop', 'message')")
+        crm.rollback()
+        shop.commit()
+    at.run("crm", "VACUUM FULL pg_class", "TRUNCATE t", "GRANT role1 TO role2", "DROP ROLE role3")
+    at.run("gone", "INSERT INTO t VALUES (1, 'will be dropped')", "ALTER TABLE t DROP COLUMN note")
+    at.run("gone", "INSERT INTO t VALUES (2)")
+    at.take("gone")
+    at.run("gone", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'gone'")
+    at.run("postgres", "DROP DATABASE gone")
+    _move(at)
+    _create(at)
+    at.run("postgres", "ALTER DATABASE shop RENAME TO boutique")
+    at.run("boutique", "ALTER TABLE t ADD COLUMN renamed int DEFAULT 1", "INSERT INTO t VALUES (77, 'boutique')")
+    at.run("postgres", "INSERT INTO t VALUES (99, 'the end')")
+    at.take("boutique", "shop")
+    at.take("postgres")
+
+
+def _move(at: _Server) -> None:
+    """There and back; the server itself cannot decode behind a move what came before it."""
+    for tablespace, number in (("place", 50), ("pg_default", 60)):
+        at.take("crm")
+        at.run("postgres", f"ALTER DATABASE crm SET TABLESPACE {tablespace}")
+        at.run("crm", f"INSERT INTO t VALUES ({number}, 'moved')", f"ALTER TABLE t ADD COLUMN m{number} int DEFAULT 4")
+        at.run(
+            "crm", "VACUUM FULL pg_class", f"CREATE TABLE made{number} (a int)", f"INSERT INTO made{number} VALUES (1)"
+        )
+        at.run("crm", f"UPDATE t SET note = 'there' WHERE id = {number}")
+    at.take("crm")
+
+
+def _create(at: _Server) -> None:
+    copies = at.found.major >= 15
+    at.run("own", "ALTER TABLE t ADD COLUMN added int DEFAULT 9", "INSERT INTO t VALUES (2, 'added')")
+    at.run("postgres", "CREATE DATABASE logged TEMPLATE own", "CREATE DATABASE fresh TABLESPACE place")
+    at.run("postgres", f"CREATE DATABASE copied TEMPLATE own {'STRATEGY file_copy' if copies else ''} TABLESPACE place")
+    at.run("own", "ALTER TABLE t ADD COLUMN not_in_copies int", "INSERT INTO t VALUES (3, 'not in copies')")
+    at.run("fresh", TABLE, PUBLICATION)
+    for database in ("fresh", "logged", "copied"):
+        at.work_in_new(database)
+    at.run("postgres", f"CREATE DATABASE grandchild TEMPLATE copied {'STRATEGY file_copy' if copies else ''}")
+    at.work_in_new("grandchild")
+    at.run("postgres", f"CREATE DATABASE empty TEMPLATE template0 {'STRATEGY file_copy' if copies else ''}")
+    at.run("empty", TABLE, PUBLICATION)
+    at.work_in_new("empty")
+
+
+MAJORS = [pytest.param(major, marks=[] if major == 18 else pytest.mark.slow) for major in (14, 15, 16, 17, 18)]
+"""Every day the newest one; the command is tested on 16."""
+
+
+@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}-databases")
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyDatabases]:
+    directory = tmp_path_factory.mktemp("databases")
+    found = ManyDatabases(request.param, directory / "backup", directory / "pg_wal")
+    programs = find_programs(request.param, plugin="test_decoding")
+    settings = {"allow_in_place_tablespaces": "on", "max_replication_slots": "30"}
+    with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=1) as server:
+        at = _Server(server, found)
+        _prepare(at)
+        server.stop()
+        server.copy_data_directory(found.backup)
+        server.start()
+        _work(at)
+        server.stop()
+        shutil.copytree(server.wal_directory, found.wal)
+    yield found
+    shutil.rmtree(directory)
+
+
+FIRST = ("postgres", "shop", "crm", "gone")
+NEW = ("fresh", "logged", "copied", "grandchild", "empty")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "window_bytes"),
+    [
+        ("test_decoding", 1 << 30),
+        ("pgoutput", 8 << 20),
+        pytest.param("pgoutput", 1 << 30, marks=pytest.mark.slow),
+        pytest.param("test_decoding", 8 << 20, marks=pytest.mark.slow),
+    ],
+)
+def test_each_database_says_what_its_slot_says(spark: Any, many: ManyDatabases, plugin: str, window_bytes: int) -> None:
+    with decode_databases(spark, many.request(plugin), ALL, bounds=WindowBounds(window_bytes)) as result:
+        found = {name: joined(one.tables()) for name, one in result.databases.items()}
+    assert sorted(found) == sorted([*FIRST, *NEW, "own"])
+    for name in (*FIRST, *NEW):
+        expected = many.said[name, plugin]
+        assert len(expected) > 5
+        actual = _behind(found[name], expected)
+        if plugin == "pgoutput" and name in (*NEW, "crm"):
+            # Announced in our session before the server's, which begin with the slot, and for crm three times.
+            expected, actual = _but_relations(expected), messages_table(_but_relations(_rows(actual)))
+        difference = first_difference(messages_table(expected), actual)
+        assert difference is None, f"{name}: {difference}"
+    if plugin == "test_decoding":
+        for name in NEW:
+            _check_contents(found[name], *many.contents[name])
+
+
+def _behind(found: pa.Table, expected: list[tuple[int, int, bytes]]) -> pa.Table:
+    """The messages from the first one on that a slot said."""
+    xids = found.column("xid").to_pylist()
+    return found.slice(xids.index(expected[0][1]))
+
+
+def _rows(table: pa.Table) -> list[tuple[int, int, bytes]]:
+    return [(row["lsn"], row["xid"], row["data"]) for row in table.to_pylist()]
+
+
+def _but_relations(messages: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
+    return [one for one in messages if one[2][:1] != b"R"]
+
+
+CHANGE = re.compile(rb"table public\.t: (INSERT|UPDATE|DELETE): id\[integer\]:(\d+)(?: note\[text\]:'(.*?)')?")
+
+
+def _check_contents(found: pa.Table, first: dict[int, str], last: dict[int, str]) -> None:
+    """Applied to what a database had from its template, its changes make what its table holds."""
+    rows = dict(first)
+    for change in filter(None, map(CHANGE.match, found.column("data").to_pylist())):
+        if change[1] == b"DELETE":
+            del rows[int(change[2])]
+        else:
+            rows[int(change[2])] = change[3].decode()
+    assert rows == last
+
+
+def test_one_pass_indexes_the_wal_once(many: ManyDatabases) -> None:
+    """Of databases that the catalog has; of one that is created, what follows its record is indexed again."""
+    indexed: list[tuple[int, int]] = []
+
+    def index(tasks: Any) -> Any:
+        indexed.extend((task.lo, task.hi) for task in tasks)
+        return index_in_threads(tasks, 1)
+
+    created = min(many.start[name, "pgoutput"] for name in NEW)
+    choice = DatabaseChoice(("postgres", "shop", "crm", "gone"))
+    chosen = ChosenDatabases.open(many.request(end=created), choice)
+    windows = list(Pass(chosen.first, index, 1, new_plans=chosen.new_plans))
+    assert [len(window) for window in windows] == [4]
+    # Each run once, and again those behind a record that moves a catalog to a file that nobody knew of.
+    assert {lo for lo, _ in indexed} == {lo for lo, _ in indexed[: len({*indexed})]}
+    alone = ChosenDatabases.open(many.request(end=created), DatabaseChoice(("postgres",)))
+    together, indexed[:] = sorted({*indexed}), []
+    list(Pass(alone.first, index, 1, new_plans=alone.new_plans))
+    assert sorted(indexed) == together
+
+
+@pytest.mark.parametrize("plugin", ["test_decoding", "pgoutput"])
+def test_a_database_that_is_created_in_the_window_is_asked_for_by_name(
+    spark: Any, many: ManyDatabases, plugin: str
+) -> None:
+    """From where its slot was made on, so that relations are announced in the same session."""
+    request = many.request(plugin, start=many.start["copied", plugin])
+    with decode_databases(spark, request, DatabaseChoice(("copied",))) as result:
+        (found,) = result.databases.values()
+        assert first_difference(messages_table(many.said["copied", plugin]), joined(found.tables())) is None
+
+
+def test_names_that_no_database_has(spark: Any, many: ManyDatabases) -> None:
+    with pytest.raises(CatalogError, match='database "nobody" does not exist, and the WAL creates none of that name'):
+        decode_databases(spark, many.request(), DatabaseChoice(("postgres", "nobody")))
+    with pytest.raises(CatalogError, match='it is what the database "shop" was renamed to: ask for "shop"'):
+        decode_databases(spark, many.request(), DatabaseChoice(("boutique",)))
+
+
+def test_one_database_alone_says_the_same(spark: Any, many: ManyDatabases) -> None:
+    for name in ("crm", "gone"):
+        with decode(spark, many.request(database=name)) as result:
+            found = joined(result.tables())
+        expected = many.said[name, "test_decoding"]
+        assert first_difference(messages_table(expected), _behind(found, expected)) is None
