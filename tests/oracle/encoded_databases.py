@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import pyarrow as pa
@@ -243,7 +244,7 @@ class PlannedStream:
         return replace(self.plan, decoder=replace(decoder, session=session, plugin=plugin))
 
 
-Piece = pa.Table | HeadwaterError
+Piece: TypeAlias = "pa.Table | HeadwaterError"
 
 
 def _piece(decoder: SliceDecoder, plan: Slice) -> Piece:
