@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all fuzz hosts postgis test-spark bench bench-memory \
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values fuzz hosts postgis test-spark bench bench-memory \
 	bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
@@ -57,6 +57,11 @@ test-all: servers servers-19 servers-first hosts ## all rungs on every supported
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
 	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+
+VALUES := 200000
+
+values: servers ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
+	$(VENV)/bin/pytest --all-majors --values $(VALUES) -s tests/values/test_value_oracle.py
 
 INPUTS := 1000000
 SEED := 0

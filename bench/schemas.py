@@ -16,7 +16,6 @@ import statistics
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from rich.table import Table
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
 from schema_workloads import SCHEMAS, Schema, execute
-from speed import OPTIONS, check_equal, make_slot, one_row, time_headwater
+from speed import check_equal, make_slot, one_row, time_headwater, time_session
 
 RUNS = 3
 TRANSACTIONS_OF_MB = (1_280, 2_560, 5_120)
@@ -98,18 +97,11 @@ def measure(schema: Schema, runs: int, directory: Path, console: Console) -> Mea
 
 
 def server_cost(server: EmbeddedPostgres, runs: int) -> tuple[tuple[int, int], Cost]:
-    """(messages, bytes) of the server's stream, and what its session took; one run before is to warm up."""
-    arguments = ", ".join(f"'{part}'" for option in OPTIONS for part in option)
-    peek = f"pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {arguments})"
-    seconds = []
+    """(messages, bytes) of the server's stream, and what its session took."""
     with server.connect() as connection:
-        for _ in range(runs + 1):
-            began = time.perf_counter()
-            row = one_row(connection, f"SELECT count(*), sum(length(data))::bigint FROM {peek}")
-            seconds.append(time.perf_counter() - began)
-        process = one_row(connection, "SELECT pg_backend_pid()")[0]
-        peak = own_peak(process)
-    return (row[0], row[1]), Cost(tuple(seconds[1:]), peak)
+        expected, seconds = time_session(connection, runs)
+        peak = own_peak(one_row(connection, "SELECT pg_backend_pid()")[0])
+    return expected, Cost(seconds, peak)
 
 
 def our_cost(

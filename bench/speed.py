@@ -185,14 +185,19 @@ def make_slot(server: EmbeddedPostgres) -> str:
 
 def time_server(server: EmbeddedPostgres) -> tuple[tuple[int, int], tuple[float, ...]]:
     """(messages, bytes) of the server's stream, and the seconds of each run after one to warm up."""
+    with server.connect() as connection:
+        return time_session(connection, RUNS)
+
+
+def time_session(connection: psycopg.Connection[Any], runs: int) -> tuple[tuple[int, int], tuple[float, ...]]:
+    """:func:`time_server` in one session, so many times."""
     arguments = ", ".join(f"'{part}'" for option in OPTIONS for part in option)
     peek = f"pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {arguments})"
     seconds = []
-    with server.connect() as connection:
-        for _ in range(RUNS + 1):
-            began = time.perf_counter()
-            row = one_row(connection, f"SELECT count(*), sum(length(data))::bigint FROM {peek}")
-            seconds.append(time.perf_counter() - began)
+    for _ in range(runs + 1):
+        began = time.perf_counter()
+        row = one_row(connection, f"SELECT count(*), sum(length(data))::bigint FROM {peek}")
+        seconds.append(time.perf_counter() - began)
     return (row[0], row[1]), tuple(seconds[1:])
 
 

@@ -50,6 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--seeds", metavar="FROM-TO", help="seeds of the oracle's threaded workloads, on each major under test"
     )
+    group.addoption(
+        "--values",
+        metavar="COUNT",
+        type=int,
+        help="values of the value oracle on each major under test",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

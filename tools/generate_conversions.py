@@ -21,6 +21,8 @@ from headwater.pg.encodings import CHARACTERS, ENCODINGS, SINGLE_BYTES, UTF8, by
 
 FILE = Path(__file__).parents[1] / "src" / "headwater" / "pg" / "conversions.zip"
 AT_ONCE = 4096
+MOST_BYTES = 6
+"""What a character becomes has no more; two that do together become what each becomes."""
 
 PAIRS = """
 SELECT pg_encoding_to_char(conforencoding), pg_encoding_to_char(contoencoding) FROM pg_conversion WHERE condefault
@@ -44,7 +46,7 @@ END $$
 """
 _LIMITED = {
     "UTF8": (*CHARACTERS["UTF8"].split("; ")[:4], "f0 90-af 80-bf 80-bf"),
-    "MULE_INTERNAL": (*CHARACTERS["MULE_INTERNAL"].split("; ")[:3], "9c-9d f0-fe 80-ff 80-ff"),
+    "MULE_INTERNAL": (*CHARACTERS["MULE_INTERNAL"].split("; ")[:3], "9c-9d 95-96,f0-fe 80-ff 80-ff"),
 }
 _ALL_OF_UTF8 = ("GB18030",)
 
@@ -80,7 +82,7 @@ def ask(connection: psycopg.Connection[Any], source: str, target: str, character
         asked = characters[at : at + AT_ONCE]
         row = connection.execute(call, [asked, source, target], binary=True).fetchone()
         assert row is not None
-        there = [(one, made) for one, made in zip(asked, row[0], strict=True) if made is not None]
+        there = [(one, made) for one, made in zip(asked, row[0], strict=True) if made and len(made) <= MOST_BYTES]
         keys += [int.from_bytes(one, "big") for one, _ in there]
         values += [int.from_bytes(made, "big") for _, made in there]
     order = np.argsort(np.array(keys, np.int64))

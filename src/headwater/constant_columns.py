@@ -37,6 +37,37 @@ def is_constant(values: Column) -> bool:
     return len(values) > 1 and values.strides == (0,)
 
 
+def check_lengths(columns: Sequence[Column], length: int | None = None) -> None:
+    """Whether columns go together.
+
+    Args:
+        columns: of the same rows; one of them at least is not constant: its length is real.
+        length: of them, if that is known from elsewhere.
+
+    Raises:
+        ValueError: they are not of one length, or have more dimensions than one.
+    """
+    found = {column.shape for column in columns}
+    expected = {(length,)} if length is not None else found
+    if len(found) != 1 or found != expected or any(len(shape) != 1 for shape in found):
+        raise ValueError(f"columns have the shapes {sorted(found)}, expected one length")
+
+
+def check_range(numbers: Column, lowest: int, end: int) -> None:
+    """Whether all numbers lie between two.
+
+    Args:
+        numbers: some; of a constant column its element is looked at.
+        lowest: the first that is allowed; end: the first above those.
+
+    Raises:
+        ValueError: one does not.
+    """
+    some = numbers[:1] if is_constant(numbers) else numbers
+    if some.size and (int(some.min()) < lowest or int(some.max()) >= end):
+        raise ValueError(f"found numbers from {some.min()} to {some.max()}, expected {lowest} to {end - 1}")
+
+
 def memory_bytes(values: Column) -> int:
     """What a column holds in memory."""
     return values.itemsize if is_constant(values) else values.nbytes

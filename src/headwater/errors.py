@@ -81,6 +81,17 @@ def _rebuild(
     return cls(message, lsn=lsn, file=file, hint=hint)
 
 
+@contextmanager
+def errors_of(database: str | None) -> Iterator[None]:
+    """Errors of the ``with`` block name a database; those of None are left alone."""
+    try:
+        yield
+    except HeadwaterError as error:
+        if database is not None:
+            error.message = f'database "{database}": {error.message}'
+        raise
+
+
 class UsageError(HeadwaterError):
     """The command line, or an option of it, is wrong."""
 

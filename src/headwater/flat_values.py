@@ -10,7 +10,9 @@ The layout: magic, a digest of the type's shape, number of parts, their lengths;
 bytes values, joined in the order in which they occur; the others are arrays, or the one element of a column that is
 constant, where the type says that it may be (:mod:`headwater.constant_columns`). Little-endian throughout.
 
-A type whose fields have changed has another digest, and values of the former are refused.
+A type whose fields have changed has another digest, and values of the former are refused. A record whose fields must
+fit each other, such as offsets into an array beside them, has a method ``check_parts``, which raises ValueError if they
+do not: it is called when the record has been read.
 """
 
 from __future__ import annotations
@@ -217,6 +219,7 @@ def _mapping(key: Any, item: Any) -> tuple[str, Put, Get]:
 
 def _record(kind: Any) -> tuple[str, Put, Get]:
     """A dataclass or named tuple: its fields in order; those that do not count in comparisons are left out."""
+    checks = hasattr(kind, "check_parts")
 
     @cache
     def codecs() -> list[tuple[str, _Codec]]:
@@ -227,7 +230,10 @@ def _record(kind: Any) -> tuple[str, Put, Get]:
 
     def get(said: Any, source: _Reader) -> Any:
         values = zip(codecs(), said, strict=True)
-        return kind(**{name: codec.get(one, source) for (name, codec), one in values})
+        made = kind(**{name: codec.get(one, source) for (name, codec), one in values})
+        if checks:
+            made.check_parts()
+        return made
 
     return kind.__name__, put, get
 
@@ -328,7 +334,7 @@ def read_value(kind: type[T], data: bytes | memoryview) -> T:
         parts = list(_split(view, count))
         said = json.loads(bytes(parts[0]))
         value: T = _of(expected).get(said, _Reader(parts))
-    except (ValueError, TypeError, KeyError, IndexError, StopIteration, RecursionError, struct.error) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, StopIteration, RecursionError, struct.error) as error:
         raise FlatValueError(f"not a value of type {getattr(kind, '__name__', kind)}: {error}") from None
     return value
 

@@ -22,7 +22,7 @@ from fuzz.windows import PLUGINS, Window, closed_windows, plan
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory, open_tree, running_server
 from headwater.catalog.prepared import prepared_transactions
-from headwater.catalog.server_settings import read_server_settings
+from headwater.catalog.server_settings import read_server_settings, session_settings_of
 from headwater.errors import HeadwaterError
 from headwater.flat_values import value_bytes
 from headwater.pipeline.named_catalog import state_in_file
@@ -165,17 +165,25 @@ class Catalogs(Kind):
             path = scratch / str(corpus.major)
             shutil.copytree(corpus.backup, path, symlinks=True, ignore=shutil.ignore_patterns("pg_wal", "pg_stat"))
             store = open_catalog(corpus.backup, "postgres")
-            files = [DataDirectory(path).relation_place(locator) for locator in store.locators()]
-            self._copies.append((path, sorted(file for file in files if os.path.getsize(file))))
+            directory = DataDirectory(path)
+            places = [*store.locators(), (1664, 0, 2964), (1664, 0, 1260)]
+            files = [directory.relation_place(locator) for locator in places]
+            self._copies.append(
+                (path, corpus.major, store.database_oid, [f for f in sorted(files) if os.path.getsize(f)])
+            )
 
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
-        path, files = rng.choice(self._copies)
-        file = Path(rng.choice(files))
+        path, major, database, files = rng.choice(self._copies)
+        file, name = Path(rng.choice(files)), ""
+        if rng.random() < 0.3:
+            name = rng.choice(("global/pg_control", f"base/{database}/pg_filenode.map", "pg_xact/0000"))
+            file = path / name
         whole = file.read_bytes()
-        file.unlink()
-        file.write_bytes(self._changed(rng, whole))
+        file.write_bytes(_file_changed(rng, name, whole, major) if name else self._changed(rng, whole))
         try:
+            for role in (None, "postgres", "somebody"):
+                _tried(lambda role=role: session_settings_of(path, database, role))
             store = open_catalog(path, "postgres")
             view = store.view(store.start_lsn + 1)
             asked = (1259, 1249, 1247, 2601, 2608, 13000, rng.randrange(12000, 14000))
@@ -321,6 +329,17 @@ class Packed(Kind):
             shutil.rmtree(place)
 
 
+_NUMBERS = (
+    "0000000000000FFF",
+    "0000000000001000",
+    "00000000FFFFFFFF",
+    "FFFFFFFF00000000",
+    "FFFFFFFFFFFFFFFF",
+    "0" * 16,
+)
+"""Of segments, in their names: some of no segment of 1 MB, some at the end of all LSNs."""
+
+
 class Timelines(Kind):
     """History files, names of segments, and the first pages that tell of what server and size they are."""
 
@@ -353,7 +372,8 @@ class Timelines(Kind):
             if rng.random() < 0.3:
                 page = changed(rng, page[:48], words_of(page[:40])) + page[48:]
             timeline = rng.choice(("00000001", "00000001", "00000002", "00000003", "FFFFFFFF", "00000000"))
-            path = place / (timeline + name[8:])
+            number = name[8:] if rng.random() < 0.9 else rng.choice(_NUMBERS)
+            path = place / (timeline + number)
             with path.open("wb") as file:
                 file.write(page)
                 file.truncate(SEGMENT if rng.random() < 0.95 else rng.choice((0, 100, 8192, SEGMENT + 1)))
@@ -368,6 +388,28 @@ class Timelines(Kind):
             (place / f"{timeline:08X}.history").write_bytes(changed(rng, text) if rng.random() < 0.8 else text)
 
 
+def _archive(files: dict[str, bytes], tar_format: int) -> bytes:
+    """An archive; a member has a name that is longer than a header can hold, and headers of its own if there can be."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tar_format) as tar:
+        for name, data in (
+            {} if tar_format == tarfile.USTAR_FORMAT else {"pg_stat/" + "x" * 150: b"x"} | files
+        ).items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data[:9000])
+            member.pax_headers = {"mtime": "1234567890.5", "comment": "here"}
+            tar.addfile(member, io.BytesIO(data[:9000]))
+    return buffer.getvalue()
+
+
+def _strange_member(rng: random.Random, header: bytes) -> bytes:
+    """A header of another kind of member, or with a size in binary that is too large for any file."""
+    if rng.random() < 0.5:
+        return header[:156] + rng.choice((b"0", b"L", b"K", b"x", b"g", b"S", b"X", b"1", b"5", b"7")) + header[157:]
+    size = rng.choice((1 << 33, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 70, 100_000))
+    return header[:124] + b"\x80" + size.to_bytes(11, "big") + header[136:]
+
+
 class Archives(Kind):
     """Backups in tar format, as they are and compressed."""
 
@@ -377,27 +419,25 @@ class Archives(Kind):
         self._scratch, self._number = scratch, 0
         self._archives: list[tuple[str, bytes]] = []
         files = _small_files(corpora[0])
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            for name, data in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(data[:9000])
-                tar.addfile(member, io.BytesIO(data[:9000]))
-        for suffix, codec in (("", None), (".gz", "gzip"), (".lz4", "lz4"), (".zst", "zstd")):
-            path = scratch / "made"
-            if codec is None:
-                path.write_bytes(buffer.getvalue())
-            else:
-                with pa.output_stream(str(path), compression=codec) as sink:
-                    sink.write(buffer.getvalue())
-            self._archives.append((suffix, path.read_bytes()))
+        for tar_format in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+            plain = _archive(files, tar_format)
+            for suffix, codec in (("", None), (".gz", "gzip"), (".lz4", "lz4"), (".zst", "zstd")):
+                path = scratch / "made"
+                if codec is None:
+                    path.write_bytes(plain)
+                else:
+                    with pa.output_stream(str(path), compression=codec) as sink:
+                        sink.write(plain)
+                self._archives.append((suffix, path.read_bytes()))
         self._files = sorted(files)
 
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
-        suffix, data = rng.choice([self._archives[0], *self._archives])
-        at = rng.choice((0, 0, rng.randrange(len(data)) // 512 * 512))
+        suffix, data = rng.choice([*self._archives[::4], *self._archives])
+        at = rng.choice((0, 0, rng.randrange(min(len(data), 4096)) // 512 * 512, rng.randrange(len(data)) // 512 * 512))
         part = changed(rng, data[at : at + 512], [(100, 8), (124, 8), (132, 4), (148, 8), (156, 1), (257, 8)])
+        if rng.random() < 0.3 and len(part) >= 512:
+            part = _strange_member(rng, part)
         if not suffix and rng.random() < 0.8 and len(part) >= 512:
             total = sum(part[:148]) + 8 * 32 + sum(part[156:512])
             part = part[:148] + f"{total:06o}\0 ".encode() + part[156:]

@@ -103,16 +103,18 @@ def change(rng: random.Random, data: bytearray, fields: Sequence[Field] = ()) ->
 
 
 def change_length(rng: random.Random, data: bytearray) -> None:
-    """Cut, grow, or take a piece out."""
+    """Cut, grow, repeat a byte very often, or take a piece out."""
     if not data:
         return
-    how, at = rng.randrange(4), rng.randrange(len(data))
+    how, at = rng.randrange(5), rng.randrange(len(data))
     if how == 0:
         del data[at:]
     elif how == 1:
         del data[at : at + rng.choice((1, 2, 4, 8, 100))]
     elif how == 2:
         data[at:at] = rng.randbytes(rng.choice((1, 2, 4, 8, 100)))
+    elif how == 3:
+        data[at:at] = data[at : at + 1] * rng.choice((1, 20, 5000))
     else:
         data += rng.randbytes(rng.choice((1, 4, 100)))
 

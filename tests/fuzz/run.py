@@ -10,6 +10,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -135,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--directory", type=Path, default=Path("build/fuzz"), help="where server's files are kept")
     asked = parser.parse_args(arguments)
+    # So that directories go and workers end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     corpora = [get_corpus(asked.directory, int(major)) for major in asked.majors.split(",")]
     if asked.only:
         _once(corpora, asked.only, asked.seed)

@@ -38,10 +38,11 @@ class Parts:
 
 
 def parts_of(data: bytes, major: int) -> Parts:
-    """Take a sound record apart, as DecodeXLogRecord does."""
+    """Take a record apart, as DecodeXLogRecord does; of one that is not sound, as far as it goes."""
+    size, data = len(data), data + bytes(16)
     fields: list[Field] = [(0, 4), (4, 4), (16, 1), (17, 1), (16, 2)]
     at, lengths, main_length, main_field = _HEAD, list[int](), 0, None
-    while at + sum(lengths) + main_length < len(data) and main_field is None:
+    while at + sum(lengths) + main_length < size and main_field is None:
         block_id = data[at]
         fields.append((at, 1))
         if block_id in (254, 255):
@@ -78,7 +79,7 @@ def parts_of(data: bytes, major: int) -> Parts:
     for length in lengths:
         blocks.append(at)
         at += length
-    return Parts(fields, min(at, len(data)), [block for block in blocks if block < len(data)], main_field)
+    return Parts(fields, min(at, size), [block for block in blocks if block < size], main_field)
 
 
 def _data_fields(rng: random.Random, data: bytes, start: int) -> Field:

@@ -233,6 +233,15 @@ NOT_BEFORE = {
     "IN SCHEMA": 15,
 }
 
+BEFORE = (
+    "CREATE ROLE somebody",
+    "ALTER ROLE somebody SET timezone = 'Asia/Kolkata'",
+    "ALTER DATABASE postgres SET intervalstyle = 'iso_8601'",
+    "CREATE TYPE before AS ENUM ('a', 'b')",
+    "CREATE TABLE old (id int PRIMARY KEY, at before)",
+)
+"""What the backup has already."""
+
 OPEN = (
     "BEGIN",
     "INSERT INTO nothing VALUES (-1, 'open for long')",

@@ -22,7 +22,7 @@ COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
 
 PLUGINS = ("test_decoding", "pgoutput")
-IDENTICAL, GAP, DIFFERS = "identical", "known gap", "differs"
+IDENTICAL, GAP, DIFFERS, NOT_RUN = "identical", "known gap", "differs", "not run"
 
 HEAD = """# Conformance
 
@@ -30,7 +30,7 @@ What PostgreSQL's own plugins say of a workload and what Headwater says of the s
 byte for byte. This page is written by a run of the oracle (`make conformance`); a test fails if a scenario or a known
 gap is missing on it.
 """
-PLAIN_ROWS = """
+HOW = """\
 Each scenario is a script of SQL over one or more sessions (`tests/oracle/scenario_*.py`). The server is asked first,
 then stopped; Headwater gets a base backup from before the script, and `pg_wal`. A plugin is *identical* where each of
 its streams is:
@@ -85,7 +85,7 @@ class Found:
             if (at, name) == (major, scenario) and plugin_of(stream) == plugin
         }
         if not found:
-            return "not run"
+            return NOT_RUN
         worse = {stream for stream, verdict in found.items() if verdict != IDENTICAL}
         if not worse:
             return IDENTICAL
@@ -94,12 +94,13 @@ class Found:
 
 def page(found: Found) -> str:
     """The page, as Markdown."""
-    parts = [HEAD, _servers(found), PLAIN_ROWS, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
+    parts = [HEAD, _servers(found), HOW, _streams(), gaps_section(), cases_section(), "## Scenarios\n", LEGEND]
     themes = dict.fromkeys(one.theme for one in SCENARIOS.values())
     return "\n".join([*parts, *(_theme(found, theme) for theme in themes)])
 
 
-LEGEND = """`from 15`: its statements, or what it looks at, came with that major.
+LEGEND = """`from 15`: its statements, or what it looks at, came with that major. `not run`: not in the runs that
+this page is written from.
 """
 
 
@@ -131,7 +132,7 @@ def gaps_section() -> str:
     """Every known gap and why."""
     lines = ["## Known gaps\n"]
     for scenario, gap in KNOWN_GAPS.items():
-        streams = ", ".join(sorted(gap.streams))
+        streams = "; ".join(sorted(gap.streams))
         lines.append(
             f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), from {gap.since} on ({streams}): {gap.reason}."
         )

@@ -9,19 +9,24 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import pyarrow as pa
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import joined, messages_table
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UsageError
+from headwater.pg.encodings import SQL_ASCII, can_send
 from headwater.pipeline import DecodeRequest
+from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.source_plan import SourcePlan, plan_source
+from headwater.plugins.api import PluginContext
+from headwater.reorder.plan import Slice
 from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn, plugin_of
 
 STREAMS = {
@@ -68,6 +73,10 @@ INSERT INTO documents{group} VALUES ('<a>{word}</a>');
 MESSAGES = """
 SELECT pg_logical_emit_message(true, 'plain', '{word}');
 SELECT pg_logical_emit_message(false, '{word}', 'plain');
+"""
+NO_TEXT = """
+CREATE TABLE bytes{group} (id int PRIMARY KEY, t text);
+INSERT INTO bytes{group} VALUES (1, 'plain'), (2, E'a\\xff\\xfe');
 """
 SCRIPTS = (NAMES, LABELS, VALUES, MESSAGES)
 
@@ -155,6 +164,7 @@ class EncodedDatabases:
         self.major = major
         self.databases = [DATABASES[encoding] for encoding in encodings]
         self.expected: dict[tuple[str, str, str], list[Said]] = {}
+        self._plans: dict[tuple[str, str], PlannedStream] = {}
         settings = {"max_replication_slots": "1000", "max_connections": "20"}
         programs = find_programs(major, plugin="test_decoding")
         with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=4) as server:
@@ -190,38 +200,84 @@ class EncodedDatabases:
                     said.append(Said(start, end, messages_table(()), PluginStop(refused[1], None)))
             self.expected[database.encoding, client, stream] = said
 
-    def request(self, database: str, client: str, stream: str, said: Said) -> DecodeRequest:
+    def request(self, database: str, client: str, stream: str, start: int, end: int) -> DecodeRequest:
         """What a client asks for."""
-        return DecodeRequest(
-            str(self.wal),
-            str(self.backup),
-            database.lower(),
-            plugin_of(stream),
-            STREAMS[stream],
-            said.start,
-            said.end,
-            settings=(("client_encoding", client),),
-        )
+        settings = (("client_encoding", client),)
+        options = STREAMS[stream]
+        names = str(self.wal), str(self.backup), database.lower(), plugin_of(stream)
+        return DecodeRequest(*names, options, start, end, settings=settings)
 
-    def decoded(self, request: DecodeRequest) -> pa.Table:
-        """Our messages, made in this process."""
-        plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
-        batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
-        return joined([pa.Table.from_batches(batches, message_schema(False))])
+    def found(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
+        """What we say of each group: messages, or an error.
+
+        All are planned at once, and cut so small that an error is of one group.
+        """
+        said = self.expected[database, client, stream]
+        try:
+            plan = self._plan(database, stream).for_client(client)
+        except UsageError as error:
+            return [error] * len(said)
+        pieces = [_piece(plan.decoder, one) for one in plan.slices]
+        return [_joined_pieces(pieces, one.start, one.end) for one in said]
+
+    def _plan(self, database: str, stream: str) -> PlannedStream:
+        if (database, stream) not in self._plans:
+            client = next(client for one, client, _ in self.expected if one == database and can_send(one, client))
+            said = self.expected[database, client, stream]
+            request = self.request(database, client, stream, said[0].start, said[-1].end)
+            self._plans[database, stream] = PlannedStream(plan_source(SourceOptions(request, (), 1)), request)
+        return self._plans[database, stream]
 
 
-def outcome(databases: EncodedDatabases, request: DecodeRequest) -> pa.Table | HeadwaterError:
-    """Our messages, or our error."""
+@dataclass(frozen=True)
+class PlannedStream:
+    """A stream that was planned for one client."""
+
+    plan: SourcePlan
+    request: DecodeRequest
+
+    def for_client(self, client: str) -> SourcePlan:
+        """The same plan for another one."""
+        decoder = self.plan.decoder
+        session = replace(decoder.session, client_encoding=client)
+        plugin = type(decoder.plugin)(self.request.options, PluginContext(session.major, session))
+        return replace(self.plan, decoder=replace(decoder, session=session, plugin=plugin))
+
+
+Piece: TypeAlias = "pa.Table | HeadwaterError"
+
+
+def _piece(decoder: SliceDecoder, plan: Slice) -> Piece:
     try:
-        return databases.decoded(request)
+        batches = list(message_batches(decoder.messages(plan), is_text=False))
     except HeadwaterError as error:
         return error
+    return joined([pa.Table.from_batches(batches, message_schema(False))])
+
+
+def _joined_pieces(pieces: Sequence[Piece], start: int, end: int) -> Piece:
+    """Those of a group; the first error, if there is any."""
+    within = []
+    for piece in pieces:
+        lsn = piece.lsn if isinstance(piece, HeadwaterError) else piece.column("lsn")[0].as_py() if len(piece) else None
+        if lsn is not None and start <= lsn <= end:
+            if isinstance(piece, HeadwaterError):
+                return piece
+            within.append(piece)
+    return joined(within)
+
+
+def decoded_here(request: DecodeRequest) -> pa.Table:
+    """Our messages, made in this process."""
+    plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
+    batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
+    return joined([pa.Table.from_batches(batches, message_schema(False))])
 
 
 def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:
     with server.connect(database.name, client_encoding=database.writer) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[arg-type]
+            connection.execute(statement)
 
 
 def _make(server: EmbeddedPostgres, database: Database) -> None:
@@ -240,6 +296,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
     """Write all groups; of each where its slots begin, by plugin, and where it ends."""
     spans = []
     scripts = [(script, word) for word in database.words for script in SCRIPTS]
+    scripts += [(NO_TEXT, "")] if database.encoding == SQL_ASCII else []
     for group, (script, word) in enumerate(scripts):
         with server.connect(database.name, client_encoding=database.writer) as connection:
             starts = {}
@@ -250,7 +307,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
                 starts[plugin] = parse_lsn(row[0])
             for statement in script.format(word=word, group=group).split(";\n"):
                 if statement.strip():
-                    connection.execute(statement)  # type: ignore[arg-type]
+                    connection.execute(statement)
             row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
             assert row is not None
             spans.append({plugin: (start, parse_lsn(row[0])) for plugin, start in starts.items()})

@@ -143,12 +143,15 @@ a| CREATE TABLE w (id int PRIMARY KEY, c relations, s seen, ss seen[])
 a| INSERT INTO t VALUES (1, 't', 'now', 'now()', 'pg_catalog.||/', '+(int,int)', 'int')
 a| INSERT INTO t VALUES (2, 'pg_class', 'boolin', 'abs(int)', '|/', '-(NONE,int)', 'timestamptz[]')
 a| INSERT INTO t VALUES (3, 0, 0, 0, 0, 0, 0), (4, 4294967295, 77, 78, 79, 80, 81)
-a| INSERT INTO t SELECT 1000 + row_number() OVER (), NULL, oid FROM pg_proc WHERE oid < 12000 AND oid % 31 = 3
-a| INSERT INTO t SELECT 6000 + row_number() OVER (), NULL, NULL, oid FROM pg_proc WHERE oid < 12000 AND oid % 31 = 4
-a| INSERT INTO t SELECT 11000 + row_number() OVER (), NULL, NULL, NULL, oid, oid FROM pg_operator WHERE oid % 9 = 3
-a| INSERT INTO t SELECT 16000 + row_number() OVER (), NULL, NULL, NULL, NULL, NULL, oid FROM pg_type WHERE oid % 7 = 3
-a| INSERT INTO t SELECT 19000 + row_number() OVER (), oid FROM pg_class WHERE oid < 16384 AND oid % 5 = 3
-a| INSERT INTO u SELECT row_number() OVER (), NULL, NULL, oid FROM pg_collation WHERE oid < 12000 OR oid % 17 = 3
+a| INSERT INTO t SELECT 1000 + row_number() OVER (), NULL, oid FROM pg_proc WHERE oid < 12000 AND oid::int8 % 31 = 3
+a| INSERT INTO t SELECT 6000 + row_number() OVER (), NULL, NULL, oid
+     FROM pg_proc WHERE oid < 12000 AND oid::int8 % 31 = 4
+a| INSERT INTO t SELECT 11000 + row_number() OVER (), NULL, NULL, NULL, oid, oid
+     FROM pg_operator WHERE oid::int8 % 9 = 3
+a| INSERT INTO t SELECT 16000 + row_number() OVER (), NULL, NULL, NULL, NULL, NULL, oid
+     FROM pg_type WHERE oid::int8 % 7 = 3
+a| INSERT INTO t SELECT 19000 + row_number() OVER (), oid FROM pg_class WHERE oid < 16384 AND oid::int8 % 5 = 3
+a| INSERT INTO u SELECT row_number() OVER (), NULL, NULL, oid FROM pg_collation WHERE oid < 12000 OR oid::int8 % 17 = 3
 a| INSERT INTO u SELECT 5000 + row_number() OVER (), NULL, NULL, NULL, oid FROM pg_ts_config
 a| INSERT INTO u SELECT 6000 + row_number() OVER (), NULL, NULL, NULL, NULL, oid FROM pg_ts_dict
 a| INSERT INTO u SELECT 7000 + row_number() OVER (), NULL, oid FROM pg_roles

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from headwater.demo.stream_comparison import first_difference, joined
-from headwater.errors import HeadwaterError
+from headwater.errors import DecodingError, HeadwaterError, UsageError
+from headwater.pg.version import VERSIONS
 from headwater.pipeline import decode
-from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described, outcome
-from oracle.streams import plugin_of
+from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.source_plan import plan_source
+from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described
+from oracle.streams import format_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -26,8 +29,8 @@ DAILY = {
 def check(databases: EncodedDatabases, database: str, client: str, stream: str) -> tuple[int, int]:
     """Compare all groups; how many were sent, and how many refused."""
     sent = refused = 0
-    for said in databases.expected[database, client, stream]:
-        found = outcome(databases, databases.request(database, client, stream, said))
+    expected = databases.expected[database, client, stream]
+    for said, found in zip(expected, databases.found(database, client, stream), strict=True):
         place = described(said, database, client, stream)
         if said.error is not None:
             assert isinstance(found, HeadwaterError), (place, said.error)
@@ -35,7 +38,7 @@ def check(databases: EncodedDatabases, database: str, client: str, stream: str) 
             refused += 1
             continue
         assert not isinstance(found, HeadwaterError), (place, found)
-        assert first_difference(said.messages, found) is None, place
+        assert first_difference(said.messages, found) is None, (place, first_difference(said.messages, found))
         assert len(said.messages) > 1
         sent += 1
     return sent, refused
@@ -46,7 +49,7 @@ def few(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return EncodedDatabases(request.param, tmp_path_factory.mktemp("encodings"), list(DAILY), DAILY)
 
 
-@pytest.fixture(scope="module", params=[14, 15, 16, 17, 18])
+@pytest.fixture(scope="module", params=VERSIONS)
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
     return EncodedDatabases(request.param, tmp_path_factory.mktemp("encodings"), list(DATABASES))
 
@@ -68,6 +71,37 @@ def test_many_clients_get_what_the_server_sends(many: EncodedDatabases, database
 
 def test_tasks_convert(spark: Any, few: EncodedDatabases) -> None:
     said = few.expected["EUC_JP", "SJIS", "pgoutput"][0]
-    with decode(spark, few.request("EUC_JP", "SJIS", "pgoutput", said)) as result:
+    with decode(spark, few.request("EUC_JP", "SJIS", "pgoutput", said.start, said.end)) as result:
         assert first_difference(said.messages, joined(result.tables())) is None
-    assert plugin_of("pgoutput, binary") == "pgoutput"
+
+
+@pytest.mark.parametrize("database", ["LATIN1", "EUC_JP", "SQL_ASCII"])
+def test_rows_are_unicode(few: EncodedDatabases, database: str) -> None:
+    """Names, labels and values of a database in another encoding, as images and as columns of one table."""
+    word = DATABASES[database].words[0]
+    named, labels, texts = (rows_of(few, database, group, images="true") for group in range(3))
+    assert {(word, word)} == {(row["_schema"], row["_table"]) for row in named}
+    assert dict(named[0]["_after"]) == {"id": "1", word: word, "note": "plain"}
+    assert [dict(row["_after"])["m"] for row in labels] == ["plain", word]
+    assert dict(texts[1]["_after"])["list"] == f'{{{word},NULL,"a \\"{word}\\""}}'
+    single = rows_of(few, database, 2, tables="public.texts2")
+    assert [row["t"] for row in single[:3]] == ["plain", word, "plain"]
+    assert single[2]["_before"]["t"] == word
+
+
+def test_rows_need_text(few: EncodedDatabases) -> None:
+    """Bytes that are no text in UTF8 are an error that names the column; rows are in no other encoding."""
+    with pytest.raises(DecodingError, match=r'invalid byte sequence for encoding "UTF8": 0xff.* column "t" of table'):
+        rows_of(few, "SQL_ASCII", 8)
+    with pytest.raises(UsageError, match="rows are in UTF8, not in LATIN1"):
+        rows_of(few, "LATIN1", 0, **{"set.client_encoding": "LATIN1"})
+
+
+def rows_of(databases: EncodedDatabases, database: str, group: int, **options: str) -> list[dict[str, Any]]:
+    """Rows of changes of a group."""
+    said = databases.expected[database, "UTF8", "test_decoding"][group]
+    places = {"path": str(databases.wal), "catalog": str(databases.backup), "database": database.lower()}
+    window = {"startingLsn": format_lsn(said.start), "endingLsn": format_lsn(said.end)}
+    plan = plan_source(SourceOptions.parse({**places, **window, **options}))
+    batches = [plan.form.batch(plan.decoder.rows(one, plan.form.exact_columns)) for one in plan.slices]
+    return [row for batch in batches for row in batch.to_pylist()]

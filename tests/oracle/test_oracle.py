@@ -29,6 +29,7 @@ MARKED_STREAMS = [
     "pgoutput, binary",
     NO_ORIGIN,
 ]
+LONGEST_MARK = 200
 Note = Callable[[str, object], None]
 
 
@@ -68,10 +69,13 @@ def _note(record_property: Note, decoded: DecodedRun, scenario: str, stream: str
 
 def _part(messages: pa.Table, scenario: str) -> pa.Table:
     """Messages from a scenario's mark to the next mark."""
-    is_mark = pc.match_substring(messages.column("data"), SCENARIO_PREFIX.encode())
-    marks = pc.indices_nonzero(is_mark).to_pylist()
-    names = [messages.column("data")[at].as_py() for at in marks]
-    at = next((i for i, data in enumerate(names) if data.endswith((b":" + scenario.encode(), scenario.encode()))), None)
+    data = messages.column("data")
+    # Marks are short, and what is not need not be searched.
+    short = pc.indices_nonzero(pc.less(pc.binary_length(data), LONGEST_MARK))
+    is_mark = pc.match_substring(data.take(short), SCENARIO_PREFIX.encode())
+    marks = short.take(pc.indices_nonzero(is_mark)).to_pylist()
+    names = [data[at].as_py() for at in marks]
+    at = next((i for i, name in enumerate(names) if name.endswith((b":" + scenario.encode(), scenario.encode()))), None)
     if at is None:
         return messages.slice(0, 0)
     end = marks[at + 1] if at + 1 < len(marks) else len(messages)

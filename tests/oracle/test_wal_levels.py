@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.bootstrap import open_catalog
-from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from headwater.errors import HeadwaterWarning, WalError, held_warnings
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
@@ -197,6 +199,35 @@ def test_relations_are_announced_again_behind_the_gap(levels: Levels) -> None:
         rows = one_window(request, None).messages.to_pylist()
     relations = [row["data"] for row in rows if row["data"][:1] == b"R"]
     assert [b"b\0" in data[-20:] for data in relations] == [False, True]
+
+
+def test_all_levels_but_minimal_with_marks(levels: Levels) -> None:
+    """What is prepared at one level and committed at another, too."""
+    lines, (warned,) = _warned(replace(levels.request, from_replica_level=True))
+    rows = [line.split("\t")[2] for line in lines.decode().splitlines()]
+    before = [row.split("\t")[2] for row in levels.before.decode().splitlines() if "table" in row]
+    inserted = ["id[integer]:3 (complete)", "a[text]:'in the gap' (complete)", "id[integer]:5 (complete)"]
+    assert all(any(row.endswith(end) for row in rows) for end in inserted)
+    assert [row for row in rows if "table" in row][: len(before)] == [f"{row} (complete)" for row in before]
+    assert any("DELETE: (no-tuple-data)" in row for row in rows) != any("DELETE: id" in row for row in rows)
+    assert "message: transactional: 0 prefix: in, sz: 7 content:the gap" in rows
+    assert "was written with wal_level = replica" in warned
+
+
+@pytest.mark.parametrize("major", [pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 16, 17)] + [18])
+def test_the_server_has_no_slot_below_logical(major: int) -> None:
+    """So what a gap means never shows there: with a slot it does not start, without one it makes none."""
+    with small_server(major) as server:
+        make_slot(server, "s")
+        with pytest.raises(EmbeddedPostgresError, match="did not start"):
+            _restart(server, "replica")
+        log = next(server.data_directory.parent.glob("*.log")).read_text()
+        assert re.search(r'logical replication slot "s" exists, but "?wal_level"? < "?logical', log)
+    with (
+        small_server(major, wal_level="replica") as server,
+        pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=r'wal_level"? >= "?logical'),
+    ):
+        make_slot(server, "s")
 
 
 def test_minimal_is_the_end(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from generated_values import TEXTS
 
 Random = random.Random
-EXTENSIONS = ("citext", "hstore", "ltree", "cube", "lo", "intarray")
+EXTENSIONS = ("citext", "hstore", "ltree", "cube", "lo", "intarray", "isn", "seg")
 
 
 def _hstore_string(text: str) -> str:
@@ -95,6 +95,36 @@ def integer_queries(r: Random) -> list[str]:
     return [_query(r, lambda r: str(r.randrange(-9, 10**6)), r.randrange(6)) for _ in range(500)]
 
 
+def _isn(prefixes: tuple[str, ...], length: int) -> Callable[[Random], list[str]]:
+    """Numbers that begin so, their check digit to be found, some of them with a wrong one."""
+
+    def values(r: Random) -> list[str]:
+        found = []
+        for _ in range(500):
+            digits = (r.choice(prefixes) + r.choice("0123456789") * r.randrange(6)).ljust(length, "x")[:length]
+            number = "".join(r.choice("0123456789") if digit == "x" else digit for digit in digits)
+            found.append(number + r.choice(["?", "?", f"{r.randrange(10)}!"]))
+        return found
+
+    return values
+
+
+def _bound(r: Random) -> str:
+    sign = r.choice(["", "", "", "<", ">", "~"])
+    number = r.choice(["0", "-0.00", "1", "9.99", "0.0001", "99999.5", "0.000099999", "1e10", "-12.340", "1234567"])
+    if r.random() < 0.7:
+        number = f"{r.uniform(-1, 1) * 10 ** r.uniform(-9, 9):.{r.randrange(8)}{r.choice('efg')}}"
+    return sign + number
+
+
+def segs(r: Random) -> list[str]:
+    values = ["~1 .. 2", "1 .. ~2", "<1 .. >2", "0", "-0", "1.5e-38"]
+    for _ in range(1200):
+        low, high = sorted((_bound(r), _bound(r)), key=lambda bound: float(bound.lstrip("<>~")))
+        values.append(r.choice([low, f"{low} .. {high}", f"{low} ..", f".. {high}", f"{low}..{high}", "5(+-)0.1"]))
+    return values
+
+
 VALUES: dict[str, Callable[[Random], list[str]]] = {
     "citext": lambda r: [text for text in TEXTS for _ in range(4)],
     "hstore": hstores,
@@ -103,6 +133,15 @@ VALUES: dict[str, Callable[[Random], list[str]]] = {
     "ltxtquery": ltxtqueries,
     "query_int": integer_queries,
     "cube": cubes,
+    "seg": segs,
+    "ean13": _isn(("978", "979", "977", "9790", "0", "04", "36", "99", "x"), 12),
+    "isbn": _isn(("978", "9791", "9798"), 12),
+    "isbn13": _isn(("978", "9791"), 12),
+    "ismn": _isn(("9790",), 12),
+    "ismn13": _isn(("9790",), 12),
+    "issn": _isn(("977",), 12),
+    "issn13": _isn(("977",), 12),
+    "upc": _isn(("0",), 12),
     "lo": lambda r: [str(r.randrange(1 << 32)) for _ in range(100)],
 }
 VECTORS = {"vector": vectors, "halfvec": halfvecs, "sparsevec": sparsevecs}

@@ -379,6 +379,21 @@ def array_of(
     return values
 
 
+def objects(r: Random) -> list[str]:
+    """OIDs of objects that every database has, of none at all, and of things that are not there."""
+    return ["0", "4294967295", "11", "10"] + [str(r.randrange(16384)) for _ in range(1500)]
+
+
+def privileges(r: Random) -> list[str]:
+    roles = ["", "pg_monitor", "pg_read_all_stats", "pg_signal_backend", "98765"]
+    found = []
+    for _ in range(300):
+        letters = "".join(letter + r.choice(["", "*"]) for letter in "arwdDxtXUCTc" if r.random() < 0.4)
+        grantee, grantor = r.choice(roles[:-1]), r.choice(roles[1:-1])
+        found.append(f"{grantee}={letters if grantee else letters.replace('*', '')}/{grantor}")
+    return found
+
+
 VALUES: dict[str, Callable[[Random], list[str]]] = {
     "bool": booleans,
     "int2": integers(16),
@@ -425,6 +440,9 @@ VALUES: dict[str, Callable[[Random], list[str]]] = {
     "int2vector": vectors(15),
     "oidvector": vectors(32),
     "refcursor": texts,
+    **dict.fromkeys(("regclass", "regproc", "regprocedure", "regoper", "regoperator", "regtype"), objects),
+    **dict.fromkeys(("regconfig", "regdictionary", "regnamespace", "regrole", "regcollation"), objects),
+    "aclitem": privileges,
     "mood": lambda r: ["sad", "ok", "happy", 'very, very "happy"', "null", "later"],
     "positive": lambda r: ["1", "2", "1000000"],
     "moods": array_of(lambda r: ["sad", "ok", "null", 'very, very "happy"']),

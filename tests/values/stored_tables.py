@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from headwater.catalog.relation import Column, TypeInfo
+from headwater.catalog.relation import Column, ObjectNames, TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows._send import type_send
 from headwater.rows._text import type_text
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables, without_send_function
+from server_names import NAMES, names_of_objects
 
 PAGE = 8192
 _TYPE_QUERY = """
@@ -68,10 +69,18 @@ def type_info(connection: psycopg.Connection[Any], oid: int) -> TypeInfo:
         base = base.base
     pairs = tuple((int(label_oid), label) for label_oid, label in zip(label_oids, labels, strict=True))
     attributes = attributes_of(connection, relation) if kind == "c" else ()
+    names = _names(connection, oid) if oid in NAMES else None
     return TypeInfo(
         *(oid, name, namespace, display, kind, length, align, by_value, base, element, delimiter, pairs),
-        *(subtype, attributes, output, send),
+        *(subtype, attributes, output, send, names),
     )
+
+
+def _names(connection: psycopg.Connection[Any], oid: int) -> ObjectNames:
+    """What values of a type of OIDs print as, now."""
+    names = names_of_objects(connection, oid)
+    oids = sorted(names)
+    return ObjectNames(struct.pack(f"<{len(oids)}I", *oids), "\0".join(names[oid] for oid in oids))
 
 
 def attributes_of(connection: psycopg.Connection[Any], relation: int) -> tuple[Column, ...]:

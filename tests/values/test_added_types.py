@@ -13,13 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.catalog.relation import TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.rows.added_types import chosen_values, replace_values
+from headwater.rows import added_types
+from headwater.rows._send_codes import SEND_BYTES
+from headwater.rows._text_codes import CODE_ADDED
+from headwater.rows.added_types import chosen_values, print_added, replace_values
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import build_text_tables
+from headwater.rows.type_forms import arrow_form
 
 SETUP = (
     "CREATE TYPE odd",
     "CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'",
-    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'",
+    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'brin_bloom_summary_out'",
     "CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)",
     "CREATE TYPE pair AS (a int, b odd)",
 )
@@ -31,6 +38,15 @@ WORK = (
     "CREATE TABLE pairs (p pair)",
 )
 PRINTER = "import pyarrow.compute as pc\ndef shout(values):\n    return pc.utf8_upper(values.cast('string'))\n"
+ALL_FORMS = """
+import pyarrow as pa
+from headwater.rows.added_types import AddedType
+
+def numbers(values):
+    return pa.array([str(value.as_py()[0]) for value in values])
+
+FORMS = AddedType(numbers, lambda values: values, pa.int64())
+"""
 WRONG = "def shout(values):\n    return values[:0]\n"
 
 
@@ -65,7 +81,7 @@ def package(directory: Path, source: str, point: str = "printers:shout") -> Path
     metadata = directory / "printers-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: printers\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[headwater.types]\npg_ndistinct_out = {point}\n")
+    (metadata / "entry_points.txt").write_text(f"[headwater.types]\nbrin_bloom_summary_out = {point}\n")
     return directory
 
 
@@ -99,7 +115,7 @@ def test_values_are_printed_by_the_package(copies: Copies, tmp_path: Path) -> No
     [
         (WRONG, "printers:shout", 'gave 0 texts for column "o" of table "public.t"'),
         ("def shout(values):\n    raise ValueError('no')\n", "printers:shout", "failed for column"),
-        (PRINTER, "printers:whisper", 'could not load type "pg_ndistinct_out" of headwater.types'),
+        (PRINTER, "printers:whisper", 'could not load type "brin_bloom_summary_out" of headwater.types'),
     ],
     ids=["too few", "raises", "missing"],
 )
@@ -107,6 +123,27 @@ def test_a_package_that_fails(copies: Copies, tmp_path: Path, source: str, point
     done = decode(copies, package(tmp_path, source, point))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert expected in done.stderr
+
+
+@pytest.fixture
+def printed_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TypeInfo]:
+    """A type of which a package brings all forms."""
+    monkeypatch.syspath_prepend(package(tmp_path, ALL_FORMS, "printers:FORMS"))
+    for known in (added_types._points, added_types.added_type):
+        known.cache_clear()
+    yield TypeInfo(17_000, "n", "public", "n", "b", -1, "i", False, output="brin_bloom_summary_out", send="rgb:send")
+    for known in (added_types._points, added_types.added_type):
+        known.cache_clear()
+
+
+def test_a_package_brings_binary_and_arrow_forms_too(printed_type: TypeInfo) -> None:
+    texts, forms = (build_text_tables([printed_type], SessionSettings(), binary=binary) for binary in (False, True))
+    assert (texts.code[0], forms.code[0]) == (CODE_ADDED, SEND_BYTES | CODE_ADDED)
+    assert arrow_form(printed_type).spark == "BIGINT"
+    stored = pa.array([b"\x07", b"\x2a"], pa.large_binary())
+    output = printed_type.output
+    assert print_added(output, stored, "here").to_pylist() == [b"7", b"42"]
+    assert print_added(output, stored, "here", binary=True).to_pylist() == [b"\x07", b"\x2a"]
 
 
 def test_pieces_are_replaced() -> None:

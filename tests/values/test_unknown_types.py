@@ -33,7 +33,7 @@ SETUP = [
     "CREATE EXTENSION pageinspect",
     "CREATE TYPE odd",
     "CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'",
-    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'",
+    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'brin_bloom_summary_out'",
     "CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)",
     "CREATE TYPE odd_pair AS (a int, b odd)",
     "CREATE DOMAIN odd_domain AS odd",

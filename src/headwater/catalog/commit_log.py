@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.snapshot import xid_precedes
+from headwater.constant_columns import check_lengths
 from headwater.errors import CatalogError
 
 FILE_BYTES = 32 * 8192
@@ -52,6 +53,16 @@ class CommitLog:
     next_xid: int
     next_multi: int
     is_online: bool
+
+    def check_parts(self) -> None:
+        """Whether the runs begin at the first byte, and are in order.
+
+        Raises:
+            ValueError: they do not.
+        """
+        check_lengths([self.starts, self.values])
+        if not len(self.starts) or self.starts[0] != 0 or (np.diff(self.starts) < 0).any():
+            raise ValueError("the runs of the commit log are not in order")
 
     def is_committed(self, xid: int) -> bool:
         """Whether the transaction committed; False for one that was to come.

@@ -20,8 +20,12 @@ from numpy.typing import NDArray
 from headwater.catalog.commit_log import CommitLog
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.version_rows import VersionRows
+from headwater.constant_columns import check_lengths, check_range
+from headwater.pg.catalogs import catalog_layout, catalog_oids
+from headwater.pg.version import VERSIONS
 
 Int64s = NDArray[np.int64]
+_BLOCKS = 1 << 32
 
 
 class MappedFile(NamedTuple):
@@ -100,6 +104,30 @@ class HeapImage:
     provisional: Int64s
     commands: tuple[PendingCommand, ...]
 
+    def check_parts(self) -> None:
+        """Whether its columns fit each other.
+
+        Raises:
+            ValueError: they do not.
+        """
+        check_lengths([self.block, self.offnum, self.row])
+        check_lengths([self.lay], len(self.lay))
+        check_lengths([self.page_lsns], len(self.page_lsns))
+        check_lengths([self.provisional], len(self.provisional))
+        check_range(self.block, 0, _BLOCKS)
+        check_range(self.provisional, 0, _BLOCKS)
+        if self.rows is not None:
+            self.check_rows(self.rows)
+
+    def check_rows(self, rows: VersionRows) -> None:
+        """Whether its tuples are among these versions.
+
+        Raises:
+            ValueError: one is not.
+        """
+        check_range(self.row, 0, len(rows))
+        check_range(self.lay, 0, len(rows))
+
 
 @dataclass(frozen=True, eq=False)
 class CatalogImage:
@@ -151,3 +179,20 @@ class CatalogImage:
     publication_names: tuple[bytes, ...]
     catalogs: tuple[tuple[int, VersionRows], ...]
     heaps: tuple[HeapImage, ...]
+
+    def check_parts(self) -> None:
+        """Whether it has all catalogs, and what its columns and heaps name is there.
+
+        Raises:
+            ValueError: it is not.
+        """
+        check_lengths([self.xids, self.commits])
+        check_lengths([self.hinted], len(self.hinted))
+        catalogs = dict(self.catalogs)
+        if self.origin.major not in VERSIONS or catalogs.keys() != catalog_oids(self.origin.major):
+            raise ValueError("it does not have the catalogs of its version")
+        for oid, rows in catalogs.items():
+            rows.check_fixed_length(catalog_layout(self.origin.major, oid).fixed_length)
+        for heap in self.heaps:
+            if heap.rows is None:
+                heap.check_rows(catalogs[heap.catalog])

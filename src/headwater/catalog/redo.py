@@ -23,6 +23,7 @@ from headwater.rmgr import heap2 as heap2_rmgr
 from headwater.rmgr import smgr as smgr_rmgr
 from headwater.rmgr import xlog
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
+from headwater.rmgr.index_codes import COMMAND_MASK, COMMAND_SHIFT
 from headwater.rmgr.registry import HEAP, HEAP2, XLOG
 from headwater.wal.record import Block, Image, Record
 
@@ -43,6 +44,7 @@ class HeapRedo:
         touched: per xid, all that may be looked up of the versions it made or removed: (catalog, index, key).
         strays: files that NEW_CID named and that are not known to be a catalog's: of catalogs or user catalog tables;
             and the toplevel transaction that changed them last.
+        numbers_commands: NEW_CID records come; else each catalog change is a command of its own, numbered by its LSN.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class HeapRedo:
         self._heaps = heaps
         self._major = major
         self._told = WeakMethod(on_insert)
+        self.numbers_commands = True
         self.touched: dict[int, set[Dependency]] = {}
         self.strays: dict[Locator, int] = {}
 
@@ -156,9 +159,11 @@ class HeapRedo:
             heap.is_changed = True
             heap.command_ids[change.tid] = (record.xid, change.cmin, change.cmax)
 
-    @staticmethod
-    def _commands(record: Record, heap: CatalogHeap, tid: Tid) -> tuple[int, int]:
+    def _commands(self, record: Record, heap: CatalogHeap, tid: Tid) -> tuple[int, int]:
         """The command ids that NEW_CID gave for a record's change of a tuple; those of another transaction are void."""
+        if not self.numbers_commands:
+            command = record.lsn >> COMMAND_SHIFT & COMMAND_MASK
+            return command, command
         xid, cmin, cmax = heap.command_ids.pop(tid, (record.xid, INVALID_COMMAND_ID, INVALID_COMMAND_ID))
         return (cmin, cmax) if xid == record.xid else (INVALID_COMMAND_ID, INVALID_COMMAND_ID)
 
@@ -184,8 +189,8 @@ class HeapRedo:
 
     def _place(self, record: Record, heap: CatalogHeap, page: Page, offnum: int, data: TupleBytes) -> None:
         version = Version(record.xid, record.xid, data)
-        page.slots[offnum] = version
         heap.add(version)
+        page.slots[offnum] = version
 
     def _learn_insert(self, record: Record, heap: CatalogHeap, tid: Tid, page: Page) -> None:
         cmin, _ = self._commands(record, heap, tid)

@@ -26,7 +26,7 @@ from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.saving import image_of, restore
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
-from headwater.catalog.whereabouts import Whereabouts, follow_copy, settle_place
+from headwater.catalog.whereabouts import Whereabouts, expect_move, follow_copy, settle_place
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
@@ -142,7 +142,9 @@ class CatalogStore:
         missing = self.missing_locators()
         if missing:
             raise CatalogError(f"{len(missing)} files of catalogs have not been read, first {min(missing)}", lsn=lsn)
-        return image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        image = image_of(self, self._source, max(horizon, self.horizon), lsn, next_xid)
+        expect_move(self)
+        return image
 
     @property
     def major(self) -> int:

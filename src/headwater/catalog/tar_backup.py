@@ -44,6 +44,11 @@ _CODECS = {b"\x1f\x8b": "gzip", b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd":
 _ARCHIVE = re.compile(r"(?P<what>base|\d+)\.tar(?:\.gz|\.lz4|\.zst)?")
 _SEGMENT = re.compile(r"\.\d+$")
 _TAR_MAGIC = b"ustar"
+_EXTENSIONS = frozenset(b"%c" % kind for kind in b"LKxgX")
+"""Types of members that are read whole, as they extend the header of the next one: long names, PAX headers."""
+
+_LONGEST_EXTENSION = 1 << 20
+_LARGEST_MEMBER = 1 << 60
 _NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_DB_ROLE_SETTING)))
 _KEPT = re.compile(
     r"PG_VERSION|backup_label|tablespace_map|postgresql(?:\.auto)?\.conf|global/pg_control"
@@ -260,6 +265,29 @@ class TarTree(FileTree):
         return self._kept
 
 
+class _Header(tarfile.TarInfo):
+    """A member's header, of which none is passed over: to ``tarfile``, one that is broken is the archive's end."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _Header:
+        """Read a header.
+
+        Raises:
+            tarfile.EOFHeaderError: the archive ends here, as it should.
+            tarfile.ReadError: the header is broken or cut off, or says what cannot be.
+        """
+        if len(buf) == tarfile.BLOCKSIZE and not any(buf):
+            raise tarfile.EOFHeaderError("end of file header")  # type: ignore[attr-defined]
+        try:
+            header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from None
+        limit = _LONGEST_EXTENSION if header.type in _EXTENSIONS else _LARGEST_MEMBER
+        if not 0 <= header.size <= limit:
+            raise tarfile.ReadError(f"found a member of {header.size} bytes, expected at most {limit}")
+        return header
+
+
 def _members(archive: Archive) -> dict[str, _Bytes | None]:
     """Where the members of an archive lie that is not compressed."""
     with _reading(archive) as tar:
@@ -268,7 +296,12 @@ def _members(archive: Archive) -> dict[str, _Bytes | None]:
 
 def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarfile.TarInfo]]:
     """Name in the data directory and header of each file of an archive."""
+    before = -1
     while (member := tar.next()) is not None:
+        # What extends a header may give the member another size.
+        if not 0 <= member.size <= _LARGEST_MEMBER or member.offset_data <= before:
+            raise _broken(archive.path, f"member {member.name} has {member.size} bytes")
+        before = member.offset_data
         # Else it remembers all headers, of which there may be millions.
         tar.members.clear()  # type: ignore[attr-defined]
         if member.issparse():
@@ -282,15 +315,15 @@ def _reading(archive: Archive) -> Iterator[tarfile.TarFile]:
     """An archive's headers, in order."""
     try:
         if archive.codec is None:
-            with tarfile.open(archive.path, "r:") as tar:
+            with tarfile.open(archive.path, "r:", tarinfo=_Header) as tar:
                 yield tar
         else:
             with (
                 pa.input_stream(str(archive.path), archive.codec, PIECE_BYTES) as stream,
-                tarfile.open(fileobj=stream, mode="r|", bufsize=PIECE_BYTES) as tar,
+                tarfile.open(fileobj=stream, mode="r|", bufsize=PIECE_BYTES, tarinfo=_Header) as tar,
             ):
                 yield tar
-    except (tarfile.TarError, OSError, EOFError, pa.ArrowException) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
         raise _broken(archive.path, str(error) or type(error).__name__) from None
 
 

@@ -7,7 +7,7 @@ rows costs its arrays; objects are made of the rows that redo or a look-up touch
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
@@ -24,6 +24,7 @@ from headwater.catalog.versions import (
     Fates,
     Version,
 )
+from headwater.constant_columns import check_lengths, check_range
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 
 if TYPE_CHECKING:
@@ -65,6 +66,30 @@ class VersionRows:
 
     def __len__(self) -> int:
         return len(self.xmin)
+
+    def check_parts(self) -> None:
+        """Whether all rows and deletions are there, and every row lies in the data.
+
+        Raises:
+            ValueError: they do not.
+        """
+        rows = [getattr(self, f.name) for f in fields(self) if not f.name.startswith("deleter") and f.name != "data"]
+        check_lengths(rows)
+        check_lengths([self.deleter_row, self.deleter_xid, self.deleter_command])
+        check_range(self.deleter_row, 0, len(self))
+        check_range(self.at, 0, len(self.data) + 1)
+        check_range(self.length, 0, len(self.data) + 1)
+        check_range(self.at + self.length, 0, len(self.data) + 1)
+        check_range(self.hoff, HEADER_SIZE, 256)
+        check_range(self.length - self.hoff, -HEADER_SIZE, len(self.data) + 1)
+
+    def check_fixed_length(self, length: int) -> None:
+        """Whether every row has so many bytes behind its header.
+
+        Raises:
+            ValueError: one has less.
+        """
+        check_range(self.length - self.hoff, length - HEADER_SIZE, len(self.data) + 1)
 
     def column(self, offset: int, length: int) -> NDArray[np.generic]:
         """A fixed column of every row: uint32[n] for 4 bytes, else S``length``[n]."""

@@ -70,7 +70,7 @@ class Whereabouts:
         descent: databases that will be copied of it, one of the other; the last one is the store's own.
 
     Attributes:
-        also: tablespaces that its directory was copied to, in their order: it may have moved there.
+        also: tablespaces that its directory was copied from and to, in their order: it may have moved there.
     """
 
     def __init__(self, database: int, tablespace: int, descent: tuple[int, ...] = ()) -> None:
@@ -135,7 +135,7 @@ def _known_at(store: CatalogStore, copy: DatabaseCopy) -> None:
     where = store.whereabouts
     for heap in _lying_in(store, copy.source_tablespace):
         _put(store, heap, (copy.tablespace, where.database, heap.locator[2]))
-    where.also += (copy.tablespace,)
+    where.also += (copy.source_tablespace, copy.tablespace)
 
 
 def _go_on_as(store: CatalogStore, copy: DatabaseCopy) -> None:
@@ -195,18 +195,25 @@ def settle_place(store: CatalogStore) -> None:
 
 
 def restore_place(store: CatalogStore, database: int, descent: tuple[int, ...], copied_to: tuple[int, ...]) -> None:
-    """Know the files of a database that may be moving at all places, as a store did before an image was made of it.
+    """Be where a store was when an image was made of it.
 
     Args:
         store: the store, as the image has it.
         database, descent, copied_to: of its :class:`Whereabouts`.
     """
     tablespace = store.places.get(PG_CLASS, (store.whereabouts.tablespace,))[0]
-    where = store.whereabouts = Whereabouts(database, tablespace, descent)
-    where.also = copied_to
-    for heap in _lying_in(store, where.tablespace):
-        for tablespace in copied_to:
+    store.whereabouts = Whereabouts(database, tablespace, descent)
+    store.whereabouts.also = copied_to
+    expect_move(store)
+
+
+def expect_move(store: CatalogStore) -> None:
+    """Know the files of a database that may be moving at all places again, once an image was made or opened."""
+    where = store.whereabouts
+    for heap in _lying_in(store, where.tablespace) if where.also else ():
+        for tablespace in where.also:
             store.heaps[tablespace, where.database, heap.locator[2]] = heap
+    where.also = (where.tablespace, *where.also) if where.also else ()
 
 
 def forget_files(store: CatalogStore) -> None:

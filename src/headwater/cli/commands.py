@@ -120,7 +120,17 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
 @_decode_flag(
     "--keep-states", type=PATH, metavar="DIR", help="Keep the state behind each window of WAL, for --from-state."
 )
-@_decode_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
+@_decode_flag(
+    "--database",
+    multiple=True,
+    metavar="NAME",
+    help="Database to decode, also one that is created in the window; default: the only one that is no template.",
+)
+@_decode_flag(
+    "--all-databases",
+    is_flag=True,
+    help="Decode every database that accepts connections and is no template, and those that are created in the window.",
+)
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_decode_flag("--plugin", metavar="NAME", help="Output plugin; default: test_decoding.")
@@ -150,12 +160,18 @@ _SLOT = click.argument("path", type=click.Path(path_type=Path))
     "raised again, and warn with the LSNs.",
 )
 @_decode_flag(
+    "--from-replica-level",
+    is_flag=True,
+    help="Decode WAL of wal_level replica, too, as far as it holds rows; each is marked as (complete) or (partial).",
+)
+@_decode_flag(
     "--out",
     type=PATH,
     default="-",
     show_default=True,
     metavar="-|FILE|DIR/",
-    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names.",
+    help="Lines; FILE.parquet: lsn, xid, data; DIR/: the same in part files, in the order of their names. Of several "
+    "databases DIR/, DIR/{database}.parquet or DIR/{database}.txt.",
 )
 @_decode_flag("--with-lsn", is_flag=True, help="Lines as LSN<TAB>XID<TAB>DATA.")
 @_decode_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")

@@ -8,17 +8,20 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
 from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
-from headwater.errors import UsageError
+from headwater.errors import CatalogError, UsageError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.decode import DecodeResult, decode
+from headwater.pipeline.databases import ChosenDatabases
+from headwater.pipeline.decode import DecodedDatabases, DecodeResult, Deliver, decode, decode_databases
 from headwater.pipeline.message_files import MessageForm
 from headwater.pipeline.request import open_request
 from headwater.pipeline.run_index import WindowBounds
@@ -42,7 +45,12 @@ def run_decode(flags: DecodeFlags) -> None:
             return
         if flags.slot is not None:
             check_kept_apart(flags.out)
-        figures = _decode(flags, source, form, began)
+        if source.choice is None:
+            figures = _decode(flags, source, form, began)
+        elif flags.is_of_several:
+            figures = _decode_several(flags, source, form, began)
+        else:
+            figures = _decode_created(flags, source, form, began)
     if flags.stats:
         _print_stats(figures)
     if flags.stats_json is not None:
@@ -81,6 +89,63 @@ def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: 
             return _figures(result, started - began, finished - started)
 
 
+def _decode_created(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
+    """A database that is created in the window."""
+    with message_output(flags.out) as output:
+        label: str | None = None
+
+        def deliver(found: str) -> Deliver | None:
+            nonlocal label
+            if label not in (None, found):
+                raise CatalogError(
+                    f'the WAL creates more than one database "{label}"', hint="give --all-databases and --out DIR/"
+                )
+            label = found
+            return output.early
+
+        place = unfinished_place(flags.out)
+        with _decoding(flags, source, form, deliver, place) as (decoded, startup, started):
+            (result,) = decoded.databases.values()
+            output.finish(result)
+            return _figures(result, startup - began, time.perf_counter() - started)
+
+
+def _decode_several(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
+    """Several databases; returns figures of each."""
+    place = unfinished_place(split_out(flags.out)[0])
+    with (
+        databases_output(flags.out) as output,
+        _decoding(flags, source, form, output.deliver, place) as (decoded, startup, started),
+    ):
+        output.finish(decoded)
+        seconds = startup - began, time.perf_counter() - started
+        return {label: _figures(result, *seconds) for label, result in decoded.databases.items()}
+
+
+@contextmanager
+def _decoding(
+    flags: DecodeFlags,
+    source: DecodeSource,
+    form: MessageForm,
+    deliver: Callable[[str], Deliver | None],
+    place: str | None,
+) -> Iterator[tuple[DecodedDatabases, float, float]]:
+    """What was decoded of several databases, and when Spark had started and decoding began."""
+    assert source.choice is not None
+    ChosenDatabases.open(source.request, source.choice)
+    with step_progress(flags.quiet) as progress:
+        progress("start Spark", 0, 1)
+        spark = spark_session(flags.master)
+        warm_up(spark)
+        progress("start Spark", 1, 1)
+        started = time.perf_counter()
+        bounds = WindowBounds(flags.window_bytes)
+        with decode_databases(
+            spark, source.request, source.choice, progress, form, flags.scratch, deliver, place, bounds
+        ) as decoded:
+            yield decoded, started, started
+
+
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
     """What keeps the states behind windows."""
     if keep_states is None:
@@ -101,7 +166,7 @@ def _checked_form(flags: DecodeFlags) -> MessageForm:
     is_parquet = flags.out.endswith(".parquet") or is_directory(flags.out)
     if is_parquet and flags.with_lsn:
         raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
-    check_output("--out", flags.out, is_parquet)
+    check_output("--out", split_out(flags.out)[0] if flags.is_of_several else flags.out, is_parquet)
     if flags.out == "-":
         _check_standard_output()
     if flags.stats_json is not None:

@@ -11,7 +11,8 @@ class DecodeFlags:
     """The flags of ``headwater decode``, as they were given.
 
     Attributes:
-        wal, catalog, database: what is read; wal: places, in the order in which a segment is looked for.
+        wal, catalog: what is read; wal: places, in the order in which a segment is looked for.
+        database: names of databases; all_databases: every one.
         timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
         slot: a slot's directory; peek: it does not advance.
         from_state: a file or directory of kept states; keep_states: a directory for them.
@@ -22,6 +23,7 @@ class DecodeFlags:
         client_encoding: by PostgreSQL's names; None for the default.
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
+        from_replica_level: WAL of wal_level replica is decoded, too.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -37,7 +39,8 @@ class DecodeFlags:
     peek: bool
     from_state: str | None
     keep_states: str | None
-    database: str | None
+    database: Sequence[str]
+    all_databases: bool
     start: str | None
     end: str | None
     plugin: str | None
@@ -48,6 +51,7 @@ class DecodeFlags:
     tables: Sequence[str]
     unknown_types: str | None
     on_level_gap: str
+    from_replica_level: bool
     out: str
     with_lsn: bool
     master: str | None
@@ -56,3 +60,8 @@ class DecodeFlags:
     quiet: bool
     stats: bool
     stats_json: str | None
+
+    @property
+    def is_of_several(self) -> bool:
+        """Several databases may come of it."""
+        return self.all_databases or len(set(self.database)) > 1

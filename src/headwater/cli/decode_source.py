@@ -12,8 +12,9 @@ from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags, storage_pairs
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.databases import DatabaseChoice, check_whole_cluster, may_be_created
 from headwater.pipeline.decode import DecodeResult
-from headwater.pipeline.named_catalog import state_of_server
+from headwater.pipeline.named_catalog import is_server, state_in_file, state_of_server
 from headwater.pipeline.request import DecodeRequest, check_begins, check_no_user
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
@@ -37,11 +38,13 @@ class DecodeSource:
         request: it.
         kept: the state to begin with; None for the catalog.
         slot: the slot that advances, None if none does.
+        choice: the databases, if they are not the one that the request names.
     """
 
     request: DecodeRequest
     kept: KeptState | None = None
     slot: OpenSlot | None = None
+    choice: DatabaseChoice | None = None
     _made: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
 
     def delivered(self, result: DecodeResult, out: str) -> None:
@@ -136,6 +139,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "catalog",
         "from_state",
         "database",
+        "all_databases",
         "start",
         "user",
         "plugin",
@@ -144,11 +148,37 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "client_encoding",
         "tables",
         "unknown_types",
+        "from_replica_level",
     )
     for name in names:
         if getattr(flags, name):
             flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"{flag} cannot be given with --slot", hint="the slot has it since it was created")
+
+
+def _several(flags: DecodeFlags) -> DatabaseChoice | None:
+    """The databases, if flags ask for others than one by its name."""
+    names = tuple(dict.fromkeys(flags.database))
+    if flags.all_databases and names:
+        raise UsageError("--all-databases takes the place of --database", hint="give one of them")
+    if not flags.is_of_several:
+        return None
+    for name in ("from_state", "keep_states"):
+        if getattr(flags, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for one database", hint="name it with --database")
+    return DatabaseChoice(None if flags.all_databases else names)
+
+
+def _created_later(request: DecodeRequest, flags: DecodeFlags) -> DatabaseChoice | None:
+    """A database that the catalog lacks may be one that is created in the window."""
+    name = request.database
+    if name is None or is_server(request.catalog) or state_in_file(request.catalog) is not None:
+        return None
+    if not may_be_created(request):
+        return None
+    if flags.keep_states:
+        raise UsageError(f'--keep-states is for a database that the catalog has, and it has no "{name}"')
+    return DatabaseChoice((name,))
 
 
 def _without_slot(flags: DecodeFlags) -> DecodeSource:
@@ -160,10 +190,11 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         what = "Missing option '--catalog'" if flags.catalog is None else "--from-state takes the place of --catalog"
         raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
     start = None if flags.start is None else Lsn.parse(flags.start)
+    choice = _several(flags)
     request = DecodeRequest(
         wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
         catalog=flags.catalog or "",
-        database=flags.database,
+        database=flags.database[0] if flags.database and choice is None else None,
         plugin=flags.plugin or DEFAULT_PLUGIN,
         options=pairs(flags.options, "-o"),
         start=start,
@@ -173,8 +204,15 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         tables=TablePatterns.parse(flags.tables),
         user=flags.user,
         on_level_gap=flags.on_level_gap,
+        from_replica_level=flags.from_replica_level,
     )
+    if choice is not None:
+        check_whole_cluster(request)
+        return DecodeSource(request, choice=choice)
     if flags.from_state is None:
+        choice = _created_later(request, flags)
+        if choice is not None:
+            return DecodeSource(replace(request, database=None), choice=choice)
         of_server = state_of_server(request.catalog)
         if of_server is not None:
             check_no_user(request)

@@ -45,14 +45,14 @@ class _Late:
     early = None
 
     def __init__(self, descriptor: int, out: str) -> None:
-        self._lines = _Lines(descriptor, out)
+        self._lines = Lines(descriptor, out)
 
     def finish(self, result: DecodeResult) -> None:
         for file in result.files:
             self._lines.early(file.path)
 
 
-class _Lines:
+class Lines:
     """Lines to a descriptor; `out` is what errors call it."""
 
     def __init__(self, descriptor: int, out: str) -> None:
@@ -103,11 +103,12 @@ class _Parquet:
         return self._writer
 
 
-class _PartFiles:
+class PartFiles:
     """A directory of Parquet files as tasks write them, in the order of their names; and ``_SUCCESS``, Spark's mark."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, marks_end: bool = True) -> None:
         self._directory = directory
+        self._marks_end = marks_end
         self._count = 0
 
     def early(self, path: str) -> None:
@@ -120,7 +121,8 @@ class _PartFiles:
         if not self._count:
             with pa.OSFile(os.fsencode(self._next()), "wb") as sink:
                 parquet_writer(sink, message_schema(result.is_text)).close()
-        (self._directory / "_SUCCESS").touch()
+        if self._marks_end:
+            (self._directory / "_SUCCESS").touch()
 
     def _next(self) -> Path:
         self._count += 1
@@ -141,28 +143,36 @@ def message_output(out: str, place: Callable[[Path, Path], None] | None = None) 
     if out == "-":
         yield _Late(sys.stdout.fileno(), "standard output")
     elif is_directory(out):
-        with _whole_file(_target(Path(out)), out, place or os.replace, Path.mkdir) as part:
-            yield _PartFiles(part)
+        with whole_file(target(Path(out)), out, place or os.replace, Path.mkdir) as part:
+            yield PartFiles(part)
     elif _is_special(Path(out)):
         with _appending(Path(out), out) as descriptor:
             yield _Late(descriptor, out)
     else:
-        with _whole_file(_target(Path(out)), out, place or os.replace) as part:
+        with whole_file(target(Path(out)), out, place or os.replace) as part:
             if out.endswith(".parquet"):
-                with _parquet(part) as output:
+                with parquet(part) as output:
                     yield output
             else:
-                with _appending(part, out) as descriptor:
-                    yield _Lines(descriptor, out)
+                with appending(part, out) as output:
+                    yield output
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[_Parquet]:
+def parquet(path: Path) -> Iterator[MessageOutput]:
+    """A Parquet file that is there already."""
     output = _Parquet(path)
     try:
         yield output
     finally:
         output.close()
+
+
+@contextmanager
+def appending(path: Path, out: str) -> Iterator[MessageOutput]:
+    """Lines to a file that is there already; `out` is what errors call it."""
+    with _appending(path, out) as descriptor:
+        yield Lines(descriptor, out)
 
 
 @contextmanager
@@ -178,7 +188,7 @@ def _appending(path: Path, out: str) -> Iterator[int]:
 
 
 @contextmanager
-def _whole_file(
+def whole_file(
     path: Path, out: str, place: Callable[[Path, Path], object], make: Callable[[Path], object] = Path.touch
 ) -> Iterator[Path]:
     """A file, or directory, that takes its place only when it is complete; `out` is what errors call it."""
@@ -220,7 +230,7 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
     if out == "-":
         return
     path = Path(out)
-    parent = _target(path).parent
+    parent = target(path).parent
     hint = f"choose another {flag}"
     if not parent.is_dir():
         raise UsageError(f'cannot write "{out}": no such directory', hint=f"make it, or choose another {flag}")
@@ -237,7 +247,7 @@ def check_output(flag: str, out: str, is_parquet: bool) -> None:
 
 def unfinished_place(out: str) -> str | None:
     """Unfinished output waits beside the file it becomes, or where temporary files go (None)."""
-    return None if out == "-" or _is_special(Path(out)) else str(_target(Path(out)).parent)
+    return None if out == "-" or _is_special(Path(out)) else str(target(Path(out)).parent)
 
 
 def writing_refused(directory: Path) -> str | None:
@@ -261,6 +271,6 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _target(path: Path) -> Path:
+def target(path: Path) -> Path:
     """The file that is written when a path is, symbolic links followed."""
     return Path(os.path.realpath(path))

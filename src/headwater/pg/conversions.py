@@ -1,7 +1,8 @@
 """The server's conversions between encodings, character by character, as a server made them.
 
 PostgreSQL: ``pg_conversion`` (which there are), ``utils/mb/conversion_procs`` (what they make). They differ from those
-of Python, also in encodings of the same name. They are the same in 14 to 18.
+of Python, also in encodings of the same name. They are the same in 14 to 19, but that 19
+has no MULE_INTERNAL.
 
 ``conversions.zip`` is written by ``tools/generate_conversions.py``: of each conversion from an encoding that a database
 can have a member ``FROM-TO`` with its characters beyond ASCII, as :func:`pack` packs them. Of one from UTF8 whose other

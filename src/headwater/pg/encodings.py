@@ -26,7 +26,7 @@ ENCODINGS = tuple(_SERVER_NAMES.split())
 CLIENT_ENCODINGS = (*ENCODINGS, "SJIS", "BIG5", "GBK", "UHC", "GB18030", "JOHAB", "SHIFT_JIS_2004")
 """Of clients: those, and more behind them."""
 
-UTF8, SQL_ASCII = "UTF8", "SQL_ASCII"
+UTF8, SQL_ASCII, MULE_INTERNAL = "UTF8", "SQL_ASCII", "MULE_INTERNAL"
 
 _ALIASES = {
     "abc": "WIN1258",
@@ -85,7 +85,7 @@ _LENGTHS = {
     "EUC_KR": _EUC,
     "JOHAB": _EUC,
     "EUC_TW": {_SS2: 4, _SS3: 3},
-    "EUC_CN": {},
+    "EUC_CN": {_SS2: 3, _SS3: 3},
     "SJIS": dict.fromkeys(range(0xA1, 0xE0), 1),
     "SHIFT_JIS_2004": dict.fromkeys(range(0xA1, 0xE0), 1),
     "BIG5": {},

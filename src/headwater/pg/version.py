@@ -173,6 +173,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def has_mule_internal(self) -> bool:
+        """There is the encoding MULE_INTERNAL."""
+        return self.major < 19
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17
@@ -259,6 +264,11 @@ class Version:
     def lsn_digits(self) -> int:
         """How many digits of an LSN's lower half are printed at least."""
         return 8 if self.major >= 19 else 1
+
+    @property
+    def prints_statistics_as_json(self) -> bool:
+        """pg_ndistinct and pg_dependencies are arrays of JSON."""
+        return self.major >= 19
 
     @property
     def excepts_tables(self) -> bool:

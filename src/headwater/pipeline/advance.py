@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import RecordError
+from headwater.errors import PluginError, RecordError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_window
@@ -23,6 +23,7 @@ from headwater.reorder.state import State
 from headwater.reorder.transactions import committed_transactions
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Start:
         return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
 
     @classmethod
-    def of_catalog(cls, store: CatalogStore, whole: frozenset[int]) -> Start:
-        """Where a catalog was taken; ``whole``: see :func:`headwater.reorder.control.control_at`."""
-        return cls(store.start_lsn, 0, control_at(store, whole), NOTHING_OPEN, NOTHING_IN_MIND)
+    def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
+        """Where a catalog was taken; ``whole``, ``needed``: see :func:`headwater.reorder.control.control_at`."""
+        return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, NOTHING_IN_MIND)
 
     @property
     def restart_lsn(self) -> int:
@@ -144,13 +145,22 @@ def advance(
     if is_end:
         if control.gap is None:
             check_consistent(control, store.start_lsn, index.hi)
-        plugin.validate(store.view(lsn))
+        _validate(plugin, store, lsn, scope)
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, index, txns, control)
     window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory), followed)
+
+
+def _validate(plugin: OutputPlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:
+    try:
+        plugin.validate(store.view(lsn))
+    except PluginError as error:
+        if not scope.may_lack:
+            raise
+        warn(f'database "{store.database_name}": {error.message}', hint="nothing is decoded of it")
 
 
 def _check_seam(start: Start, index: WalIndex) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
+from headwater.errors import errors_of
 from headwater.pipeline.abandoned_commits import warn_of_abandoned
 from headwater.pipeline.advance import Advanced, Behind, Start, advance
 from headwater.pipeline.assemble import Assembly
@@ -32,6 +33,7 @@ from headwater.pipeline.window import (
     warn_of_gap,
     warn_of_late_start,
     warn_of_prepared,
+    warn_of_replica_level,
 )
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
@@ -39,6 +41,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.state import State
 from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.record import parse_record
 
 Rolled = Callable[[CatalogStore, int, int, bool], None]
@@ -96,10 +99,12 @@ class DatabasePlan:
         since: LSNs before which the WAL has nothing of it and of its sources, by OID.
         expected: files that will probably turn out to be its catalogs', and where each is made.
         is_first: of several databases: it tells what is so for all of them.
+        is_named: of several databases: errors name it.
 
     Attributes:
         opened: the request.
         database: OID.
+        name: what errors call it; None if it is the only one.
         refinement: what the index of the present window must have beside what the catalog tells at its start.
         store: the catalog at the start of the present window; later at its end.
     """
@@ -116,10 +121,12 @@ class DatabasePlan:
         since: Mapping[int, int] = NOTHING_SINCE,
         expected: frozenset[tuple[Locator, int]] = frozenset(),
         is_first: bool = True,
+        is_named: bool = False,
     ) -> None:
         self.opened = opened
         self.database = opened.store.database_oid
         self.since = since
+        self.name = opened.store.database_name if is_named else None
         self.refinement = UNREFINED
         self.store: CatalogStore = opened.store
         self._scope = scope
@@ -130,13 +137,18 @@ class DatabasePlan:
         self._expected = expected
         self._state = opened.state
         self._behind: list[Behind] = []
-        self._session = _Session(opened, scope, is_first)
+        self._session = _Session(opened, scope, is_first, is_named)
 
     @property
     def lo(self) -> int:
         """Where its first window begins."""
         opened = self.opened
         return index_start(opened.directory, opened.store) if opened.state is None else opened.state.lsn
+
+    @property
+    def table_names(self) -> frozenset[str]:
+        """Names that tables had, if patterns ask for tables; behind the last window."""
+        return frozenset(self._session.names)
 
     @property
     def databases(self) -> frozenset[int]:
@@ -173,7 +185,7 @@ class DatabasePlan:
         pieces = [piece.of_database(self.database, self._sources) for piece in pieces_of(runs)] or [no_index(lo)]
         state = self._state
         index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
-        with collector_put_off():
+        with collector_put_off(), errors_of(self.name):
             advanced = self._advance(index, is_last and not self._goes_on)
         if isinstance(advanced, Refinement):
             self._refine(advanced)
@@ -181,7 +193,8 @@ class DatabasePlan:
         self._behind = [advanced.behind]
         custom, followed = index.custom, advanced.followed
         window = PlannedWindow(advanced.assembly, advanced.behind, index.hi, custom, is_last, followed)
-        self._session.passed(window, is_last and not self._goes_on)
+        with errors_of(self.name):
+            self._session.passed(window, is_last and not self._goes_on)
         return window
 
     def look_back(self, indexer: RunIndexer, request: Request) -> None:
@@ -214,12 +227,17 @@ class DatabasePlan:
             start = Start.of_state(state)
         else:
             index, whole = without_earlier(index, store)
-            start = Start.of_catalog(store, whole)
+            start = Start.of_catalog(store, whole, opened.request.needed_level)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
         return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, skips_gaps)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
+        store = self._found_store(before)
+        store.redo.numbers_commands = self.opened.request.numbers_commands
+        return store
+
+    def _found_store(self, before: CatalogStore | None) -> CatalogStore:
         request, files = self.opened.request, [file for file, _ in self.refinement.files]
         if self._state is None:
             # A store is rolled forward once: who goes through a window again begins with another.
@@ -243,16 +261,22 @@ class _Session:
         opened: the request.
         scope: which transactions are wanted.
         is_first: it tells what is so for all databases.
+        is_one_of_several: a pattern for tables need not match one of this database.
+
+    Attributes:
+        names: of tables that patterns may match.
     """
 
-    def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool) -> None:
+    def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool, is_one_of_several: bool) -> None:
         self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
         self._scope = scope
         self._is_first = is_first
         self._late: list[Int64s] = []
-        self._names: set[str] = set()
+        self._is_one_of_several = is_one_of_several
+        self.names: set[str] = set()
         self._custom: Int64s = np.zeros(0, np.int64)
+        self._replica: tuple[int, int] | None = None
 
     def passed(self, window: PlannedWindow, is_end: bool) -> None:
         """One more window was gone through; ``is_end``: the session ends with it.
@@ -262,6 +286,9 @@ class _Session:
         """
         patterns = self._scope.tables
         self._warn_of_left_out(window, is_end)
+        self._note_levels(window)
+        if is_end and self._is_first and self._replica is not None:
+            warn_of_replica_level(*self._replica)
         self._custom = window.custom + self._custom if len(self._custom) else window.custom
         if window.is_last and self._is_first:
             warn_of_custom_records(self._custom)
@@ -269,9 +296,18 @@ class _Session:
             warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
-            self._names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
-        if patterns.patterns and is_end:
-            patterns.require_matches(self._names)
+            self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
+        if patterns.patterns and is_end and not self._is_one_of_several:
+            patterns.require_matches(self.names)
+
+    def _note_levels(self, window: PlannedWindow) -> None:
+        """Where decoded WAL of a level below logical lies."""
+        levels, hi = window.followed.levels, window.behind.lsn
+        ends = [*(lsn for lsn, _ in levels[1:]), hi]
+        needed = window.behind.control.needed
+        low = [(lo, end) for (lo, level), end in zip(levels, ends, strict=True) if needed <= level < WAL_LEVEL_LOGICAL]
+        if low:
+            self._replica = low[0][0] if self._replica is None else self._replica[0], low[-1][1]
 
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""

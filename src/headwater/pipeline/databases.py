@@ -14,21 +14,28 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headwater.catalog.bootstrap import list_databases, open_created_catalog
+from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER
 from headwater.catalog.whereabouts import CreatedDatabase, created_database
-from headwater.errors import CatalogError, UsageError
+from headwater.errors import CatalogError, UsageError, WalError, errors_of, warn
 from headwater.pg.catalogs import PG_DATABASE
 from headwater.pipeline.database_plan import DatabasePlan, pieces_of
+from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request, open_store
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
 from headwater.pipeline.window import NO_COMMIT, Scope
 from headwater.plugins.table_patterns import EVERY_TABLE
+from headwater.rmgr.index import Request
 from headwater.rmgr.registry import DBASE
+from headwater.wal.directory import WalDirectory
 from headwater.wal.record import parse_record
+
+LONG_SEARCH = 1 << 30
+"""Bytes of WAL that are searched for a database without a word."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +88,10 @@ class ChosenDatabases:
         directory = None
         for row in rows:
             if choice.chooses([row]) is not None:
-                opened = open_request(replace(request, database=row.name), directory=directory)
+                with errors_of(row.name):
+                    opened = open_request(replace(request, database=row.name), directory=directory)
                 directory = opened.directory
-                found.plans.append(DatabasePlan(opened, _scope(opened), is_first=not found.plans))
+                found.plans.append(DatabasePlan(opened, found._scope(opened), is_first=not found.plans, is_named=True))
         if not found.plans:
             opened = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
             scope = Scope(opened.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
@@ -100,7 +108,7 @@ class ChosenDatabases:
         made = list(_created(runs, planned.store.major))
         self._made |= {one.oid: one for one in made}
         found = []
-        for one in made:
+        for one in without_planned(made, self.plans):
             row = self.choice.chooses(_rows(planned.store, one.oid))
             if row is not None:
                 found.append(self._plan(one, row, planned))
@@ -108,7 +116,7 @@ class ChosenDatabases:
         return found
 
     def check_found(self, last: CatalogStore) -> None:
-        """Refuse names that no database has had.
+        """Refuse names that no database has had, and patterns that have matched no table of any.
 
         Args:
             last: a catalog at the end of the pass.
@@ -116,6 +124,9 @@ class ChosenDatabases:
         Raises:
             CatalogError: there is one.
         """
+        patterns = self.request.tables
+        if patterns.patterns:
+            patterns.require_matches(set().union(*(plan.table_names for plan in self.plans)))
         there = {name for plan in self.plans for name in _names(plan)}
         for name in self.choice.names or ():
             if name not in there:
@@ -129,19 +140,27 @@ class ChosenDatabases:
         line = self._line(one)
         open_again = partial(open_created_catalog, self.request.catalog, line, row)
         store = open_again()
-        opened = open_store(replace(self.request, database=row.name), store, planned.opened.directory)
+        with errors_of(row.name):
+            opened = open_store(replace(self.request, database=row.name), store, planned.opened.directory)
         # A copy's files have the numbers of its template's: most likely those that other databases have.
         like = planned.store if line[0].source is None else store
         numbers = [file[2] for file in like.heaps if file[1] == like.whereabouts.database]
         root = () if line[0].source is None else (line[0].source,)
         return DatabasePlan(
             opened,
-            _scope(opened),
+            self._scope(opened),
             sources=(*root, *(made.oid for made in line[:-1])),
             open_store=open_again,
             since={made.oid: made.lsn for made in line},
             expected=frozenset(((made.tablespace, made.oid, n), made.lsn) for made in line for n in numbers),
             is_first=False,
+            is_named=True,
+        )
+
+    def _scope(self, opened: OpenRequest) -> Scope:
+        request = opened.request
+        return Scope(
+            opened.directory.segment_size, request.start or 0, request.tables, may_lack=self.choice.names is None
         )
 
     def _line(self, one: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
@@ -150,6 +169,70 @@ class ChosenDatabases:
         while (before := self._made.get(line[0].source or 0)) is not None:
             line.insert(0, before)
         return tuple(line)
+
+
+def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePlan]) -> Iterator[CreatedDatabase]:
+    """Databases that the catalog does not have.
+
+    An online backup has one that was being created when it began. If the WAL has all its pages, it is as any other.
+
+    Raises:
+        CatalogError: it was copied file by file, and the backup's files of it may be parts.
+    """
+    planned = {plan.database: plan for plan in plans}
+    for one in made:
+        if one.oid not in planned:
+            yield one
+        elif one.source is not None:
+            raise CatalogError(
+                f'database "{planned[one.oid].opened.store.database_name}" was being copied when the backup began',
+                lsn=one.lsn,
+                file=planned[one.oid].opened.request.catalog,
+                hint="give an older or a newer base backup",
+            )
+
+
+def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
+    """Tell who asks for one database by its name of others that get this name; none of them is planned."""
+    name = planned.opened.store.database_name
+    for one in without_planned(_created(runs, planned.store.major), [planned]):
+        if any(row.name == name for row in _rows(planned.store, one.oid)):
+            warn(
+                f'another database "{name}" is created, and not decoded',
+                lsn=one.lsn,
+                hint="with --all-databases, both are",
+            )
+    return []
+
+
+def may_be_created(request: DecodeRequest) -> bool:
+    """Whether the catalog lacks a request's database, and the WAL creates any.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if any(row.name == request.database for row in list_databases(request.catalog)):
+        return False
+    try:
+        return _creates_any(request)
+    except WalError:
+        # Who reads it next says what is wrong with it, and after what is wrong with the name.
+        return False
+
+
+def _creates_any(request: DecodeRequest) -> bool:
+    directory, lo = WalDirectory.scan(request.source), DataDirectory(request.catalog).start_lsn
+    hi = min(directory.stop_lsn, request.end or directory.stop_lsn)
+    if hi - lo > LONG_SEARCH:
+        warn(f'database "{request.database}" is not in the catalog: {hi - lo >> 20} MB of WAL are searched for it')
+    nothing = Request((), (), directory.major)
+    for low, high in cut_runs(lo, hi, directory.segment_size, 1):
+        runs = [Run(task := IndexTask(directory, low, high, nothing), task.run())]
+        if any(_created(runs, directory.major)):
+            return True
+        if runs[0].is_end:
+            break
+    return False
 
 
 def check_whole_cluster(request: DecodeRequest) -> None:
@@ -186,11 +269,6 @@ def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
     """
     versions = last.tables[PG_DATABASE].find("oid", plan.database)
     return any(last.fates.commit_lsn(version.inserter) != NEVER for version in versions) or not plan.since
-
-
-def _scope(opened: OpenRequest) -> Scope:
-    request = opened.request
-    return Scope(opened.directory.segment_size, request.start or 0, request.tables)
 
 
 def _no_rows(store: CatalogStore) -> RowChanges:

@@ -21,10 +21,11 @@ from typing import BinaryIO
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headwater.errors import errors_of
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of
+from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of, warn_of_namesakes
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Arrived, Exchange, Handed
 from headwater.pipeline.exchange_choice import open_exchange
@@ -171,7 +172,7 @@ def decode(
         with _timed(run.seconds, "open"):
             opened = open_request(request, kept=kept)
         scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        (result,) = run.decode([DatabasePlan(opened, scope)])
+        (result,) = run.decode([DatabasePlan(opened, scope)], warn_of_namesakes)
         return result
     except BaseException:
         exchange.close()
@@ -397,14 +398,16 @@ class _Run:
         """One job for the slices of all databases."""
         form = self.form
         is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
+        names = [part.plan.name for part in parts]
         openings = [part.plan.opened for part in parts]
         decoders = [SliceDecoder(one.directory, one.plugin, one.session) for one in openings]
         are_text = [one.plugin.is_text if is_lines else one.is_text for one in openings]
         digits = VERSIONS[openings[0].directory.major].lsn_digits
 
         def write(task: _Task, sink: BinaryIO) -> MessageCounts:
-            messages = decoders[task.number].messages(task.load())
-            return write_messages(sink, messages, form, are_text[task.number], digits)
+            with errors_of(names[task.number]):
+                messages = decoders[task.number].messages(task.load())
+                return write_messages(sink, messages, form, are_text[task.number], digits)
 
         tasks = [_Task(number, one) for number, part in enumerate(parts) for one in part.slices]
         with self.exchange.run("decode", write, tasks, self._job_progress()) as arriving:

@@ -66,7 +66,9 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(plan, _read(self.directory, plan), self._say, self.directory.major)
+        changes = collect(
+            plan, _read(self.directory, plan), self._say, self.directory.major, not self.plugin.marks_rows
+        )
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
         exactly = [exact(schema) for schema in schemas]

@@ -14,6 +14,7 @@ from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
+from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
 from headwater.rows.session import SessionSettings
 from headwater.slots.kept_state import KeptState
 from headwater.wal.addresses import wal_source
@@ -50,6 +51,7 @@ class DecodeRequest:
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
+        from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported.
@@ -67,12 +69,23 @@ class DecodeRequest:
     tables: TablePatterns = EVERY_TABLE
     user: str | None = None
     on_level_gap: str = "error"
+    from_replica_level: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):
             object.__setattr__(self, "wal", wal_source(self.wal))
         if not is_server(self.catalog):
             object.__setattr__(self, "catalog", local_path(self.catalog))
+
+    @property
+    def needed_level(self) -> int:
+        """The lowest wal_level that is decoded."""
+        return WAL_LEVEL_REPLICA if self.from_replica_level else WAL_LEVEL_LOGICAL
+
+    @property
+    def numbers_commands(self) -> bool:
+        """All WAL that is decoded numbers commands; see :class:`headwater.rmgr.index.Request`."""
+        return self.needed_level >= WAL_LEVEL_LOGICAL
 
     @property
     def source(self) -> WalSource:
@@ -140,6 +153,12 @@ def open_request(
     store = CatalogStore.of_image(kept.state.catalog)
     session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
     check_order(request)
+    if kept.state.control.needed != request.needed_level:
+        words = ("with", "without") if request.from_replica_level else ("without", "with")
+        raise UsageError(
+            f"asked for {words[0]} --from-replica-level, the state is of a session {words[1]} it",
+            hint="begin at a catalog, or with another state",
+        )
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
     check_goes_on(directory, kept.state, request)
@@ -182,7 +201,7 @@ def _session_and_plugin(
     session = session_settings(request, server, store.major, store.encoding)
     if make_plugin is not None:
         return session, make_plugin(store)
-    context = PluginContext(major=store.major, session=session)
+    context = PluginContext(store.major, session, request.from_replica_level)
     return session, load_plugin(request.plugin)(request.options, context)
 
 

@@ -19,6 +19,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
 from headwater.pipeline.decode_job import DecodedSlice
 from headwater.rows.arrow import IMAGE, NAMES, Rows, change_rows, images, old_is_key
+from headwater.rows.completeness import WORDS, completeness
 from headwater.rows.items import LITERAL
 from headwater.rows.typed import TypedTable, typed_columns
 
@@ -42,6 +43,9 @@ _COMMON: tuple[tuple[str, pa.DataType, str], ...] = (
 )
 """Columns of every change, with their types in Arrow and in Spark."""
 
+_COMPLETENESS = ("_completeness", pa.string(), "STRING")
+"""How much of the row is known, where that may be less than all."""
+
 
 @dataclass(frozen=True)
 class RowForm:
@@ -49,15 +53,17 @@ class RowForm:
 
     Attributes:
         table: the only table, whose own typed columns are wanted; None for before and after images.
+        marks_rows: rows say how complete they are.
 
     Raises:
         CatalogError: a column of the table has the name of one that every row has.
     """
 
     table: TypedTable | None = None
+    marks_rows: bool = False
 
     def __post_init__(self) -> None:
-        ours = {name for name, _, _ in _COMMON} | {"_before"}
+        ours = {name for name, _, _ in self._common} | {"_before"}
         for column in self.table.columns if self.table is not None else ():
             if column.name.lower() in ours:
                 raise CatalogError(
@@ -66,9 +72,14 @@ class RowForm:
                 )
 
     @property
+    def _common(self) -> tuple[tuple[str, pa.DataType, str], ...]:
+        """Columns of every change of this form."""
+        return (*_COMMON, _COMPLETENESS) if self.marks_rows else _COMMON
+
+    @property
     def spark_columns(self) -> str:
         """The columns as a Spark DDL string."""
-        common = ", ".join(f"{name} {type}" for name, _, type in _COMMON)
+        common = ", ".join(f"{name} {type}" for name, _, type in self._common)
         if self.table is None:
             return f"{common}, _before MAP<STRING,STRING>, _after MAP<STRING,STRING>"
         own = self.table.spark_columns
@@ -77,7 +88,7 @@ class RowForm:
     @property
     def arrow_schema(self) -> pa.Schema:
         """The same for Arrow."""
-        common = [(name, type) for name, type, _ in _COMMON]
+        common = [(name, type) for name, type, _ in self._common]
         if self.table is None:
             return pa.schema([*common, ("_before", IMAGE), ("_after", IMAGE)])
         return pa.schema([*common, ("_before", self.table.arrow_struct), *self.table.arrow_schema])
@@ -110,13 +121,16 @@ class RowForm:
         layout = pa.array(items.layout[rows])
         names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
         common = [*_common(decoded, rows, _numbers_in_records(decoded)[rows], pa.array(items.kind[rows])), *names]
-        is_key = old_is_key(cells, items, rows)
+        held = [old_is_key(cells, items, rows)]
+        if self.marks_rows:
+            natts = np.array([len(schema.columns) for schema in schemas], np.int64)
+            held.append(pa.array(WORDS).take(pa.array(completeness(items, cells, natts)[rows])))
         if self.table is None:
             shown = images(cells, items, schemas, rows)
-            arrays = [*common, shown.unchanged, is_key, shown.before, shown.after]
+            arrays = [*common, shown.unchanged, *held, shown.before, shown.after]
         else:
             typed = typed_columns(cells, items, self.table, schemas=schemas, rows=rows)
-            arrays = [*common, typed.unchanged, is_key, typed.before, *typed.rows.columns]
+            arrays = [*common, typed.unchanged, *held, typed.before, *typed.rows.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def _truncates(self, decoded: DecodedSlice, truncates: Sequence[_Truncate]) -> pa.RecordBatch:

@@ -84,22 +84,24 @@ class RowChanges(OutputPlugin):
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
+        marks_rows: see :class:`OutputPlugin`.
     """
 
     name: ClassVar[str] = "rows"
     sends_schema: ClassVar[bool] = False
 
-    def __init__(self, choice: TableChoice, publications: Sequence[str], major: int) -> None:
+    def __init__(self, choice: TableChoice, publications: Sequence[str], major: int, marks_rows: bool = False) -> None:
         self.choice = choice
         self.publications = tuple(publications)
         self.major = major
         self.is_text = False
         self.wants_client_encoding = True
         self.skips_empty = True
+        self.marks_rows = marks_rows
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
-        return RowChanges, (TableChoice(self.choice.patterns), self.publications, self.major)
+        return RowChanges, (TableChoice(self.choice.patterns), self.publications, self.major, self.marks_rows)
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The wanted changes of a chosen, permanent user table, of those that its publications publish."""

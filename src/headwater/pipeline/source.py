@@ -69,7 +69,7 @@ class HeadwaterDataSource(DataSource):
             kind = "STRING" if open_source(options, kept=kept_of(options)).is_text else "BINARY"
             return f"lsn BIGINT, xid BIGINT, data {kind}"
         if options.single_table is None:
-            return RowForm().spark_columns
+            return RowForm(marks_rows=options.request.from_replica_level).spark_columns
         if options.slot is None:
             self._planned = plan_source(options)
             self._form = self._planned.form
@@ -94,7 +94,8 @@ class HeadwaterDataSource(DataSource):
             raise UsageError('the view "records" is no stream', hint="use spark.read")
         options = SourceOptions.parse(self.options)
         options.check_stream()
-        form = None if options.request.plugin else RowForm() if self._form is None else self._form
+        plain = RowForm(marks_rows=options.request.from_replica_level)
+        form = None if options.request.plugin else plain if self._form is None else self._form
         return HeadwaterStreamReader(options, form)
 
 

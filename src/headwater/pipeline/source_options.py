@@ -43,6 +43,7 @@ OPTIONS = (
     "failOnDataLoss",
     "timeline",
     "onLevelGap",
+    "fromReplicaLevel",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -108,6 +109,8 @@ class SourceOptions:
                     hint=f"known: {', '.join(OPTIONS)}, plugin.*, set.*, {STORAGE}*",
                 )
         slot = given.get("slot")
+        if slot is not None and _switch(given, "fromReplicaLevel"):
+            raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
@@ -165,6 +168,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         catalog=given["catalog"],
         database=given.get("database"),
         user=given.get("user"),
+        from_replica_level=_switch(given, "fromReplicaLevel"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),

@@ -92,7 +92,7 @@ def open_source(
     choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
 
     def make_plugin(store: CatalogStore) -> RowChanges:
-        return RowChanges(choice, options.publications, store.major)
+        return RowChanges(choice, options.publications, store.major, request.from_replica_level)
 
     opened = open_request(request, make_plugin, kept, directory)
     if not opened.session.is_utf8:
@@ -256,12 +256,12 @@ class _SourcePlanner:
             CatalogError: there is no such table, or its columns cannot be shown beside those of every row.
         """
         if self.table is None:
-            return RowForm()
+            return RowForm(marks_rows=self.options.request.from_replica_level)
         schema = self._schema()
         if schema is None:
             raise self.table.no_match()
         require_text(schema)
-        return RowForm(TypedTable(schema, self.options.on_unrepresentable))
+        return RowForm(TypedTable(schema, self.options.on_unrepresentable), self.options.request.from_replica_level)
 
 
 def _counts(start: int, end: int, is_last: bool) -> bool:

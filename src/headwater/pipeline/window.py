@@ -34,12 +34,14 @@ class Scope:
         start: transactions whose commit record starts before it are left out, 0 for none.
         tables: those whose changes are wanted, if the plugin wants them too.
         commits: first and last start of a commit record that a transaction is wanted for, None for any.
+        may_lack: it is one database of all: it need not have had what the plugin's options name.
     """
 
     segment_size: int
     start: int = 0
     tables: TablePatterns = EVERY_TABLE
     commits: tuple[int, int] | None = None
+    may_lack: bool = False
 
     def end_before(self, lsn: int) -> int:
         """The last ``upto_lsn`` with which the record that starts at ``lsn`` is not read."""
@@ -169,6 +171,18 @@ def warn_of_gap(gap: LevelGap, commits: Int64s, end: int) -> None:
     which = f"{_left_out(commits)}; " if len(commits) else ""
     again = f"the end of what was read, {Lsn(end)}" if gap.hi is None else f"{Lsn(gap.hi)}, where decoding begins again"
     warn(f"{which}wal_level was {level_name(gap.level)} from {Lsn(gap.lo)} to {again}")
+
+
+def warn_of_replica_level(lo: int, hi: int) -> None:
+    """Warn of what WAL of wal_level replica that was decoded does not tell.
+
+    Args:
+        lo: LSN where the first of it begins; hi: where the last of it ends.
+    """
+    warn(
+        f"WAL from {Lsn(lo)} to {Lsn(hi)} was written with wal_level = replica: not every row is complete, each is "
+        "marked, and a TRUNCATE cannot be told"
+    )
 
 
 def warn_of_prepared(control: Control, commits: Int64s) -> None:

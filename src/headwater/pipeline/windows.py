@@ -137,6 +137,7 @@ class Pass:
             plans[0].store.major,
             self._grid,
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            plans[0].opened.request.numbers_commands,
         )
 
 

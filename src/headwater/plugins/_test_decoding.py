@@ -18,7 +18,7 @@ from headwater.plugins._messages import Out, put_decimal, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
 from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UPDATE, Cells, Items
+from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UNKNOWN, UPDATE, Cells, Items
 
 RAW, BITS, BOOL, QUOTED = 0, 1, 2, 3
 
@@ -33,6 +33,9 @@ TRUE_TEXT = np.frombuffer(b"true", np.uint8).copy()
 FALSE_TEXT = np.frombuffer(b"false", np.uint8).copy()
 UNCHANGED_TEXT = np.frombuffer(b"unchanged-toast-datum", np.uint8).copy()
 NO_TUPLE_TEXT = np.frombuffer(b" (no-tuple-data)", np.uint8).copy()
+MARK_TEXT = np.frombuffer(b" (partial) (complete)", np.uint8).copy()
+MARK_START = np.array([0, 0, 10, 21])
+"""Where the words of each completeness begin and end in that: nothing for a change without a row, which says so."""
 NEW_TUPLE_TEXT = np.frombuffer(b" new-tuple:", np.uint8).copy()
 
 LONGEST_WORD = 32
@@ -50,6 +53,7 @@ class Lines(NamedTuple):
         label_start: int64[c+1] offset in text of `` name[type]:``.
         style: uint8[c] how the value is quoted: RAW, BITS, BOOL or QUOTED.
         text: uint8[].
+        marks: uint8[n] how complete each item's row is (:mod:`headwater.rows.completeness`), empty if that is not told.
     """
 
     head_start: NDArray[np.int64]
@@ -58,6 +62,7 @@ class Lines(NamedTuple):
     label_start: NDArray[np.int64]
     style: NDArray[np.uint8]
     text: NDArray[np.uint8]
+    marks: NDArray[np.uint8]
 
 
 class Stamps(NamedTuple):
@@ -143,7 +148,7 @@ def put_tuple(cells: Cells, base: Int, lines: Lines, layout: Int, skip_nulls: In
     for c in range(lines.first[layout], lines.first[layout + 1]):
         cell = base + lines.attribute[c]
         kind = cells.kind[cell]
-        if skip_nulls and kind != TEXT and kind != UNCHANGED:
+        if (skip_nulls and kind != TEXT and kind != UNCHANGED) or kind == UNKNOWN:
             continue
         name, name_end = lines.label_start[c], lines.label_start[c + 1]
         length = np.int64(cells.length[cell]) if kind == TEXT else np.int64(0)
@@ -191,6 +196,11 @@ def put_change(items: Items, item: Int, cells: Cells, lines: Lines, out: Bytes, 
             o = put_tuple(cells, base, lines, layout, side == 0, out, o)
         elif side == 1 or kind == DELETE:
             o = copy(NO_TUPLE_TEXT, 0, out, o, len(NO_TUPLE_TEXT))
+    if o >= 0 and len(lines.marks):
+        start, end = MARK_START[lines.marks[item]], MARK_START[lines.marks[item] + 1]
+        if o + end - start + LONGEST_WORD > len(out):
+            return -1
+        o = copy(MARK_TEXT, start, out, o, end - start)
     return o
 
 

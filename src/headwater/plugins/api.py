@@ -89,10 +89,12 @@ class PluginContext:
     Attributes:
         major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
+        marks_rows: not all rows need be complete, and each is to be marked.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
+    marks_rows: bool = False
 
 
 class OutputPlugin(ABC):
@@ -114,6 +116,7 @@ class OutputPlugin(ABC):
         wants_client_encoding: it is given values in the client's encoding, and makes its other texts so; else all is in
             the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
+        marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
 
     Raises:
@@ -129,6 +132,7 @@ class OutputPlugin(ABC):
     announcements: int = ENTRIES
     wants_client_encoding: bool = False
     wants_binary: bool = False
+    marks_rows: bool = False
     heeded: frozenset[int] = frozenset()
 
     @abstractmethod

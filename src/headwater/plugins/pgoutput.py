@@ -72,7 +72,7 @@ from headwater.reorder.schema_memory import (
     Subject,
     member_subject,
 )
-from headwater.rows.conversion import converted_text
+from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.items import REFUSED, Cells, Items
 
@@ -319,6 +319,11 @@ class PgOutput(KernelPlugin):
         self.announcements = ENTRIES if version.announces_anew_with_publications else ANNOUNCED
         self._announces_bare_deletes = version.announces_bare_deletes
         self._reads_missing_as_null = version.reads_missing_of_partitions_as_null
+        if context.marks_rows:
+            raise PluginError(
+                "pgoutput cannot mark rows that are not complete",
+                hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
+            )
         self.options = parse_options(options, context.major)
         _refuse_features(self.options)
         self.wants_client_encoding = True
@@ -471,7 +476,9 @@ class PgOutput(KernelPlugin):
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with how the layouts are sent."""
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
-        ready, plan, unsendable = sendable(ready, plan, self._converted)
+        unsendable: DecodingError | None = None
+        if make_conversion(self.encoding, self.client_encoding) is not NO_CONVERSION:
+            ready, plan, unsendable = sendable(ready, plan, self._converted)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:

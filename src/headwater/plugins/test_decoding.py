@@ -27,6 +27,7 @@ from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps
+from headwater.rows.completeness import completeness
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
 
@@ -115,6 +116,7 @@ class TestDecoding(KernelPlugin):
         self.major = context.major
         self.session = context.session
         self.options = parse_options(options)
+        self.marks_rows = context.marks_rows
         if self.options.stream_changes:
             raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
         self.is_text = not self.options.force_binary
@@ -156,6 +158,9 @@ class TestDecoding(KernelPlugin):
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with the words of the layouts and the commit times."""
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
+        if self.marks_rows:
+            natts = np.array([len(schema.columns) for schema in tables.schemas], np.int64)
+            lines = lines._replace(marks=completeness(tables.items, tables.cells, natts))
         stamps = self._stamps(tables.transactions)
         items, cells, with_xids = tables.items, tables.cells, self.options.include_xids
 
@@ -163,7 +168,7 @@ class TestDecoding(KernelPlugin):
             return int(render_lines(items, cells, ready, plan, lines, stamps, span, with_xids, out))
 
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
-        size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op)
+        size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op) + 16 * len(lines.marks)
         return Rendering(step, plan, size + len(ready.data) + len(stamps.text))
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
@@ -197,6 +202,7 @@ def make_lines(
         label_start=label_at + head_at[-1],
         style=np.array([_style(column) for column in live], np.uint8),
         text=np.concatenate([head_text, label_text]),
+        marks=np.empty(0, np.uint8),
     )
 
 

@@ -39,6 +39,7 @@ from headwater.rmgr.xlog import (
     parse_decoding_status,
     parse_parameter_change,
 )
+from headwater.wal.control import check_next_xid
 from headwater.wal.record import Record, parse_record
 
 
@@ -57,6 +58,8 @@ class Control:
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
         is_switched_on: logical decoding is on although wal_level may be replica, as some slot needs it (19 and newer).
+        needed: the lowest wal_level that is decoded, the same for the life of a state; below logical the WAL numbers no
+            commands, and a transaction sees its own catalog changes by their LSNs.
     """
 
     configured_level: int
@@ -69,6 +72,7 @@ class Control:
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
     is_switched_on: bool = False
+    needed: int = WAL_LEVEL_LOGICAL
 
     @property
     def wal_level(self) -> int:
@@ -79,7 +83,7 @@ class Control:
     @property
     def is_high_enough(self) -> bool:
         """The WAL has what decoding needs."""
-        return self.wal_level >= WAL_LEVEL_LOGICAL
+        return self.wal_level >= self.needed
 
     def decodable(self, stop: int = NEVER) -> tuple[Decodable, ...]:
         """The stretch that decoding is in, up to an LSN; none if it has not begun."""
@@ -109,7 +113,7 @@ class Control:
         found = replace(self, is_switched_on=is_on)
         if not found.is_high_enough:
             return found._fallen(lsn)
-        if self.configured_level >= WAL_LEVEL_LOGICAL:
+        if self.configured_level >= self.needed:
             return found
         return replace(found, raised=lsn, gap=None, builder=SnapBuilder(start_decoding_at=lsn))
 
@@ -155,19 +159,26 @@ class Followed:
     touched: frozenset[int]
 
 
-def control_at(store: CatalogStore, whole: Collection[int] = ()) -> Control:
+def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
     """What a catalog tells of the server when it was taken.
 
     Args:
         store: the catalog, not rolled forward.
         whole: xids of transactions that the index has all of, though they began before.
+        needed: the lowest wal_level that is decoded.
     """
     prepared = tuple(one for one in store.prepared if one.xid not in whole)
     origin = store.origin
     builder = SnapBuilder(start_decoding_at=origin.consistent_lsn)
     before = _from_before(prepared, store)
-    is_on, level = origin.decodes_on_demand, origin.wal_level
-    control = Control(level, origin.next_full_xid, builder=builder, prepared=before, is_switched_on=is_on)
+    control = Control(
+        origin.wal_level,
+        origin.next_full_xid,
+        builder=builder,
+        prepared=before,
+        is_switched_on=origin.decodes_on_demand,
+        needed=needed,
+    )
     is_down = store.is_shutdown and control.is_high_enough
     return control.shut_down(store.start_lsn) if is_down else control
 
@@ -258,6 +269,7 @@ class _Follower:
             self._set(record.lsn, self.control, self.control.switched(record.lsn, is_on))
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
             checkpoint = parse_checkpoint(record.main_data, record.lsn, self.store.major)
+            check_next_xid(checkpoint.next_xid, lsn=record.lsn)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:

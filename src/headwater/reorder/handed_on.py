@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.constant_columns import check_lengths
 from headwater.reorder.keys import distinct_rows
 from headwater.reorder.resend import committed_with
 from headwater.reorder.transactions import CommittedTransactions, toplevel_of
@@ -35,6 +36,14 @@ class HandedOn:
     db: Int64s
     value: Int64s
     count: Int64s
+
+    def check_parts(self) -> None:
+        """Whether its columns are of one length.
+
+        Raises:
+            ValueError: they are not.
+        """
+        check_lengths([self.lsn, self.id, self.db, self.value, self.count])
 
     def messages(self) -> InvalidationTable:
         """As an index has them, with the LSNs of the commits."""

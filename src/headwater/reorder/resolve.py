@@ -23,12 +23,13 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import OwnCommands
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
+from headwater.pg.lsn import Lsn
 from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lower, or_together
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.spans import joined
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
-from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
+from headwater.rmgr.index_codes import COMMAND_SPAN, CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.index_rows import CommandTable
 
 Int64s = NDArray[np.int64]
@@ -202,7 +203,17 @@ class Resolver:
         """The catalog as transaction ``txn`` (-1: any without catalog changes) sees it at ``lsn``."""
         if txn < 0 or not self.txns.changes_catalog[txn]:
             return self.store.view(lsn)
+        self._check_span(int(self.txns.first_lsn[txn]), lsn)
         return self.store.view(lsn, OwnCommands(self._xids(txn), self._command_id(txn, lsn)))
+
+    def _check_span(self, first: int, lsn: int) -> None:
+        """Where commands are numbered by LSN, whether the numbers have grown all the time."""
+        if not self.store.redo.numbers_commands and first // COMMAND_SPAN != lsn // COMMAND_SPAN:
+            raise DecodingError(
+                f"a transaction that changes the catalog crosses {Lsn(lsn - lsn % COMMAND_SPAN)}",
+                lsn=first,
+                hint="below wal_level logical it cannot be told what such a transaction sees: leave it out with --end",
+            )
 
     def number(self, schema: RelationSchema, catalog: HistoricCatalog, lsn: int) -> int:
         """The number of a relation's resolution, -1 if its changes are never decoded."""
@@ -231,6 +242,9 @@ class Resolver:
         schema = catalog.relation_by_filenode(tablespace, filenode)
         if schema is not None:
             return self.number(schema, catalog, lsn)
+        if not self.store.redo.numbers_commands and self.store.mapped_oid(filenode, is_shared=False) is not None:
+            # Below logical no flag says that an insert is one into a mapped catalog, or its TOAST table.
+            return -1
         if kinds & (INSERTS | SPECULATIVE | CONFIRMS | DELETES_OLD):
             raise DecodingError(
                 f"could not map file {tablespace}/{self.store.database_oid}/{filenode} to a relation",

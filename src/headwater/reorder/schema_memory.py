@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import Publication, PublicationMember
+from headwater.constant_columns import check_lengths
 from headwater.reorder.keys import distinct_rows
 
 Int64s = NDArray[np.int64]
@@ -115,6 +116,15 @@ class Given:
     subject: Int64s
     commit: Int64s
     messages: Int64s
+
+    def check_parts(self) -> None:
+        """Whether its columns are of one length.
+
+        Raises:
+            ValueError: they are not.
+        """
+        check_lengths([self.lsn, self.memory, self.subject])
+        check_lengths([self.commit, self.messages])
 
     @classmethod
     def of(cls, subjects: Int64s, counts: Int64s) -> Given:

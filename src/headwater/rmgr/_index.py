@@ -16,6 +16,7 @@ from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap, heap2, standby, xact, xlog
 from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
 from headwater.rmgr._index_events import (
+    add_command,
     assign,
     index_command,
     index_end,
@@ -84,11 +85,14 @@ KEPT_OF_XLOG = (
 
 
 @borrowing_kernel
-def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int) -> Int:
-    """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change)."""
+def heap_change(data: NDArray[np.uint8], info: Int, at: Int, length: Int, is_logical: bool) -> Int:
+    """What a HEAP record's flags say: the ``kinds`` bit of its change, or 0 (no logical change).
+
+    Below logical no flag tells which inserts are logical changes: all are, as their relation decides.
+    """
     op = info & heap.OPMASK
     if op == heap.INSERT:
-        if length < INSERT_SIZE or not data[at + INSERT_FLAGS_AT] & heap.INSERT_CONTAINS_NEW_TUPLE:
+        if length < INSERT_SIZE or (is_logical and not data[at + INSERT_FLAGS_AT] & heap.INSERT_CONTAINS_NEW_TUPLE):
             return 0
         return SPECULATIVE | UNSETTLED if data[at + INSERT_FLAGS_AT] & heap.INSERT_IS_SPECULATIVE else INSERTS
     if op == heap.DELETE:
@@ -162,12 +166,12 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         if length < MULTI_INSERT_SIZE:
             return -1
         count = u16(data, main + MULTI_INSERT_COUNT_AT)
-        if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
+        if data[main] & heap.INSERT_CONTAINS_NEW_TUPLE or not wanted.numbers_commands:
             change = INSERTS if data[main] & heap.INSERT_LAST_IN_MULTI else INSERTS | UNSETTLED
     elif op == heap.TRUNCATE:
         return index_truncate(data, at, lsn, wanted.databases, t)
     else:
-        change = heap_change(data, data[at + INFO_AT], main, length)
+        change = heap_change(data, data[at + INFO_AT], main, length, wanted.numbers_commands)
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
         if op == heap.INPLACE:
@@ -180,9 +184,13 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
     locator = locator_number(t.headers[BLOCKS + SPC], database, t.headers[BLOCKS + REL], t)
     if locator < wanted.catalogs:
         keep(database, t)
+        if not wanted.numbers_commands and xid != 0 and op not in (heap.LOCK, heap.CONFIRM):
+            add_command(xid, lsn, t)
+            bits |= CATALOG_CHANGE
     # A file followed as a catalog may be a user's: of a table with user_catalog_table, whose rows are decoded too.
     if change != 0 and database != 0 and xid != 0:
-        memory = change_memory(data, rmid, change, t.headers)
+        # Below logical nobody accounts for memory, and tuples may lie in page images.
+        memory = change_memory(data, rmid, change, t.headers) if wanted.numbers_commands else 0
         if memory == MALFORMED_MEMORY:
             return -1
         _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)

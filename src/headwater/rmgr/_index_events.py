@@ -45,7 +45,7 @@ from headwater.rmgr.heap_layout import (
     TRUNCATE_FLAGS_AT,
     TRUNCATE_SIZE,
 )
-from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE
+from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMAND_MASK, COMMAND_SHIFT, HAS_BASE
 from headwater.rmgr.invalidation import MESSAGE_SIZE
 from headwater.wal.record_layout import INFO_AT, XID_AT, XLR_RMGR_INFO_MASK
 
@@ -191,7 +191,7 @@ def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> 
     if t.headers[MAIN_LENGTH] < NEW_CID_SIZE:
         return -1
     database = u32(data, main + NEW_CID_DB_AT)
-    if database != 0 and not is_among(database, wanted.databases):
+    if (database != 0 and not is_among(database, wanted.databases)) or not wanted.numbers_commands:
         return CATALOG_CHANGE
     cmin, cmax = u32(data, main + NEW_CID_CMIN_AT), u32(data, main + NEW_CID_CMAX_AT)
     if cmin == INVALID_COMMAND_ID and cmax == INVALID_COMMAND_ID:
@@ -210,6 +210,17 @@ def index_command(data: Bytes, at: Int, lsn: Int, wanted: Wanted, t: Tables) -> 
     if 0 <= find_locator(spc, database, rel, t.locators, t.slots) < wanted.catalogs:
         keep(database, t)
     return CATALOG_CHANGE
+
+
+@inline_kernel
+def add_command(xid: Int, lsn: Int, t: Tables) -> None:
+    """Note a catalog change of a transaction whose commands are numbered by LSN."""
+    row = t.counts[N_COMMANDS]
+    t.commands[0, row] = xid
+    t.commands[1, row] = lsn
+    t.commands[2, row] = (lsn >> COMMAND_SHIFT & COMMAND_MASK) + 1
+    t.counts[N_COMMANDS] = row + 1
+    end_own_rows(xid, t.families, t.clocks)
 
 
 @borrowing_kernel

@@ -37,6 +37,7 @@ class Wanted(NamedTuple):
         dropped_stats_size: bytes of a dropped statistics entry.
         grid: bytes between grid lines.
         cuts: int64[] sorted LSNs of more catalog events.
+        numbers_commands: see :class:`headwater.rmgr.index.Request`.
     """
 
     known: Bytes
@@ -46,6 +47,7 @@ class Wanted(NamedTuple):
     dropped_stats_size: int
     grid: int
     cuts: Int64s
+    numbers_commands: bool
 
 
 class ChangeRows(NamedTuple):

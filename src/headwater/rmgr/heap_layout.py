@@ -13,8 +13,14 @@ HEAP_HEADER_SIZE = 5
 INFOMASK_AT, HOFF_AT = 2, 4
 """Offsets of ``t_infomask`` and ``t_hoff`` in that header, behind ``t_infomask2``."""
 
+SHARED_SIZE = 4
+"""What stands before a tuple here whose record lacks bytes at its ends: how many at each."""
+
 UNLOGGED_SIZE = HEADER_SIZE - HEAP_HEADER_SIZE
 """Bytes of a tuple on its page, from whose start ``t_hoff`` counts, that a logged one lacks."""
+
+DELETE_OFFNUM_AT, OLD_OFFNUM_AT, NEW_OFFNUM_AT = 4, 4, 12
+"""HEAP: offset numbers in DELETE and UPDATE; INSERT begins with its own."""
 
 INSERT_FLAGS_AT, INSERT_SIZE = 2, 3
 DELETE_FLAGS_AT, DELETE_SIZE = 7, 8

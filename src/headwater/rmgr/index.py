@@ -65,6 +65,8 @@ class Request:
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
         cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
+        numbers_commands: all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog changes,
+            and tuples may lie in page images.
     """
 
     databases: tuple[int, ...]
@@ -72,6 +74,7 @@ class Request:
     major: int
     grid: int = GRID
     cuts: tuple[int, ...] = ()
+    numbers_commands: bool = True
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         dropped_stats_size=version.dropped_stats_size,
         grid=request.grid,
         cuts=np.array(request.cuts, np.int64),
+        numbers_commands=request.numbers_commands,
     )
     tables = _make_tables(len(frames.positions), request.catalogs, request.major)
     while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):

@@ -11,5 +11,11 @@ UNSETTLED = 128
 HAS_BASE, CATALOG_CHANGE = 1, 2
 """Bits of an xid row: something was queued (a base snapshot exists); the catalog was changed."""
 
+COMMAND_SHIFT, COMMAND_MASK = 3, 0x7FFFFFFF
+"""Where the WAL numbers no commands, that of a catalog change is its LSN shifted by so many bits, of which these are
+kept: inside a stretch of :data:`COMMAND_SPAN` bytes they grow."""
+
+COMMAND_SPAN = COMMAND_MASK + 1 << COMMAND_SHIFT
+
 COMMIT, ABORT, COMMIT_PREPARED, ABORT_PREPARED, PREPARE = 0, 2, 3, 4, 1
 """Kinds of transaction ends: the opcode of the XACT record, shifted by four."""

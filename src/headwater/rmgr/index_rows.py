@@ -18,7 +18,16 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.constant_columns import MAY_BE_CONSTANT, constant, joined, memory_bytes, taken
+from headwater.constant_columns import (
+    MAY_BE_CONSTANT,
+    check_lengths,
+    check_range,
+    constant,
+    is_constant,
+    joined,
+    memory_bytes,
+    taken,
+)
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -43,6 +52,18 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def check_parts(self) -> None:
+        """Whether every list lies in the values.
+
+        Raises:
+            ValueError: it does not.
+        """
+        starts = self.starts
+        if starts.ndim != 1 or self.values.ndim != 1 or not len(starts) or starts[0] != 0:
+            raise ValueError("lists do not begin at 0")
+        if starts[-1] != len(self.values) or (not is_constant(starts) and (np.diff(starts) < 0).any()):
+            raise ValueError(f"lists end at {starts[-1]}, expected {len(self.values)}, in order")
+
     def __getitem__(self, which: Which) -> Ragged:
         low, counts = self.starts[:-1][which], np.diff(self.starts)[which]
         starts = np.zeros(len(counts) + 1, np.int64)
@@ -66,6 +87,18 @@ class Table:
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
+
+    def check_parts(self) -> None:
+        """Whether the columns are of one length.
+
+        Raises:
+            ValueError: they are not.
+        """
+        columns = [getattr(self, f.name) for f in fields(self)]
+        rows = len(self)
+        check_lengths([column for column in columns if not isinstance(column, Ragged)], rows)
+        if any(len(column) != rows for column in columns if isinstance(column, Ragged)):
+            raise ValueError(f"a column has not {rows} lists")
 
     @property
     def nbytes(self) -> int:
@@ -299,6 +332,17 @@ class Rows:
     messages: MessageTable
     files: FileTable
     locators: Int64s
+
+    def check_parts(self) -> None:
+        """Whether every file that a row names is there.
+
+        Raises:
+            ValueError: one is not.
+        """
+        if self.locators.shape[1:] != (3,):
+            raise ValueError(f"files have the shape {self.locators.shape}")
+        for _, table in self.tables():
+            check_range(getattr(table, "locator", self.locators[:0]), 0, len(self.locators))
 
     def of_transactions(self, wanted: Callable[[Int64s], Bools], since: int | None = None) -> Rows:
         """Rows of some transactions, and all from an LSN on.

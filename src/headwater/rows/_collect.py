@@ -18,9 +18,10 @@ from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, 
 from headwater.rmgr import heap, heap2
 from headwater.rmgr._locators import find_locator
 from headwater.rmgr._record import Int, parse_headers, u16, u32
-from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, DB, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC
+from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, DB, IMAGE, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC
 from headwater.rmgr.heap_layout import (
     DELETE_FLAGS_AT,
+    DELETE_OFFNUM_AT,
     DELETE_SIZE,
     HEAP_HEADER_SIZE,
     INSERT_FLAGS_AT,
@@ -28,11 +29,48 @@ from headwater.rmgr.heap_layout import (
     MULTI_INSERT_COUNT_AT,
     MULTI_INSERT_SIZE,
     MULTI_TUPLE_SIZE,
+    NEW_OFFNUM_AT,
+    OLD_OFFNUM_AT,
+    SHARED_SIZE,
     UPDATE_FLAGS_AT,
     UPDATE_SIZE,
 )
 from headwater.rmgr.registry import HEAP, HEAP2
+from headwater.rows._collect_tables import (
+    EVENT,
+    FLAGS,
+    HAS_NEW,
+    HAS_OLD,
+    ITEMS,
+    KIND,
+    LAYOUT,
+    LSN,
+    MALFORMED,
+    NEED_PAGES,
+    NEED_ROOM,
+    NEED_SPACE,
+    NEW,
+    NEW_AT,
+    NEW_LEN,
+    OK,
+    OLD,
+    OLD_AT,
+    OLD_LEN,
+    PAGES_OF,
+    PLACE,
+    RECORD,
+    UNCONFIRMED,
+    UNIT,
+    USED,
+    XID,
+    Bytes,
+    Int32s,
+    Int64s,
+    Wanted,
+    Work,
+)
 from headwater.rows._copy import copy
+from headwater.rows._page_tuples import tuple_on_page
 from headwater.rows.items import (
     CLEAR_TOAST,
     DELETE,
@@ -41,78 +79,12 @@ from headwater.rows.items import (
     OLD_IS_KEY,
     PARKED,
     SEND_SCHEMA,
+    SHARES_OLD,
     SKIPPED,
     TOAST,
     UPDATE,
 )
 from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT
-
-OK, NEED_SPACE, NEED_ROOM, MALFORMED, UNCONFIRMED = 0, -1, -2, 1, 2
-"""Status codes: done; the raw table is full; the tuples are; lengths disagree; a CONFIRM without its speculative
-insert."""
-
-# Columns of the raw table int64[capacity, COLUMNS]: one row of it is an item, in WAL order.
-KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = range(11)
-COLUMNS = 11
-
-# Indexes into Work.state: the next record, items so far, the next event, bytes of tuples so far.
-RECORD, ITEMS, EVENT, USED = range(4)
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
-Bools = NDArray[np.bool_]
-
-
-class Wanted(NamedTuple):
-    """What a slice is made of.
-
-    Attributes:
-        slots: int32[], slot_xids: int64[] hash from xids to members (:func:`fill_members`).
-        member_unit: int64[m].
-        unit_lo, unit_hi: int64[u] bounds of LSNs; unit_own: bool[u].
-        files: int64[3, f]; file_slots: int32[] its hash.
-        chunks: int64[k] sorted, ``unit * f + file``: whose TOAST chunks are taken.
-        spans: int64[4, s] (:func:`find_relation`).
-        wants: int64[r] WANT_* bits per relation; toasts: bool[r].
-        event_unit, event_place, event_lsn: int64[e] sorted by place.
-        left_out: bool[65536] by replication origin: its records are left out.
-    """
-
-    slots: Int32s
-    slot_xids: Int64s
-    member_unit: Int64s
-    unit_lo: Int64s
-    unit_hi: Int64s
-    unit_own: Bools
-    files: Int64s
-    file_slots: Int32s
-    chunks: Int64s
-    spans: Int64s
-    wants: Int64s
-    toasts: Bools
-    event_unit: Int64s
-    event_place: Int64s
-    event_lsn: Int64s
-    left_out: Bools
-
-
-class Work(NamedTuple):
-    """What the pass remembers.
-
-    Attributes:
-        headers: int64[HEADERS_LENGTH] scratch.
-        parked: int64[u] raw item of a speculative insert, -1 none.
-        pending: bool[u] TOAST chunks wait.
-        state: int64[4] see above.
-        tuples: uint8[] the items' tuples.
-    """
-
-    headers: Int64s
-    parked: Int64s
-    pending: Bools
-    state: Int64s
-    tuples: Bytes
 
 
 @borrowing_kernel
@@ -229,13 +201,23 @@ def _keep(data: Bytes, at: Int, length: Int, work: Work, raw: Int64s, n: Int, co
 
 
 @inline_kernel
+def _keep_on_page(page: Int, offnum: Int, work: Work, raw: Int64s, n: Int, column: Int) -> Int:
+    """The same of a tuple on a page image: OK or MALFORMED."""
+    at, length = tuple_on_page(work.pages, page, offnum)
+    if at < 0:
+        return MALFORMED
+    _keep(work.pages, at, length, work, raw, n, column)
+    return OK
+
+
+@inline_kernel
 def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """An INSERT record: a row, a chunk, or a row that waits for its confirmation."""
     headers, state = work.headers, work.state
     if headers[MAIN_LENGTH] < INSERT_SIZE:
         return MALFORMED
     flags = data[headers[MAIN_AT] + INSERT_FLAGS_AT]
-    if not flags & heap.INSERT_CONTAINS_NEW_TUPLE:
+    if wanted.is_logical and not flags & heap.INSERT_CONTAINS_NEW_TUPLE:
         return OK
     kind = PARKED if flags & heap.INSERT_IS_SPECULATIVE else TOAST if wanted.toasts[relation] else INSERT
     clear = CLEAR_TOAST if kind == INSERT else 0
@@ -244,9 +226,29 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
             _push(raw, state, SKIPPED, unit, xid, lsn, relation, clear)
         return OK
     n = _push(raw, state, kind, unit, xid, lsn, relation, clear)
-    _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
     if kind == PARKED:
         work.parked[unit] = n
+    if headers[BLOCKS + DATA_LENGTH] == 0 and state[HAS_NEW]:
+        return _keep_on_page(NEW, u16(data, headers[MAIN_AT]), work, raw, n, NEW_AT)
+    _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
+    return OK
+
+
+@inline_kernel
+def _multi_insert_on_page(
+    data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
+    """A MULTI_INSERT record whose tuples lie in the image of its page."""
+    main = work.headers[MAIN_AT]
+    count = u16(data, main + MULTI_INSERT_COUNT_AT)
+    if MULTI_INSERT_SIZE + 2 * count > work.headers[MAIN_LENGTH]:
+        return MALFORMED
+    for k in range(count):
+        flags = CLEAR_TOAST if data[main] & heap.INSERT_LAST_IN_MULTI and k == count - 1 else 0
+        n = _push(raw, work.state, TOAST if wanted.toasts[relation] else INSERT, unit, xid, lsn, relation, flags)
+        offnum = u16(data, main + MULTI_INSERT_SIZE + 2 * k)
+        if _keep_on_page(NEW, offnum, work, raw, n, NEW_AT) != OK:
+            return MALFORMED
     return OK
 
 
@@ -258,7 +260,7 @@ def _multi_insert(
     headers, state = work.headers, work.state
     main = headers[MAIN_AT]
     is_last = data[main] & heap.INSERT_LAST_IN_MULTI
-    if not data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
+    if wanted.is_logical and not data[main] & heap.INSERT_CONTAINS_NEW_TUPLE:
         return OK
     is_toast = wanted.toasts[relation]
     if not is_toast and not wanted.wants[relation] & WANT_INSERT:
@@ -267,6 +269,8 @@ def _multi_insert(
         return OK
     count = u16(data, main + MULTI_INSERT_COUNT_AT)
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
+    if length == 0 and state[HAS_NEW]:
+        return _multi_insert_on_page(data, unit, xid, lsn, relation, wanted, work, raw)
     p = np.int64(0)
     for k in range(count):
         p = (p + 1) & ~1
@@ -315,17 +319,37 @@ def _delete(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
         n = _push(raw, state, DELETE, unit, xid, lsn, relation, CLEAR_TOAST | is_key)
         if has_old:
             _keep(data, main + DELETE_SIZE, length - DELETE_SIZE, work, raw, n, OLD_AT)
+        elif state[HAS_OLD]:
+            return _keep_on_page(OLD, u16(data, main + DELETE_OFFNUM_AT), work, raw, n, OLD_AT)
     elif work.pending[unit]:
         _push(raw, state, SKIPPED, unit, xid, lsn, relation, CLEAR_TOAST)
     return OK
 
 
 @inline_kernel
+def _keep_shared(data: Bytes, flags: Int, work: Work, raw: Int64s, n: Int) -> Int:
+    """The new tuple of an UPDATE without the bytes that the old one has at either end: OK or MALFORMED."""
+    at, length, used = work.headers[BLOCKS + DATA_AT], work.headers[BLOCKS + DATA_LENGTH], work.state[USED]
+    passed = np.int64(0)
+    for end in range(2):
+        has = flags & (heap.UPDATE_SUFFIX_FROM_OLD if end else heap.UPDATE_PREFIX_FROM_OLD)
+        if has and passed + 2 > length:
+            return MALFORMED
+        for byte in range(2):
+            work.tuples[used + 2 * end + byte] = data[at + passed + byte] if has else 0
+        passed += 2 if has else 0
+    _refer(raw, n, NEW_AT, used, SHARED_SIZE + length - passed)
+    raw[n, FLAGS] |= SHARES_OLD
+    work.state[USED] = copy(data, at + passed, work.tuples, used + SHARED_SIZE, length - passed)
+    return OK
+
+
+@inline_kernel
 def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
-    """An UPDATE record; prefix and suffix compression occur in catalogs only."""
+    """An UPDATE record; with wal_level logical, prefix and suffix compression occur in catalogs only."""
     headers, state = work.headers, work.state
     main, length = headers[MAIN_AT], headers[MAIN_LENGTH]
-    if length < UPDATE_SIZE or data[main + UPDATE_FLAGS_AT] & heap.UPDATE_SHARES_WITH_OLD:
+    if length < UPDATE_SIZE or (wanted.is_logical and data[main + UPDATE_FLAGS_AT] & heap.UPDATE_SHARES_WITH_OLD):
         return MALFORMED
     if not wanted.wants[relation] & WANT_UPDATE:
         if work.pending[unit]:
@@ -334,11 +358,18 @@ def _update(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
     flags = data[main + UPDATE_FLAGS_AT]
     is_key = OLD_IS_KEY if flags & heap.UPDATE_CONTAINS_OLD_KEY else 0
     n = _push(raw, state, UPDATE, unit, xid, lsn, relation, CLEAR_TOAST | is_key)
-    if flags & heap.UPDATE_CONTAINS_NEW_TUPLE:
+    status = OK
+    if state[HAS_NEW] and (headers[BLOCKS + DATA_LENGTH] == 0 or flags & heap.UPDATE_SHARES_WITH_OLD):
+        status = _keep_on_page(NEW, u16(data, main + NEW_OFFNUM_AT), work, raw, n, NEW_AT)
+    elif flags & heap.UPDATE_SHARES_WITH_OLD:
+        status = _keep_shared(data, flags, work, raw, n)
+    elif flags & heap.UPDATE_CONTAINS_NEW_TUPLE or not wanted.is_logical:
         _keep(data, headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH], work, raw, n, NEW_AT)
     if flags & heap.UPDATE_CONTAINS_OLD:
         _keep(data, main + UPDATE_SIZE, length - UPDATE_SIZE, work, raw, n, OLD_AT)
-    return OK
+    elif state[HAS_OLD] and status == OK:
+        return _keep_on_page(OLD, u16(data, main + OLD_OFFNUM_AT), work, raw, n, OLD_AT)
+    return status
 
 
 @inline_kernel
@@ -366,6 +397,12 @@ def _change(data: Bytes, at: Int, unit: Int, lsn: Int, relation: Int, wanted: Wa
     return status
 
 
+@inline_kernel
+def _has_image(headers: Int64s, blocks: Int) -> bool:
+    """Whether a page of the record comes whole."""
+    return bool(headers[BLOCKS + IMAGE] >= 0 or (blocks > 1 and headers[BLOCKS + 8 + IMAGE] >= 0))
+
+
 @borrowing_kernel
 def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """Pick the slice's changes out of a stretch's records, from record ``state[RECORD]`` on.
@@ -379,7 +416,7 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         raw: int64[capacity, COLUMNS].
 
     Returns:
-        OK; NEED_SPACE, NEED_ROOM, MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
+        OK; NEED_SPACE, NEED_ROOM, NEED_PAGES, MALFORMED or UNCONFIRMED with ``state[RECORD]`` at the record.
     """
     headers, state = work.headers, work.state
     while state[RECORD] < len(positions):
@@ -407,9 +444,13 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
                 room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
                 if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
                     status = NEED_SPACE
-                elif state[USED] + u32(data, at) > len(work.tuples):
+                elif not wanted.is_logical and state[PAGES_OF] != lsn and _has_image(headers, blocks):
+                    status = NEED_PAGES
+                elif state[USED] + u32(data, at) + (0 if wanted.is_logical else len(work.pages)) > len(work.tuples):
                     status = NEED_ROOM
                 else:
+                    if state[PAGES_OF] != lsn:
+                        state[HAS_NEW] = state[HAS_OLD] = 0
                     status = _change(data, at, unit, lsn, relation, wanted, work, raw)
         if status != OK:
             state[RECORD] -= 1

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr.heap import HEADER_SIZE
-from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, HOFF_AT, INFOMASK_AT, UNLOGGED_SIZE
+from headwater.rmgr.heap_layout import HEAP_HEADER_SIZE, HOFF_AT, INFOMASK_AT, SHARED_SIZE, UNLOGGED_SIZE
 from headwater.rows._compression import decompress, raw_size
 from headwater.rows._copy import read_u32
 from headwater.rows._text_bytes import Bytes, Int
@@ -36,10 +36,12 @@ from headwater.rows.items import (
     LITERAL,
     NULL,
     PARKED,
+    SHARES_OLD,
     SKIPPED,
     TEXT,
     TOAST,
     UNCHANGED,
+    UNKNOWN,
     Items,
 )
 
@@ -168,6 +170,108 @@ def _walk(
     return unusual, -1
 
 
+@inline_kernel
+def _in_the_middle(low: Int, high: Int, off: Int, size: Int) -> bool:
+    return bool(size >= 0 and off >= low and off + size <= high)
+
+
+@inline_kernel
+def _shared_attribute(
+    data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, low: Int, high: Int, off: Int
+) -> tuple[Int, Int, Int, Int]:
+    """The next attribute of a tuple of which ``data[origin:]`` has the bytes from ``low`` to ``high`` only.
+
+    Returns:
+        its kind, UNKNOWN if it is not whole; where its payload lies; its bytes; and the offset behind it, -1 if that is
+        not known.
+    """
+    size, mask = columns[column, LENGTH], columns[column, ALIGN_MASK]
+    unknown = np.int64(UNKNOWN), np.int64(0), np.int64(0)
+    if off < 0:
+        return (*unknown, np.int64(-1))
+    if size > 0:
+        off = (off + mask) & ~mask
+        if _in_the_middle(low, high, off, size):
+            return np.int64(TEXT), origin + off, size, off + size
+        return (*unknown, off + size)
+    if not _in_the_middle(low, high, off, 1):
+        return (*unknown, np.int64(-1))
+    if data[origin + off] == 0:
+        off = (off + mask) & ~mask
+    if not _in_the_middle(low, high, off, 1):
+        return (*unknown, np.int64(-1))
+    kind, start, length, end = varlena(data, origin + off, origin + high)
+    if kind >= 0:
+        return np.int64(kind), start, length, end - origin
+    # Its end is not among the known bytes, but its length may be.
+    head = np.int64(data[origin + off])
+    if head & 1 and head != 1:
+        return (*unknown, off + (head >> 1))
+    if head != 1 and off + 4 <= high:
+        return (*unknown, off + (read_u32(data, origin + off) >> 2))
+    return (*unknown, np.int64(-1))
+
+
+@inline_kernel
+def _walk_shared(
+    data: Bytes,
+    at: Int,
+    length: Int,
+    columns: NDArray[np.int64],
+    base: Int,
+    natts: Int,
+    kinds: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int32],
+    cell: Int,
+) -> tuple[Int, Int]:
+    """:func:`_walk` for a tuple that lacks bytes at either end (SHARES_OLD): UNKNOWN what is not whole in the middle.
+
+    Offsets are those of the whole tuple, from ``t_hoff`` on. Where a length lies in what is not known, all behind it is
+    unknown, but for columns of fixed length that end the tuple.
+    """
+    if length < SHARED_SIZE or at < 0 or at + length > len(data):
+        return BAD_TUPLE, -1
+    prefix = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+    suffix = np.int64(data[at + 2]) | np.int64(data[at + 3]) << 8
+    at, end = at + SHARED_SIZE, at + length
+    bitmap, stored = _header(data, at, end - at)
+    if bitmap < 0:
+        return BAD_TUPLE, -1
+    # What lies at offset x of the whole tuple's columns lies at data[origin + x], if low <= x < high.
+    origin = at - UNLOGGED_SIZE + np.int64(data[at + HOFF_AT]) - prefix
+    low, high = prefix, end - origin
+    off, unusual, lost = np.int64(0), 0, natts
+    for k in range(natts):
+        kind, start, size = NULL, np.int64(0), np.int64(0)
+        if k >= stored:
+            start = columns[base + k, MISSING_AT]
+            if start >= 0:
+                kind, size = IN_ARENA, columns[base + k, MISSING_END] - start
+        elif bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1:
+            kind, start, size, off = _shared_attribute(data, columns, base + k, origin, low, high, off)
+            unusual |= kind > TEXT and kind != UNKNOWN
+            if off < 0 and lost == natts:
+                lost = k
+        kinds[cell + k], starts[cell + k], sizes[cell + k] = kind, start, size
+    total, next_mask = high + suffix, np.int64(0)
+    for k in range(min(natts, stored) - 1, lost, -1):
+        size, mask = columns[base + k, LENGTH], columns[base + k, ALIGN_MASK]
+        if kinds[cell + k] != UNKNOWN:
+            continue
+        # Bytes between a column and the next one are the next one's alignment.
+        if stored > natts or size <= 0 or mask < next_mask:
+            break
+        total = (total - size) & ~mask
+        next_mask = mask
+        if _in_the_middle(low, high, total, size):
+            kinds[cell + k], starts[cell + k], sizes[cell + k] = TEXT, origin + total, size
+    for k in range(natts):
+        if columns[base + k, DROPPED]:
+            kinds[cell + k] = ABSENT
+    return unusual, -1
+
+
 @borrowing_kernel
 def _unpack(data: Bytes, at: Int, length: Int, arena: Bytes, state: NDArray[np.int64]) -> Int:
     """Decompress a payload into the arena; bytes written or a status."""
@@ -254,6 +358,7 @@ def _locate_tuple(
     at: Int,
     length: Int,
     is_new: bool,
+    shares: bool,
     relation: tuple[NDArray[np.int64], NDArray[np.int64], Int],
     pending: Pending,
     cells: CellArrays,
@@ -268,6 +373,7 @@ def _locate_tuple(
         at: offset of the tuple's ``xl_heap_header``.
         length: bytes, header included.
         is_new: it is an item's new tuple: the values of its TOAST pointers are put together.
+        shares: it lacks bytes at its ends (SHARES_OLD).
         relation: the slice's first_column and columns, and the tuple's layout.
         pending: chunks that wait.
         cells: see :func:`locate`.
@@ -281,7 +387,10 @@ def _locate_tuple(
     kinds, starts, sizes, owners = cells
     first_column, columns, layout = relation
     base, natts = first_column[layout], first_column[layout + 1] - first_column[layout]
-    status, column = _walk(data, at, length, columns, base, natts, kinds, starts, sizes, cell)
+    if shares:
+        status, column = _walk_shared(data, at, length, columns, base, natts, kinds, starts, sizes, cell)
+    else:
+        status, column = _walk(data, at, length, columns, base, natts, kinds, starts, sizes, cell)
     if status > 0:
         status = _settle(data, is_new, pending, cells, cell, natts, arena, state)
         column = base + state[COLUMN]
@@ -341,8 +450,9 @@ def locate(
                     new_first[item] = cell
                 else:
                     old_first[item] = cell
+                shares, relation = bool(is_new and items.flags[item] & SHARES_OLD), (first_column, columns, layout)
                 status, column, cell = _locate_tuple(
-                    data, at, length, is_new == 1, (first_column, columns, layout), pending, cells, cell, arena, state
+                    data, at, length, is_new == 1, shares, relation, pending, cells, cell, arena, state
                 )
         if status < 0:
             state[ITEM], state[COLUMN], state[ARENA_END] = item, column, arena_end

@@ -34,6 +34,8 @@ from headwater.rows._text_codes import (
     CODE_CIDR,
     CODE_CUBE,
     CODE_DATE,
+    CODE_DEPENDENCIES,
+    CODE_EAN13,
     CODE_ENUM,
     CODE_FLOAT4,
     CODE_FLOAT8,
@@ -46,6 +48,7 @@ from headwater.rows._text_codes import (
     CODE_INT4,
     CODE_INT8,
     CODE_INTERVAL,
+    CODE_ISN,
     CODE_JSONB,
     CODE_JSONPATH,
     CODE_LQUERY,
@@ -55,6 +58,7 @@ from headwater.rows._text_codes import (
     CODE_MACADDR8,
     CODE_MONEY,
     CODE_NAME,
+    CODE_NDISTINCT,
     CODE_NUMERIC,
     CODE_OBJECT,
     CODE_OID,
@@ -66,6 +70,7 @@ from headwater.rows._text_codes import (
     CODE_QUERY_INT,
     CODE_ROUNDED_FLOAT4,
     CODE_ROUNDED_FLOAT8,
+    CODE_SEG,
     CODE_SNAPSHOT,
     CODE_SPARSEVEC,
     CODE_STYLED_DATE,
@@ -90,6 +95,7 @@ from headwater.rows._text_codes import (
     SET_DAY_FIRST,
     SET_FLOAT4_DIGITS,
     SET_FLOAT8_DIGITS,
+    SET_JSON_STATISTICS,
     SET_LSN_DIGITS,
     SET_MONEY_DECIMALS,
     SET_MONEY_GROUP,
@@ -118,6 +124,8 @@ from headwater.rows._text_object import write_aclitem, write_label, write_object
 from headwater.rows._text_postgis import write_postgis
 from headwater.rows._text_query import write_lquery, write_query
 from headwater.rows._text_search import write_tsquery, write_tsvector
+from headwater.rows._text_seg import write_isn, write_seg
+from headwater.rows._text_statistics import write_statistics
 from headwater.rows._text_vector import write_integer_vector
 from headwater.rows._text_xml import write_xml
 from headwater.rows.text_tables import TextTables
@@ -228,6 +236,13 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
         return write_vector(np.int64(4 if code == CODE_VECTOR else 2), src, start, length, out, o)
     if code == CODE_SPARSEVEC:
         return write_sparsevec(src, start, length, out, o)
+    if code in (CODE_ISN, CODE_EAN13):
+        return write_isn(code == CODE_ISN, src, start, length, out, o)
+    if code in (CODE_NDISTINCT, CODE_DEPENDENCIES):
+        is_json = tables.settings[SET_JSON_STATISTICS] != 0
+        return write_statistics(code == CODE_DEPENDENCIES, is_json, src, start, length, out, o)
+    if code == CODE_SEG:
+        return write_seg(src, start, length, out, o)
     if code == CODE_HEX:
         return write_bytea(src, start, length, out, o)
     return CORRUPT

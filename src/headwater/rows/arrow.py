@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows import _parse
-from headwater.rows.items import ABSENT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, Cells, Items
+from headwater.rows.items import ABSENT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UNKNOWN, Cells, Items
 
 Rows = NDArray[np.int64]
 
@@ -95,7 +95,7 @@ def images(cells: Cells, items: Items, schemas: Sequence[RelationSchema], rows: 
         rows,
         _maps(cells, before, known & shown[before.column], names),
         _maps(cells, after, stored & shown[after.column], names),
-        _name_lists(after, after.kinds == UNCHANGED, names),
+        _name_lists(after, (after.kinds == UNCHANGED) | (after.kinds == UNKNOWN), names),
     )
 
 

@@ -20,9 +20,12 @@ from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
-from headwater.rows import _collect as k
+from headwater.rows import _collect
+from headwater.rows import _collect_tables as k
+from headwater.rows._page_tuples import PAGE
 from headwater.rows.items import Items, Literals, Transactions
 from headwater.wal.frames import Frames
+from headwater.wal.record import parse_record
 from headwater.wal.record_layout import RMID_AT
 
 _RECORD_BYTES = 64
@@ -50,7 +53,9 @@ MakeMessages = Callable[[KeptRecord], Sequence[bytes]]
 """What a plugin makes of the record of a logical message."""
 
 
-def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major: int) -> SliceChanges:
+def collect(
+    plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major: int, is_logical: bool = True
+) -> SliceChanges:
     """Pick a slice's changes out of its records.
 
     Args:
@@ -58,6 +63,7 @@ def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major:
         stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
         make: makes what the plugin says of a logical message.
         major: PostgreSQL's.
+        is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
 
     Returns:
         the changes, in output order.
@@ -67,13 +73,13 @@ def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major:
         DecodingError: the records contradict the plan.
     """
     order = np.argsort(plan.event_place, kind="stable")
-    scan, said = _Scan(plan, _wanted(plan, order), major), _LogicalMessages(plan, order, make)
+    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, order, make)
     for frames in stretches:
         scan.add(frames)
         said.add(frames)
     raw, count = scan.finish()
     grouped, transactions = _group(plan, raw, count)
-    missing = k.announce(
+    missing = _collect.announce(
         np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
     )
     if missing >= 0:
@@ -83,7 +89,7 @@ def collect(plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major:
     return SliceChanges(scan.tuples, items, transactions, _literals(plan, order, said.finish()), relations)
 
 
-def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
+def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:
     left_out = np.zeros(1 << 16, np.bool_)
     left_out[list(plan.left_out)] = True
     slots, slot_xids = _member_hash(plan.member_xid)
@@ -105,6 +111,7 @@ def _wanted(plan: Slice, order: NDArray[np.int64]) -> k.Wanted:
         event_place=plan.event_place[order],
         event_lsn=plan.event_lsn[order],
         left_out=left_out,
+        is_logical=is_logical,
     )
 
 
@@ -118,9 +125,11 @@ class _Scan:
             headers=header_scratch(major),
             parked=np.full(units, -1, np.int64),
             pending=np.zeros(units, np.bool_),
-            state=np.zeros(4, np.int64),
+            state=np.zeros(k.STATE_SIZE, np.int64),
             tuples=np.empty(plan.size, np.uint8),
+            pages=np.zeros(0 if wanted.is_logical else 2 * PAGE, np.uint8),
         )
+        self._major = major
         self._raw = np.empty((plan.size // _RECORD_BYTES + len(wanted.event_lsn) + 1024, k.COLUMNS), np.int64)
 
     @property
@@ -132,17 +141,37 @@ class _Scan:
         """Pick the changes out of one stretch."""
         state = self._work.state
         state[k.RECORD] = 0
-        while status := k.collect_items(
+        while status := _collect.collect_items(
             frames.data, frames.positions, frames.lsns, self._wanted, self._work, self._raw
         ):
             record = int(state[k.RECORD])
             if status > 0:
                 raise _scan_error(status, int(frames.lsns[record]))
+            if status == k.NEED_PAGES:
+                self._load_pages(
+                    KeptRecord(int(frames.lsns[record]), int(frames.end_lsns[record]), frames.record(record))
+                )
+                continue
             self._make_room(status, int(frames.lengths[record]))
+
+    def _load_pages(self, kept: KeptRecord) -> None:
+        """Restore the page images of a record; the old tuple lies on the new one's page if no other one is named."""
+        record, pages, state = (
+            parse_record(kept.data, kept.lsn, kept.end_lsn, self._major),
+            self._work.pages,
+            self._work.state,
+        )
+        new, old = record.block(0), record.block(1) or record.block(0)
+        for page, has, block in ((k.NEW, k.HAS_NEW, new), (k.OLD, k.HAS_OLD, old)):
+            image = None if block is None else block.image
+            state[has] = image is not None
+            if image is not None:
+                pages[page * PAGE : (page + 1) * PAGE] = np.frombuffer(image.page(), np.uint8)
+        state[k.PAGES_OF] = kept.lsn
 
     def finish(self) -> tuple[NDArray[np.int64], int]:
         """The raw items and their number, once all stretches are in."""
-        while status := k.push_rest(self._wanted, self._work, self._raw):
+        while status := _collect.push_rest(self._wanted, self._work, self._raw):
             self._make_room(status, 0)
         return self._raw, int(self._work.state[k.ITEMS])
 
@@ -198,14 +227,14 @@ def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
 def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     size = 1 << int(2 * len(xids) + 1).bit_length()
     slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
-    k.fill_members(xids, slots, keys)
+    _collect.fill_members(xids, slots, keys)
     return slots, keys
 
 
-def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, Transactions]:
+def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Grouped, Transactions]:
     units = len(plan.unit_xid)
     start, end = np.empty(units, np.int64), np.empty(units, np.int64)
-    grouped = k.Grouped(
+    grouped = _collect.Grouped(
         kind=np.empty(count, np.uint8),
         txn=np.empty(count, np.int32),
         xid=np.empty(count, np.uint32),
@@ -218,7 +247,7 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, 
         flags=np.empty(count, np.uint8),
         place=np.empty(count, np.int64),
     )
-    k.group_items(raw, count, start, end, grouped)
+    _collect.group_items(raw, count, start, end, grouped)
     transactions = Transactions(
         xid=plan.unit_xid.astype(np.uint32),
         first_lsn=plan.unit_first,
@@ -233,10 +262,10 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[k.Grouped, 
     return grouped, transactions
 
 
-def _items(grouped: k.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
+def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
     """The items, and the new number of each relation version: only those whose rows are printed have one."""
     used = np.zeros(relations, np.int64)
-    k.number_layouts(grouped.kind, grouped.layout, used)
+    _collect.number_layouts(grouped.kind, grouped.layout, used)
     items = Items(
         kind=grouped.kind,
         txn=grouped.txn,

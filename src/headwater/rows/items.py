@@ -16,13 +16,15 @@ INSERT, UPDATE, DELETE, LITERAL, TOAST, SKIPPED, PARKED = 1, 2, 3, 4, 10, 11, 12
 """Kinds of items. Plugins skip kinds from :data:`TOAST` on; a SKIPPED change only drops pending chunks, a PARKED one is
 a speculative insert that was not confirmed (yet): neither is rendered."""
 
-OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA = 1, 2, 4
-"""Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it."""
+OLD_IS_KEY, CLEAR_TOAST, SEND_SCHEMA, SHARES_OLD = 1, 2, 4, 8
+"""Flags of items: only key columns were logged; pending chunks are dropped after it; the schema goes before it; bytes
+at either end of the new tuple are as in the old one, and not known: four bytes before its header say how many."""
 
-NULL, TEXT, UNCHANGED, ABSENT, BINARY, REFUSED = 0, 1, 2, 3, 5, 7
+NULL, TEXT, UNCHANGED, ABSENT, BINARY, REFUSED, UNKNOWN = 0, 1, 2, 3, 5, 7, 8
 """Kinds of cells: NULL, a value's text, a TOAST value that was not written again, a dropped column, a value's binary
-form, of which there are none unless it was asked for (``compile_layouts``), and a value with a character that cannot be
-sent to the client: its text begins with that one."""
+form, of which there are none unless it was asked for (``compile_layouts``), a value with a character that cannot be
+sent to the client: its text begins with that one; and a value of which the log below wal_level logical has not all
+bytes."""
 
 
 class Items(NamedTuple):

@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from headwater.errors import UsageError
-from headwater.pg.encodings import CLIENT_ENCODINGS, UTF8, can_send, encode_name, find_encoding
+from headwater.pg.encodings import CLIENT_ENCODINGS, MULE_INTERNAL, UTF8, can_send, encode_name, find_encoding
+from headwater.pg.version import VERSIONS
 from headwater.rows._text_codes import (
     DATES_GERMAN,
     DATES_ISO,
@@ -95,7 +96,7 @@ class SessionSettings:
         object.__setattr__(self, "datestyle", _datestyle(self.datestyle))
         object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, INTERVAL_STYLES))
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
-        object.__setattr__(self, "client_encoding", _client_encoding(self.client_encoding, self.encoding))
+        object.__setattr__(self, "client_encoding", _client_encoding(self.client_encoding, self.encoding, self.major))
         object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
         if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(
@@ -183,13 +184,13 @@ def _choice(name: str, value: str, choices: Collection[str]) -> str:
     raise UsageError(f'unsupported value for parameter "{name}": "{value}"', hint=f"supported: {', '.join(choices)}")
 
 
-def _client_encoding(value: str, database: str) -> str:
+def _client_encoding(value: str, database: str, major: int) -> str:
     """The name of an encoding that a client of this database can ask for (check_client_encoding)."""
     found = find_encoding(value)
-    if found is None:
+    if found is None or (found == MULE_INTERNAL and not VERSIONS[major].has_mule_internal):
         raise UsageError(
             f'invalid value for parameter "client_encoding": "{value}"',
-            hint=f"PostgreSQL's encodings are {', '.join(CLIENT_ENCODINGS)}",
+            hint=f"expected one of {', '.join(CLIENT_ENCODINGS)}",
         )
     if not can_send(database, found):
         raise UsageError(

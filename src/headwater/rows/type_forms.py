@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headwater.catalog.relation import TypeInfo
+from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.rows import _send_codes as sent
 from headwater.rows import _text_codes as codes
-from headwater.rows.added_types import added_type, is_added
+from headwater.rows.added_types import GROUP, added_type, is_added
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ BUILT_IN = {
     2950: TypeForm(codes.CODE_UUID, _AS_STORED, "uuid_out", "uuid_send"),
     2970: TypeForm(codes.CODE_SNAPSHOT, sent.SEND_OWN | codes.CODE_SNAPSHOT, "pg_snapshot_out", "pg_snapshot_send"),
     3220: TypeForm(codes.CODE_PG_LSN, sent.SEND_INT8, "pg_lsn_out", "pg_lsn_send"),
-    3361: TypeForm(codes.CODE_NONE, _AS_STORED, "pg_ndistinct_out", "pg_ndistinct_send"),
-    3402: TypeForm(codes.CODE_NONE, _AS_STORED, "pg_dependencies_out", "pg_dependencies_send"),
+    3361: TypeForm(codes.CODE_NDISTINCT, _AS_STORED, "pg_ndistinct_out", "pg_ndistinct_send"),
+    3402: TypeForm(codes.CODE_DEPENDENCIES, _AS_STORED, "pg_dependencies_out", "pg_dependencies_send"),
     3614: TypeForm(codes.CODE_TSVECTOR, sent.SEND_OWN | codes.CODE_TSVECTOR, "tsvectorout", "tsvectorsend"),
     3615: TypeForm(codes.CODE_TSQUERY, sent.SEND_OWN | codes.CODE_TSQUERY, "tsqueryout", "tsquerysend"),
     3642: TypeForm(codes.CODE_NONE, sent.SEND_NONE, "gtsvectorout", ""),
@@ -171,6 +172,9 @@ _EXTENSIONS = (
     TypeForm(codes.CODE_POSTGIS, _POSTGIS, "postgis-3:LWGEOM_out", "postgis-3:LWGEOM_send"),
     TypeForm(codes.CODE_POSTGIS, _POSTGIS, "postgis-3:geography_out", "postgis-3:geography_send"),
     TypeForm(codes.CODE_CUBE, sent.SEND_OWN | codes.CODE_CUBE, "cube:cube_out", "cube:cube_send"),
+    TypeForm(codes.CODE_ISN, sent.SEND_NONE, "isn:isn_out"),
+    TypeForm(codes.CODE_EAN13, sent.SEND_NONE, "isn:ean13_out"),
+    TypeForm(codes.CODE_SEG, sent.SEND_NONE, "seg:seg_out"),
     TypeForm(codes.CODE_VECTOR, sent.SEND_OWN | codes.CODE_VECTOR, "vector:vector_out", "vector:vector_send"),
     TypeForm(codes.CODE_HALFVEC, sent.SEND_OWN | codes.CODE_HALFVEC, "vector:halfvec_out", "vector:halfvec_send"),
     TypeForm(
@@ -235,9 +239,16 @@ def send_code(base: TypeInfo) -> int:
 
 
 def arrow_form(base: TypeInfo) -> ArrowForm:
-    """What values of a type are in a typed column, domains looked through."""
+    """What values of a type are in a typed column, domains looked through.
+
+    Raises:
+        PluginError: a package says that they are of another type than :data:`ARROW_FORMS` has.
+    """
     form = _own_form(base)
     if form is not None:
         return form.arrow
     arrow = added_type(base.output).arrow if form_code(base) == codes.CODE_ADDED else None
+    if arrow is not None and arrow not in ARROW_FORMS:
+        known = ", ".join(map(str, ARROW_FORMS))
+        raise PluginError(f'type "{base.output}" of {GROUP} has Arrow type {arrow}', hint=f"supported are {known}")
     return ARROW_FORMS[arrow] if arrow is not None else STRING

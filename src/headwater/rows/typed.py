@@ -28,7 +28,7 @@ from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
 from headwater.rows import _parse
 from headwater.rows.arrow import NAMES, Rows, change_rows, first_refused, is_shown, kinds_of, texts, values
-from headwater.rows.items import TEXT, UNCHANGED, Cells, Items
+from headwater.rows.items import TEXT, UNCHANGED, UNKNOWN, Cells, Items
 from headwater.rows.text_tables import base_type
 from headwater.rows.type_forms import STRING as STRING_FORM
 from headwater.rows.type_forms import arrow_form
@@ -214,8 +214,9 @@ class _Reader:
         before = np.where((old >= 0) & (place >= 0), old + place, -1)
         after = np.where((new >= 0) & (place >= 0), new + place, -1)
         before[kinds_of(self.cells, before) != TEXT] = -1
-        is_unchanged = (kinds_of(self.cells, after) == UNCHANGED) & (before < 0)
-        fallback = (new < 0) | (kinds_of(self.cells, after) == UNCHANGED)
+        kinds = kinds_of(self.cells, after)
+        is_unchanged = ((kinds == UNCHANGED) & (before < 0)) | (kinds == UNKNOWN)
+        fallback = (new < 0) | (kinds == UNCHANGED)
         after = np.where(fallback, before, after)
         after[kinds_of(self.cells, after) != TEXT] = -1
         return after, before, is_unchanged

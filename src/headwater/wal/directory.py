@@ -27,8 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import SegmentError, SegmentGoneError
+from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
+from headwater.wal.control import LAST_LSN
 from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
 from headwater.wal.place import Place, WalSource
 from headwater.wal.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
@@ -240,6 +242,8 @@ class _Scan:
     def _files(self) -> tuple[int, list[FoundFile]]:
         """The segment size, and the best copy of each segment."""
         size = self._segment_size()
+        for file in (copy for copies in self.listing.copies.values() for copy in copies):
+            _check_number(file, size)
         files = [_best(copies, size, self.listing.places) for copies in self.listing.copies.values()]
         if self.is_growing and not self._is_there(files[-1], size):
             files = files[:-1]
@@ -297,6 +301,30 @@ class _Scan:
                     written = len(segments)
                 if written:
                     yield AbandonedTimeline(timeline, left, _cut(abandoned, written))
+
+
+def _check_number(file: FoundFile, size: int) -> None:
+    """Whether a name is one that a segment of this size can have.
+
+    Raises:
+        SegmentError: it is not.
+    """
+    per_log = (1 << 32) // size
+    found = int(file.name[16:], 16)
+    if found >= per_log:
+        raise SegmentError(
+            f"name of a WAL segment ends with {found:08X}, expected at most {per_log - 1:08X}: the other segments have "
+            f"{size} bytes",
+            file=file.path,
+            hint="keep the WAL of one cluster in one directory",
+        )
+    if file.number(size) * size > LAST_LSN - size:
+        raise SegmentError(
+            f"name of a WAL segment stands for {Lsn(file.number(size) * size)}, expected a position before "
+            f"{Lsn(LAST_LSN)}",
+            file=file.path,
+            hint="no server has written as much: is this its segment?",
+        )
 
 
 def _sniffed(file: FoundFile, places: tuple[Place, ...]) -> FoundFile:

@@ -270,6 +270,10 @@ class Log:
         """The file is made."""
         return self._apply(0, 2, 0x10, struct.pack("<IIIi", *(where or locator(oid)), 0))
 
+    def copy_database(self, source: tuple[int, int], target: tuple[int, int]) -> int:
+        """A database's directory is copied; both are (database, tablespace)."""
+        return self._apply(0, 4, 0x00, struct.pack("<IIII", *target, *source))
+
     def remap(self, mappings: Mapping[int, int]) -> int:
         """The database's relation map changes."""
         pairs = b"".join(struct.pack("<II", oid, number) for oid, number in mappings.items())

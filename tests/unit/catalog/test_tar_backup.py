@@ -94,6 +94,46 @@ def test_cut(tmp_path: Path, suffix: str, keep: float) -> None:
     assert caught.value.file == str(cut)
 
 
+def header_with_size(kind: bytes, size: int) -> bytes:
+    """A header, with a size in binary."""
+    member = tarfile.TarInfo("base/5/1249")
+    member.type = kind
+    data = bytearray(member.tobuf(tarfile.USTAR_FORMAT))
+    data[124:136] = (
+        (1 << 95 | size & (1 << 88) - 1).to_bytes(12, "big") if size >= 0 else size.to_bytes(12, "big", signed=True)
+    )
+    data[148:156] = f"{sum(data[:148]) + 8 * 32 + sum(data[156:]):06o}\0 ".encode()
+    return bytes(data)
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+@pytest.mark.parametrize("kind", [b"0", b"x", b"g", b"L", b"K"])
+@pytest.mark.parametrize("size", [-512, 1 << 40, (1 << 63) - 1, 1 << 80])
+def test_sizes_that_cannot_be(tmp_path: Path, suffix: str, kind: bytes, size: int) -> None:
+    whole = archive(tmp_path / "whole", FILES).read_bytes()
+    path = tmp_path / f"base.tar{suffix}"
+    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:
+        sink.write(header_with_size(kind, size) + whole)
+    with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
+        open_tree(tmp_path).read("base/5/1259")
+    assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+@pytest.mark.parametrize("how", ["broken", "cut before", "cut inside"])
+def test_a_header_that_is_not_whole_is_not_the_end(tmp_path: Path, suffix: str, how: str) -> None:
+    """Members behind it are missing: an archive ends with blocks of zeros only."""
+    data = archive(tmp_path / "whole", FILES).read_bytes()
+    at = data.index(b"base/5/16401")
+    changed = {"broken": data[:at] + b"c" + data[at + 1 :], "cut before": data[:at], "cut inside": data[: at + 100]}
+    path = tmp_path / f"base.tar{suffix}"
+    with pa.output_stream(str(path), compression=FORMS[suffix]) as sink:
+        sink.write(changed[how])
+    with pytest.raises(CatalogError, match=r"could not read archive: .") as caught:
+        open_tree(tmp_path)
+    assert caught.value.file == str(path)
+
+
 def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
     for content in (b"", b"a base backup" * 99):
         (tmp_path / "notes").write_bytes(content)

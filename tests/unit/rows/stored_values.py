@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.catalog.relation import Column, TypeInfo
+from headwater.catalog.relation import Column, ObjectNames, TypeInfo
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,18 @@ _GEOGRAPHY = TypeInfo(17077, "geography", "public", "geography", "b", -1, "d", F
 _VECTOR = TypeInfo(16385, "vector", "public", "vector", "b", -1, "i", False, output="vector:vector_out")
 _HALFVEC = TypeInfo(16498, "halfvec", "public", "halfvec", "b", -1, "i", False, output="vector:halfvec_out")
 _SPARSEVEC = TypeInfo(16633, "sparsevec", "public", "sparsevec", "b", -1, "i", False, output="vector:sparsevec_out")
+_SEG = TypeInfo(17057, "seg", "public", "seg", "b", 12, "i", False, output="seg:seg_out")
+_EAN13 = TypeInfo(16385, "ean13", "public", "ean13", "b", 8, "d", True, output="isn:ean13_out")
+_ISBN = TypeInfo(16401, "isbn", "public", "isbn", "b", 8, "d", True, output="isn:isn_out")
+_ISSN = TypeInfo(16409, "issn", "public", "issn", "b", 8, "d", True, output="isn:isn_out")
+_PG_NDISTINCT = TypeInfo(3361, "pg_ndistinct", "pg_catalog", "pg_ndistinct", "b", -1, "i", False)
+_PG_DEPENDENCIES = TypeInfo(3402, "pg_dependencies", "pg_catalog", "pg_dependencies", "b", -1, "i", False)
+_ROLES = ObjectNames(bytes.fromhex("2d0d000068100000"), "pg_monitor\0pg_signal_backend")
+_ACLITEM = TypeInfo(1033, "aclitem", "pg_catalog", "aclitem", "b", 16, "d", False, names=_ROLES)
+_REGCLASS = TypeInfo(
+    *(2205, "regclass", "pg_catalog", "regclass", "b", 4, "i", True),
+    names=ObjectNames(bytes.fromhex("00000000eb040000"), "-\0pg_class"),
+)
 
 STORED = [
     StoredValue(
@@ -224,4 +236,28 @@ STORED = [
     StoredValue(
         _SPARSEVEC, bytes.fromhex("05000000020000000000000000000000020000000000c03f000000c0"), "{1:1.5,3:-2}/5"
     ),
+    StoredValue(_SEG, bytes.fromhex("0000c0bff902955003017e3c"), "~-1.50 .. <2e+10"),
+    StoredValue(_EAN13, bytes.fromhex("3ab1b459ca110000"), "978-0-393-04002-9"),
+    StoredValue(_ISBN, bytes.fromhex("3ab1b459ca110000"), "0-393-04002-X"),
+    StoredValue(_ISSN, bytes.fromhex("5051ff2dc6110000"), "1436-4522"),
+    StoredValue(
+        _PG_NDISTINCT,
+        bytes.fromhex(
+            "a4bf52a30100000004000000000000000000084002000000010002000000000000804040020000000100030000000000008040400200"
+            "000002000300000000000080404003000000010002000300"
+        ),
+        '{"1, 2": 3, "1, 3": 33, "2, 3": 33, "1, 2, 3": 33}',
+    ),
+    StoredValue(
+        _PG_DEPENDENCIES,
+        bytes.fromhex(
+            "2c9a54b40100000004000000000000000000f03f020001000200000000000000f03f020002000100000000000000f03f030001000300"
+            "0200000000000000f03f0300020003000100"
+        ),
+        '{"1 => 2": 1.000000, "2 => 1": 1.000000, "1, 3 => 2": 1.000000, "2, 3 => 1": 1.000000}',
+    ),
+    StoredValue(_ACLITEM, bytes.fromhex("2d0d0000681000000600000002000000"), "pg_monitor=r*w/pg_signal_backend"),
+    StoredValue(_REGCLASS, bytes.fromhex("eb040000"), "pg_class"),
+    StoredValue(_REGCLASS, bytes.fromhex("00000000"), "-"),
+    StoredValue(_REGCLASS, bytes.fromhex("ffffffff"), "4294967295"),
 ]

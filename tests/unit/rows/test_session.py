@@ -49,6 +49,7 @@ def test_names_ignore_case() -> None:
         ("extra_float_digits", "many"),
         ("bytea_output", "base64"),
         ("work_mem", "1GB"),
+        ("client_encoding", "UTF9"),
     ],
 )
 def test_other_values_are_refused_with_a_hint(name: str, value: str) -> None:
@@ -93,3 +94,15 @@ def test_goes_to_other_processes() -> None:
     again = pickle.loads(pickle.dumps(session))
     assert session == again
     assert hash(session) == hash(again)
+
+
+def test_client_encodings_are_those_that_the_server_knows() -> None:
+    asked = SessionSettings.from_settings({"client_encoding": "shift-jis"}, 16, "EUC_JP")
+    assert ("SJIS", False) == (asked.client_encoding, asked.is_utf8)
+    assert ("EUC_JP", "EUC_JP") == (asked.of_database.encoding, asked.of_database.client_encoding)
+    assert ("UTF8", True) == (SessionSettings(encoding="LATIN1").client_encoding, SessionSettings().is_utf8)
+    with pytest.raises(UsageError, match="conversion between SJIS and LATIN1 is not supported"):
+        SessionSettings.from_settings({"client_encoding": "SJIS"}, 16, "LATIN1")
+    assert SessionSettings(client_encoding="MULE_INTERNAL", encoding="LATIN1", major=18).encoding == "LATIN1"
+    with pytest.raises(UsageError, match="invalid value for parameter"):
+        SessionSettings(client_encoding="MULE_INTERNAL", encoding="LATIN1", major=19)

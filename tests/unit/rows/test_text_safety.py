@@ -167,7 +167,7 @@ def test_a_payload_outside_the_data_is_corrupt(start: int, length: int) -> None:
     assert CORRUPT == type_text(tables, 0, np.zeros(4, np.uint8), start, length, np.zeros(99, np.uint8), 0)
 
 
-@pytest.mark.parametrize("oid", [3361, 2205, 16_500])
+@pytest.mark.parametrize("oid", [3642, 2205, 16_500])
 def test_unsupported_type_is_named(oid: int) -> None:
     type = TypeInfo(oid, "strange", "shop", "shop.strange", "b", -1, "i", False)
     for wrong in (type, array_type(type)):

@@ -59,6 +59,23 @@ def test_other_files_are_not_looked_at(tmp_path: Path) -> None:
     assert len(WalDirectory.scan(tmp_path).segments) == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("0000000100000000FFFFFFFF", "ends with FFFFFFFF, expected at most 00000FFF"),
+        ("000000010000000000001000", "ends with 00001000, expected at most 00000FFF"),
+        ("000000018000000000000000", "stands for 80000000/0, expected a position before 80000000/0"),
+        ("00000001FFFFFFFF00000FFF", "stands for FFFFFFFF/FFF00000, expected a position before 80000000/0"),
+    ],
+)
+def test_a_name_that_no_segment_has(tmp_path: Path, name: str, message: str) -> None:
+    wal = SOME.save(tmp_path)
+    (wal / name).write_bytes((wal / segment_name(1, 1, MIB)).read_bytes())
+    with pytest.raises(SegmentError, match=message) as caught:
+        WalDirectory.scan(wal)
+    assert caught.value.file == str(wal / name)
+
+
 def test_covering(tmp_path: Path) -> None:
     wal = WalDirectory.scan(SOME.save(tmp_path))
     assert wal.segments[:] == wal.covering(MIB)

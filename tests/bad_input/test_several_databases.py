@@ -1,0 +1,155 @@
+"""The command on several databases: what it writes, and what it says of requests that cannot be served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from bad_input.command import CommandHere
+from bad_input.servers import copy_wal, run, small_server
+from headwater.catalog.data_directory import DataDirectory
+from headwater.errors import CatalogError
+from headwater.pipeline import DatabaseChoice, DecodeRequest
+from headwater.pipeline.databases import ChosenDatabases, warn_of_namesakes
+from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.run_index import Run
+from headwater.rmgr.index import Request
+
+pytestmark = [pytest.mark.server]
+
+LINES = ("-o", "include-xids=0", "-o", "skip-empty-xacts=1")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A cluster with the databases postgres, a and b/c, and one that is created in the window."""
+
+    backup: Path
+    after: Path
+    wal: Path
+
+    @property
+    def flags(self) -> list[str]:
+        """What every command is given."""
+        return ["--wal", str(self.wal), "--catalog", str(self.backup), *LINES]
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    directory = tmp_path_factory.mktemp("several")
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE a", 'CREATE DATABASE "b/c"')
+        for database in ("postgres", "a", "b/c"):
+            run(server, "CREATE TABLE t (id int)", database=database)
+        server.stop()
+        server.copy_data_directory(directory / "backup")
+        server.start()
+        run(server, "INSERT INTO t VALUES (1)", database="a")
+        run(server, "INSERT INTO t VALUES (2)", database="b/c")
+        run(server, "CREATE DATABASE new TEMPLATE a STRATEGY file_copy")
+        run(server, "INSERT INTO t VALUES (3)", database="new")
+        run(server, "DROP DATABASE a", "CREATE DATABASE a TEMPLATE new")
+        run(server, "INSERT INTO t VALUES (4)", database="a")
+        server.stop()
+        after = server.copy_data_directory(directory / "after")
+        yield Window(directory / "backup", after, copy_wal(server, directory / "wal"))
+
+
+def _insert(number: int) -> bytes:
+    return b"BEGIN\ntable public.t: INSERT: id[integer]:%d\nCOMMIT\n" % number
+
+
+EXPECTED = {"a": _insert(1), "b%2Fc": _insert(2), "new": _insert(3), "postgres": b"", "a again": _insert(4)}
+
+
+def test_a_file_of_lines_for_each(headwater: CommandHere, window: Window, tmp_path: Path) -> None:
+    out = tmp_path / "written" / "{database}.txt"
+    out.parent.parent.mkdir(exist_ok=True)
+    assert headwater(*window.flags, "--all-databases", "--out", out).check_passed() == b""
+    found = {path.name: path.read_bytes() for path in out.parent.iterdir()}
+    (again,) = (name for name in found if re.fullmatch(r"a\.\d+\.txt", name))
+    found["a again.txt"] = found.pop(again)
+    assert found == {f"{name}.txt": lines for name, lines in EXPECTED.items()}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_part_files_and_parquet_files(headwater: CommandHere, window: Window, tmp_path: Path, spark: Any) -> None:
+    names = ["--database", "postgres", "--database", "new"]
+    assert headwater(*window.flags, *names, "--out", f"{tmp_path}/parts/").check_passed() == b""
+    rows = spark.read.parquet(f"{tmp_path}/parts").where("data LIKE 'table%'").select("database", "data").collect()
+    assert [tuple(row) for row in rows] == [
+        ("new", "table public.t: INSERT: id[integer]:3"),
+    ]
+    files = f"{tmp_path}/files/{{database}}.parquet"
+    assert headwater(*window.flags, *names, "--out", files).check_passed() == b""
+    tables = {path.name: pq.read_table(path).column("data").to_pylist() for path in (tmp_path / "files").iterdir()}
+    assert tables == {f"{name}.parquet": EXPECTED[name].decode().splitlines() for name in ("postgres", "new")}
+
+
+def test_another_one_of_the_same_name(headwater: CommandHere, window: Window) -> None:
+    """By its name alone, the database is meant that the catalog has."""
+    run = headwater(*window.flags, "--database", "a")
+    assert run.check_warned('another database "a" is created, and not decoded', "--all-databases") == _insert(1)
+
+
+def test_one_that_is_created_goes_to_standard_output(headwater: CommandHere, window: Window) -> None:
+    assert headwater(*window.flags, "--database", "new").check_passed() == _insert(3)
+
+
+def test_nothing_is_left_of_what_fails(headwater: CommandHere, window: Window) -> None:
+    names = ["--database", "b/c", "--database", "nobody"]
+    failed = headwater(*window.flags, *names, "--out", f"{headwater.out}/parts/")
+    failed.check_failed('database "nobody" does not exist, and the WAL creates none of that name', used_spark=True)
+    assert list(headwater.out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--all-databases"], 'cannot write several databases to "-"'),
+        (
+            ["--database", "a", "--database", "b/c", "--out", "x.parquet"],
+            'several databases to "x.parquet"',
+        ),
+        (["--all-databases", "--database", "a", "--out", "x/"], "--all-databases takes the place of --database"),
+        (["--all-databases", "--keep-states", ".", "--out", "x/"], "--keep-states is for one database"),
+    ],
+)
+def test_flags_that_do_not_go_together(
+    headwater: CommandHere, window: Window, arguments: list[str], expected: str
+) -> None:
+    headwater(*window.flags, *arguments).check_failed(expected, status=2)
+
+
+def test_the_plugin_needs_what_each_database_has(headwater: CommandHere, window: Window) -> None:
+    """An error names the database."""
+    flags = [*window.flags[:4], "--plugin", "pgoutput", "-o", "proto_version=1", "-o", "publication_names=p"]
+    several = ["--database", "a", "--database", "b/c", "--out", f"{headwater.out}/parts/"]
+    failed = headwater(*flags, *several)
+    failed.check_failed('publication "p" does not exist', 'database "', used_spark=True)
+
+
+def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: Window) -> None:
+    several = ["--database", "b/c", "--database", "new", "--out", f"{headwater.out}/{{database}}"]
+    failed = headwater(*window.flags, *several, "--tables", "public.nothing")
+    failed.check_failed('no table matches "public.nothing"', used_spark=True)
+    assert headwater(*window.flags, *several[:4], "--out", f"{headwater.out}/x/", "--tables", "public.t").status == 0
+
+
+def test_a_database_that_the_backup_has_in_parts(window: Window) -> None:
+    """One whose files are copied behind the record that the catalog is of."""
+    request = DecodeRequest(str(window.wal), str(window.after))
+    chosen = ChosenDatabases.open(request, DatabaseChoice(("new",)))
+    (plan,) = chosen.plans
+    directory = plan.opened.directory
+    lo = DataDirectory(window.backup).start_lsn
+    task = IndexTask(directory, lo, plan.opened.store.start_lsn, Request((plan.database,), (), 16))
+    for find in (chosen.new_plans, warn_of_namesakes):
+        with pytest.raises(CatalogError, match='database "new" was being copied when the backup began'):
+            find([Run(task, task.run())], plan)

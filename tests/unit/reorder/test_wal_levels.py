@@ -1,0 +1,55 @@
+"""What a change of wal_level means for where decoding goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from headwater.catalog.snapshot import SnapBuilder
+from headwater.reorder.control import Control
+from headwater.reorder.transactions import NEVER, CommittedTransactions
+from headwater.reorder.wal_levels import Decodable, LevelGap, is_decodable, lies_in
+
+MINIMAL, REPLICA, LOGICAL = range(3)
+BEGUN = Control(LOGICAL, 800).shut_down(100)
+
+
+def test_a_fall_ends_a_stretch_and_a_raise_begins_one() -> None:
+    assert BEGUN.decodable() == (Decodable(0, 100, NEVER),)
+    fallen = BEGUN.level_changed(200, REPLICA)
+    assert (fallen.decodable(), fallen.gap) == ((), LevelGap(REPLICA, 200))
+    raised = fallen.level_changed(300, LOGICAL)
+    assert (raised.decodable(), raised.gap) == ((Decodable(300, 300, NEVER),), None)
+
+
+def test_the_lowest_level_of_a_gap_counts() -> None:
+    fallen = BEGUN.level_changed(200, REPLICA).level_changed(220, MINIMAL).level_changed(240, REPLICA)
+    assert fallen.gap == LevelGap(MINIMAL, 200)
+
+
+def test_a_fall_before_decoding_has_begun_is_no_gap() -> None:
+    waiting = Control(LOGICAL, 800, builder=SnapBuilder(50).running_xacts(100, 800, 790))
+    fallen = waiting.level_changed(200, REPLICA)
+    assert (fallen.gap, fallen.builder) == (None, SnapBuilder(50))
+
+
+def test_another_level_that_is_high_enough_changes_nothing() -> None:
+    low = replace(BEGUN, needed=REPLICA)
+    assert low.level_changed(200, REPLICA).decodable() == low.decodable()
+    assert low.level_changed(200, REPLICA).level_changed(300, LOGICAL).decodable() == low.decodable()
+    assert low.level_changed(200, MINIMAL).gap == LevelGap(MINIMAL, 200)
+
+
+def test_a_transaction_lies_in_a_stretch_with_all_it_did() -> None:
+    stretches = (Decodable(0, 100, 200), Decodable(300, 300, NEVER))
+    first = np.array([50, 90, 150, 210, 190, 310])
+    commit = np.array([90, 120, 210, 220, 330, 340])
+    nothing = np.zeros(6, np.int64)
+    is_base = np.zeros(6, np.bool_)
+    txns = CommittedTransactions(
+        nothing, commit, commit, nothing, nothing, nothing, nothing, first, first, is_base, nothing, nothing
+    )
+    assert is_decodable(txns, stretches, 0).tolist() == [False, True, False, False, False, True]
+    assert is_decodable(txns, stretches, 200).tolist() == [False] * 5 + [True]
+    assert lies_in(commit, stretches, 0).tolist() == [False, True, False, False, True, True]
