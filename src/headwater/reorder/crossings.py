@@ -55,7 +55,8 @@ def crossed_events(rows: Rows) -> Int64s:
     events = np.unique(top * (len(lsns) + 1) + rank)
     number = lookup(tops, np.arange(len(tops)), toplevel(rows.changes.owner[long]))
     long, base = long[number >= 0], number[number >= 0] * (len(lsns) + 1)
-    start = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.first[long]))
+    # An event of the row's own first record (below wal_level logical) concerns what comes behind that.
+    start = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.first[long], "right"))
     stop = np.searchsorted(events, base + np.searchsorted(lsns, rows.changes.last[long]))
     counts = np.maximum(stop - start, 0)
     places = np.repeat(start - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
