@@ -18,10 +18,11 @@ from fuzz.kinds import Kind, all_kinds
 from fuzz.run import run
 
 TESTS = Path(__file__).parent.parent
-INPUTS = 500
+INPUTS = 400
 
 
 @pytest.mark.server
+@pytest.mark.timeout(1800)  # Where no test before has had the kernels compiled.
 def test_mutated_inputs_give_results_or_errors_of_ours(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fuzz", "--majors", "16", "--workers", "1", "--inputs", str(INPUTS)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
