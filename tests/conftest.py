@@ -6,6 +6,7 @@ no test, or the oracle none on a major under test: an oracle that was skipped pr
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from headwater.caches import SERVER_CACHE_VARIABLE, server_cache
 from packaged_servers import is_packaged
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
@@ -40,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
     group.addoption(
+        "--first-minors", action="store_true", help="servers are the earliest minor releases that there are packages of"
+    )
+    group.addoption(
         "--conformance", metavar="FILE", help="note there, beside what it holds, what the oracle finds of scenarios"
     )
     group.addoption(
@@ -51,6 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="values of the value oracle on each major under test",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--first-minors") and not hasattr(config, "workerinput"):
+        os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / "first")
 
 
 def rungs() -> set[str]:

@@ -17,8 +17,9 @@ NAMES = {
     4089: ("pg_namespace", "oid::regnamespace::text"),
     4096: ("pg_authid", "oid::regrole::text"),
     4191: ("pg_collation", "oid::regcollation::text"),
+    6490: ("pg_database", "oid::regdatabase::text"),
 }
-"""By type: the catalog of all its objects, and what the server prints of one."""
+"""By type: the catalog of all its objects, and what the server prints of one; regdatabase is new in 19."""
 
 
 def names_of_objects(connection: Any, type_oid: int) -> dict[int, str]:

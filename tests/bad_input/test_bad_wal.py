@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,6 +132,14 @@ def test_wal_level_lowered_midway(headwater: CommandHere, cluster: Cluster, whol
     run.check_failed("wal_level fell to replica, expected logical", "--end ", used_spark=True)
     end = run.stderr.split("--end ")[1].strip()
     assert headwater(*window, "--end", end).check_passed().startswith(whole)
+
+
+def test_rows_of_a_low_wal_level(headwater: CommandHere, cluster: Cluster) -> None:
+    window = ["--wal", cluster.lowered, "--catalog", cluster.backup, "--database", "postgres", "--from-replica-level"]
+    lines = headwater(*window).check_warned("was written with wal_level = replica", "a TRUNCATE cannot be told")
+    inserted = [line for line in lines.splitlines() if re.search(rb": INSERT: id\[integer\]:200\d{3} ", line)]
+    assert len(inserted) == 300
+    assert all(line.endswith(b"' (complete)") for line in inserted)
 
 
 # -- flipped bytes

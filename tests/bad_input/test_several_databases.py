@@ -13,6 +13,13 @@ import pytest
 
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, run, small_server
+from headwater.catalog.data_directory import DataDirectory
+from headwater.errors import CatalogError
+from headwater.pipeline import DatabaseChoice, DecodeRequest
+from headwater.pipeline.databases import ChosenDatabases, warn_of_namesakes
+from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.run_index import Run
+from headwater.rmgr.index import Request
 
 pytestmark = [pytest.mark.server]
 
@@ -24,6 +31,7 @@ class Window:
     """A cluster with the databases postgres, a and b/c, and one that is created in the window."""
 
     backup: Path
+    after: Path
     wal: Path
 
     @property
@@ -49,7 +57,8 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
         run(server, "DROP DATABASE a", "CREATE DATABASE a TEMPLATE new")
         run(server, "INSERT INTO t VALUES (4)", database="a")
         server.stop()
-        yield Window(directory / "backup", copy_wal(server, directory / "wal"))
+        after = server.copy_data_directory(directory / "after")
+        yield Window(directory / "backup", after, copy_wal(server, directory / "wal"))
 
 
 def _insert(number: int) -> bytes:
@@ -131,3 +140,16 @@ def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: W
     failed = headwater(*window.flags, *several, "--tables", "public.nothing")
     failed.check_failed('no table matches "public.nothing"', used_spark=True)
     assert headwater(*window.flags, *several[:4], "--out", f"{headwater.out}/x/", "--tables", "public.t").status == 0
+
+
+def test_a_database_that_the_backup_has_in_parts(window: Window) -> None:
+    """One whose files are copied behind the record that the catalog is of."""
+    request = DecodeRequest(str(window.wal), str(window.after))
+    chosen = ChosenDatabases.open(request, DatabaseChoice(("new",)))
+    (plan,) = chosen.plans
+    directory = plan.opened.directory
+    lo = DataDirectory(window.backup).start_lsn
+    task = IndexTask(directory, lo, plan.opened.store.start_lsn, Request((plan.database,), (), 16))
+    for find in (chosen.new_plans, warn_of_namesakes):
+        with pytest.raises(CatalogError, match='database "new" was being copied when the backup began'):
+            find([Run(task, task.run())], plan)

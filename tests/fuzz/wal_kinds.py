@@ -11,7 +11,7 @@ from fuzz.corpus import SEGMENT, Corpus
 from fuzz.kinds import Kind
 from fuzz.mutations import change, changed, words_of
 from fuzz.wal_records import PAGE, change_order, change_record, parts_of, written
-from fuzz.windows import ROWS, Window, closed_windows, decode, offset_of, plan
+from fuzz.windows import REPLICA, Window, closed_windows, decode, offset_of, plan
 from headwater.catalog.store import CatalogStore
 from headwater.errors import HeadwaterError
 from headwater.pipeline.record_rows import record_batches
@@ -129,7 +129,7 @@ class Windows(Kind):
         _change_some(rng, records, window)
         pages = written(rng, window.header, window.kept.state.last_lsn, records, SEGMENT)
         window.target.put(pages)
-        plugin = rng.randrange(ROWS + 1)
+        plugin = rng.randrange(REPLICA + 1)
         opened = window.opened(plugin, window.target.directory)
         planned = plan(opened)
         messages = 0
@@ -151,7 +151,7 @@ class Slices(Kind):
 
     def run(self, rng: random.Random) -> str | None:
         """See :meth:`Kind.run`."""
-        plugin = rng.randrange(ROWS + 1)
+        plugin = rng.randrange(REPLICA + 1)
         plans: list[tuple[Slice, list[tuple[int, bytes]]]] = []
         while not plans:
             number = rng.randrange(len(self._windows))

@@ -38,6 +38,9 @@ PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
 ROWS = len(PLUGINS)
 """Number of what makes rows, behind the plugins."""
 
+REPLICA = ROWS + 1
+"""Number of what decodes as if the WAL were of wal_level replica."""
+
 
 class Target:
     """A copy of a WAL directory in which one segment is ours to write to.
@@ -114,18 +117,20 @@ class Window:
         return len(frames.lsns) > 1 and frames.record(len(frames.lsns) - 1)[16:18] == SWITCH[16:18]
 
     def opened(self, plugin: int, directory: WalDirectory) -> OpenRequest:
-        """A request for it; ``plugin``: number in :data:`PLUGINS`, or :data:`ROWS`."""
+        """A request for it; ``plugin``: number in :data:`PLUGINS`, :data:`ROWS`, or :data:`REPLICA`."""
         return replace(self._requests[plugin], directory=directory)
 
     @cached_property
     def _requests(self) -> list[OpenRequest]:
-        return [*(self._open(plugin, options) for plugin, options in PLUGINS), self._open("rows", (), _row_changes)]
+        with_plugins = [self._open(plugin, options) for plugin, options in PLUGINS]
+        return [*with_plugins, self._open("rows", (), _row_changes), self._open("test_decoding", (), is_replica=True)]
 
     def _open(
         self,
         plugin: str,
         options: tuple[tuple[str, str | None], ...],
         make: Callable[[CatalogStore], OutputPlugin] | None = None,
+        is_replica: bool = False,
     ) -> OpenRequest:
         request = DecodeRequest(
             wal=str(self.corpus.wal),
@@ -134,8 +139,11 @@ class Window:
             plugin=plugin,
             options=options,
             end=self.lo + SEGMENT,
+            from_replica_level=is_replica,
         )
-        return open_request(request, make, kept=self.kept, directory=self.corpus.directory)
+        state = self.kept.state
+        kept = replace(self.kept, state=replace(state, control=replace(state.control, needed=request.needed_level)))
+        return open_request(request, make, kept=kept, directory=self.corpus.directory)
 
     @cached_property
     def store(self) -> CatalogStore:

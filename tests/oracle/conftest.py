@@ -57,6 +57,9 @@ STREAMS_BESIDE_CALLS = ("test_decoding", "test_decoding, more", "pgoutput, all")
 FOUND = pytest.StashKey[list[tuple[Any, str]]]()
 """What was compared, and what was found."""
 
+OF_FIRST_MINORS = frozenset({"Rows", "Transactions", "Definitions", "Publications"})
+"""Themes of the scenarios that run on the first minor releases (--first-minors)."""
+
 RUNS = frozenset({"scenario_run", "alone_run", "threaded_run", "random_run", "killed_run", "wrap_run", "publishing"})
 """Fixtures whose parameter is a major, or begins with one."""
 
@@ -117,6 +120,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     everything = config.getoption("--all-majors")
     items[:] = [item for item in items if _belongs(item, everything)]
+    if config.getoption("--first-minors"):
+        items[:] = [item for item in items if _is_of_first_minors(item)]
+
+
+def _is_of_first_minors(item: pytest.Item) -> bool:
+    given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return "scenario_run" in given and SCENARIOS[given["scenario"]].theme in OF_FIRST_MINORS
 
 
 def _belongs(item: pytest.Item, everything: bool) -> bool:

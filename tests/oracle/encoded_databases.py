@@ -9,20 +9,24 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import pyarrow as pa
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import joined, messages_table
-from headwater.errors import HeadwaterError
-from headwater.pg.encodings import SQL_ASCII
+from headwater.errors import HeadwaterError, UsageError
+from headwater.pg.encodings import SQL_ASCII, can_send
 from headwater.pipeline import DecodeRequest
+from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
-from headwater.pipeline.source_plan import plan_source
+from headwater.pipeline.source_plan import SourcePlan, plan_source
+from headwater.plugins.api import PluginContext
+from headwater.reorder.plan import Slice
 from oracle.streams import PluginStop, call_slot, format_lsn, parse_lsn, plugin_of
 
 STREAMS = {
@@ -160,6 +164,7 @@ class EncodedDatabases:
         self.major = major
         self.databases = [DATABASES[encoding] for encoding in encodings]
         self.expected: dict[tuple[str, str, str], list[Said]] = {}
+        self._plans: dict[tuple[str, str], PlannedStream] = {}
         settings = {"max_replication_slots": "1000", "max_connections": "20"}
         programs = find_programs(major, plugin="test_decoding")
         with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=4) as server:
@@ -195,18 +200,71 @@ class EncodedDatabases:
                     said.append(Said(start, end, messages_table(()), PluginStop(refused[1], None)))
             self.expected[database.encoding, client, stream] = said
 
-    def request(self, database: str, client: str, stream: str, said: Said) -> DecodeRequest:
+    def request(self, database: str, client: str, stream: str, start: int, end: int) -> DecodeRequest:
         """What a client asks for."""
-        return DecodeRequest(
-            str(self.wal),
-            str(self.backup),
-            database.lower(),
-            plugin_of(stream),
-            STREAMS[stream],
-            said.start,
-            said.end,
-            settings=(("client_encoding", client),),
-        )
+        settings = (("client_encoding", client),)
+        options = STREAMS[stream]
+        names = str(self.wal), str(self.backup), database.lower(), plugin_of(stream)
+        return DecodeRequest(*names, options, start, end, settings=settings)
+
+    def found(self, database: str, client: str, stream: str) -> list[pa.Table | HeadwaterError]:
+        """What we say of each group: messages, or an error.
+
+        All are planned at once, and cut so small that an error is of one group.
+        """
+        said = self.expected[database, client, stream]
+        try:
+            plan = self._plan(database, stream).for_client(client)
+        except UsageError as error:
+            return [error] * len(said)
+        pieces = [_piece(plan.decoder, one) for one in plan.slices]
+        return [_joined_pieces(pieces, one.start, one.end) for one in said]
+
+    def _plan(self, database: str, stream: str) -> PlannedStream:
+        if (database, stream) not in self._plans:
+            client = next(client for one, client, _ in self.expected if one == database and can_send(one, client))
+            said = self.expected[database, client, stream]
+            request = self.request(database, client, stream, said[0].start, said[-1].end)
+            self._plans[database, stream] = PlannedStream(plan_source(SourceOptions(request, (), 1)), request)
+        return self._plans[database, stream]
+
+
+@dataclass(frozen=True)
+class PlannedStream:
+    """A stream that was planned for one client."""
+
+    plan: SourcePlan
+    request: DecodeRequest
+
+    def for_client(self, client: str) -> SourcePlan:
+        """The same plan for another one."""
+        decoder = self.plan.decoder
+        session = replace(decoder.session, client_encoding=client)
+        plugin = type(decoder.plugin)(self.request.options, PluginContext(session.major, session))
+        return replace(self.plan, decoder=replace(decoder, session=session, plugin=plugin))
+
+
+Piece: TypeAlias = "pa.Table | HeadwaterError"
+
+
+def _piece(decoder: SliceDecoder, plan: Slice) -> Piece:
+    try:
+        batches = list(message_batches(decoder.messages(plan), is_text=False))
+    except HeadwaterError as error:
+        return error
+    return joined([pa.Table.from_batches(batches, message_schema(False))])
+
+
+def _joined_pieces(pieces: Sequence[Piece], start: int, end: int) -> Piece:
+    """Those of a group; the first error, if there is any."""
+    within = []
+    for piece in pieces:
+        lsn = piece.lsn if isinstance(piece, HeadwaterError) else piece.column("lsn")[0].as_py() if len(piece) else None
+        if lsn is not None and start <= lsn <= end:
+            if isinstance(piece, HeadwaterError):
+                return piece
+            within.append(piece)
+    return joined(within)
 
 
 def decoded_here(request: DecodeRequest) -> pa.Table:
@@ -214,14 +272,6 @@ def decoded_here(request: DecodeRequest) -> pa.Table:
     plan = plan_source(SourceOptions(request, (), PARTITION_BYTES))
     batches = [batch for one in plan.slices for batch in message_batches(plan.decoder.messages(one), is_text=False)]
     return joined([pa.Table.from_batches(batches, message_schema(False))])
-
-
-def outcome(request: DecodeRequest) -> pa.Table | HeadwaterError:
-    """Our messages, or our error."""
-    try:
-        return decoded_here(request)
-    except HeadwaterError as error:
-        return error
 
 
 def _run(server: EmbeddedPostgres, database: Database, *statements: str) -> None:

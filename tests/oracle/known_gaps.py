@@ -1,7 +1,13 @@
-"""Where Headwater says something else than the server, and why; scenarios show each of them."""
+"""Where Headwater says something else than the server, and why; scenarios show each of them.
+
+Headwater says what the newest minor release of a major does. Servers of before May 2025 do not tell transactions that
+are open what the commit of another one has changed: they go on with what their caches hold. What they say then depends
+on what they had looked up before, so :data:`STALE_BEFORE_MAY_2025` may differ on them.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -41,3 +47,46 @@ KNOWN_GAPS: dict[str, Gap] = {
     ),
 }
 """By scenario."""
+
+DISTRIBUTING = {14: 18, 15: 13, 16: 9, 17: 5}
+"""By major, the first minor release that hands invalidations on to transactions that are open (of May 2025)."""
+
+STALE_BEFORE_MAY_2025 = frozenset(
+    {
+        "column_list_of_later_behind_an_open_transaction",
+        "column_lists_and_replica_identities",
+        "column_lists_change_behind_an_open_transaction",
+        "definition_by_another_between_rows",
+        "delete_without_identity_behind_an_open_transaction",
+        "enums",
+        "everything_published_as_its_root",
+        "partitions_detached_and_attached_while_written",
+        "publication_seen_by_what_is_not_published",
+        "publication_under_its_later_name_behind_an_open_transaction",
+        "publications",
+        "publications_swap_names_behind_an_open_transaction",
+        "rewritten_catalogs",
+        "roots_and_leaves_in_different_publications",
+        "unasked_publication_changed_behind_an_open_transaction",
+    }
+)
+"""Scenarios that define, or publish otherwise, what an open transaction writes to later."""
+
+
+NULL_DEFAULTS = ({15: 1, 16: 2}, frozenset({"fast_defaults"}))
+"""Minor releases up to which columns that were added with a default are sent as NULL in whole old rows, as far as they
+were tried, and where that shows."""
+
+
+def older_minor_differs(scenario: str, version: str) -> str | None:
+    """Why a server of an older minor release may say something else of a scenario; None if it should not.
+
+    Args:
+        scenario: its name; version: the server's, such as ``16.1``.
+    """
+    major, minor = (int(part) for part in re.findall(r"\d+", f"{version}.0")[:2])
+    if minor < DISTRIBUTING.get(major, 0) and scenario in STALE_BEFORE_MAY_2025:
+        return "servers of before May 2025 go by what their caches hold in open transactions"
+    fixed, scenarios = NULL_DEFAULTS
+    is_old = minor < fixed.get(major, 0) and scenario in scenarios
+    return "whole old rows have NULL for columns that were added with a default" if is_old else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from headwater.catalog.commit_log import CommitLog
+from headwater.catalog.version_rows import VersionRows
 from headwater.errors import FlatValueError
 from headwater.flat_values import read_value, same, value_bytes
+from headwater.rmgr.index_rows import NO_ROWS, FileTable, Ragged
 
 
 class Colour(Enum):
@@ -137,3 +140,42 @@ class Objects:
 def test_objects_are_not_written() -> None:
     with pytest.raises(TypeError):
         value_bytes(Objects(np.array([object()])))
+
+
+LISTS = Ragged(np.array([0, 2, 2, 5]), np.arange(5))
+LOG = CommitLog(np.array([0, 7, 9]), np.array([85, -1, 0], np.int16), 800, 1, False)
+VERSIONS = VersionRows(
+    *(np.full(2, 3, np.uint32), np.full(2, 3), np.zeros(2, np.uint32), np.zeros(2, np.int64)),
+    *(np.array([1]), np.array([900]), np.zeros(1, np.uint32)),
+    *(np.zeros(2, np.uint16), np.zeros(2, np.uint16), np.full(2, 24, np.uint8)),
+    *(np.array([0, 20]), np.array([20, 20]), np.zeros(40, np.uint8)),
+)
+FILES = replace(NO_ROWS, files=FileTable(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int32)))
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "wrong"),
+    [
+        (LISTS, "starts", np.array([0, 2, 2, 6])),
+        (LISTS, "starts", np.array([0, 3, 2, 5])),
+        (LISTS, "starts", np.array([1, 2, 2, 5])),
+        (LISTS, "starts", np.broadcast_to(np.zeros(1, np.int64), 1000)),
+        (LOG, "starts", np.array([0, 9, 7])),
+        (LOG, "values", np.array([85, -1], np.int16)),
+        (VERSIONS, "at", np.array([0, 1 << 50])),
+        (VERSIONS, "at", np.array([-1, 20])),
+        (VERSIONS, "length", np.array([20, 21])),
+        (VERSIONS, "length", np.array([20, -1])),
+        (VERSIONS, "hoff", np.array([24, 22], np.uint8)),
+        (VERSIONS, "deleter_row", np.array([2])),
+        (VERSIONS, "deleter_row", np.array([0, 1])),
+        (VERSIONS, "xmin", np.full(3, 3, np.uint32)),
+        (replace(FILES, locators=np.zeros((1, 3), np.int64)), "locators", np.empty((0, 3), np.int64)),
+        (FILES.files, "lsn", np.zeros(2, np.int64)),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(value: Any, field: str, wrong: np.ndarray[Any, Any]) -> None:
+    """Offsets into arrays that a file says: kernels and look-ups go by them."""
+    assert same(value, read_value(type(value), value_bytes(value)))
+    with pytest.raises(FlatValueError, match=f"not a value of type {type(value).__name__}"):
+        read_value(type(value), value_bytes(replace(value, **{field: wrong})))

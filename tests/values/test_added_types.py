@@ -16,7 +16,7 @@ import pytest
 from headwater.catalog.relation import TypeInfo
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.rows import added_types
-from headwater.rows._send_codes import SEND_TEXT
+from headwater.rows._send_codes import SEND_BYTES
 from headwater.rows._text_codes import CODE_ADDED
 from headwater.rows.added_types import chosen_values, print_added, replace_values
 from headwater.rows.session import SessionSettings
@@ -138,7 +138,7 @@ def printed_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ty
 
 def test_a_package_brings_binary_and_arrow_forms_too(printed_type: TypeInfo) -> None:
     texts, forms = (build_text_tables([printed_type], SessionSettings(), binary=binary) for binary in (False, True))
-    assert (texts.code[0], forms.code[0]) == (CODE_ADDED, SEND_TEXT | CODE_ADDED)
+    assert (texts.code[0], forms.code[0]) == (CODE_ADDED, SEND_BYTES | CODE_ADDED)
     assert arrow_form(printed_type).spark == "BIGINT"
     stored = pa.array([b"\x07", b"\x2a"], pa.large_binary())
     output = printed_type.output

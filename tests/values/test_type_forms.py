@@ -75,5 +75,5 @@ def test_the_table_has_no_type_that_no_server_has(connection: psycopg.Connection
     assert all(oid in BUILT_IN for (oid,) in arrays)
 
 
-LATER = frozenset[int]()
-"""Types that are newer than the oldest server compared with."""
+LATER = frozenset({6437, 6490})
+"""Types that are newer than the oldest server compared with: oid8, regdatabase."""

@@ -32,6 +32,10 @@ from headwater.catalog.pages import (
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.version_rows import NO_ROWS, VersionBase, rows_of_scan
 from headwater.catalog.versions import INVALID_XID, Fates, Key, Version
+from headwater.errors import CatalogError
+
+_MOST_BLOCKS = 1 << 24
+"""128 GB: what stands here for a file follows its number of blocks."""
 
 Int64s = NDArray[np.int64]
 Locator = tuple[int, int, int]
@@ -229,9 +233,16 @@ class CatalogHeap:
             page.slots = {offnum: became[id(version)] for offnum, version in page.slots.items()}
 
     def page(self, block: int) -> Page:
-        """A page; an empty one if neither the backup nor the WAL has shown it yet."""
+        """A page; an empty one if neither the backup nor the WAL has shown it yet.
+
+        Raises:
+            CatalogError: no catalog is so large.
+        """
         page = self.pages.get(block)
         if page is None:
+            if block >= _MOST_BLOCKS:
+                name = "/".join(map(str, self.locator))
+                raise CatalogError(f"page {block} of catalog file {name}, expected one before {_MOST_BLOCKS}")
             page = self.pages[block] = self._read(block)
         return page
 
@@ -253,9 +264,9 @@ class CatalogHeap:
 
     def add(self, version: Version) -> None:
         """Take in a version that has come to lie in this file."""
-        self._known[id(version)] = version
         if self.catalog is not None:
             self.catalog.add(version)
+        self._known[id(version)] = version
 
     def _version(self, found: PageTuple) -> Version:
         """A version that a page image brings. Its hints may come from the future: the fate of the xid decides."""
@@ -300,9 +311,7 @@ class CatalogHeap:
                 self.add(version)
             else:
                 del before[offnum]
-                if self.catalog is not None and version.data.tail != found.data.tail:
-                    self.catalog.note_change(version)
-                version.become(found.data)
+                self._become(version, found)
                 if is_rewrite:
                     version.copied_deleter = self._deleter(found)
             page.slots[offnum] = version
@@ -314,6 +323,13 @@ class CatalogHeap:
         if self.is_merged:
             self._join(list(page.slots.values()))
         return list(page.slots.values())
+
+    def _become(self, version: Version, found: PageTuple) -> None:
+        """A version lies here with other bytes now."""
+        if self.catalog is not None and version.data.tail != found.data.tail:
+            self.catalog.require_row(found.data)
+            self.catalog.note_change(version)
+        version.become(found.data)
 
     def _join(self, versions: Iterable[Version]) -> None:
         """Join versions of a page that the log has shown only after the file was merged."""

@@ -189,8 +189,8 @@ class HeapRedo:
 
     def _place(self, record: Record, heap: CatalogHeap, page: Page, offnum: int, data: TupleBytes) -> None:
         version = Version(record.xid, record.xid, data)
-        page.slots[offnum] = version
         heap.add(version)
+        page.slots[offnum] = version
 
     def _learn_insert(self, record: Record, heap: CatalogHeap, tid: Tid, page: Page) -> None:
         cmin, _ = self._commands(record, heap, tid)

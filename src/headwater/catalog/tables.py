@@ -201,7 +201,7 @@ class CatalogTable:
 
     def admit(self, version: Version) -> None:
         """Take in a version that a base has had all along. Raises what :meth:`add` does."""
-        self._require_row(version.data)
+        self.require_row(version.data)
         for _, index, key in self.keys_of(version):
             self.indexes[index].versions.setdefault(key, []).append(version)
 
@@ -219,7 +219,7 @@ class CatalogTable:
         Raises:
             CatalogError: its row is shorter than every row of this catalog.
         """
-        self._require_row(version.data)
+        self.require_row(version.data)
         return self.keys_of(version)[0][2]
 
     def row_mates(self, version: Version) -> list[Version]:
@@ -261,7 +261,12 @@ class CatalogTable:
         """Whether a tuple is long enough to be a row of this catalog."""
         return len(data.tail) + HEADER_SIZE >= data.hoff + self.layout.fixed_length
 
-    def _require_row(self, data: TupleBytes) -> None:
+    def require_row(self, data: TupleBytes) -> None:
+        """Whether a tuple has all columns of fixed length.
+
+        Raises:
+            CatalogError: it has not.
+        """
         if not self.is_row(data):
             raise CatalogError(
                 f"row of {self.layout.name} has {len(data.tail) + HEADER_SIZE - data.hoff} bytes, "

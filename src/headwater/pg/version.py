@@ -266,6 +266,11 @@ class Version:
         return 8 if self.major >= 19 else 1
 
     @property
+    def prints_statistics_as_json(self) -> bool:
+        """pg_ndistinct and pg_dependencies are arrays of JSON."""
+        return self.major >= 19
+
+    @property
     def excepts_tables(self) -> bool:
         """A publication of all tables can leave some out, which are rows of ``pg_publication_rel`` too."""
         return self.major >= 19

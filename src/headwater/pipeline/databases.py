@@ -108,7 +108,7 @@ class ChosenDatabases:
         made = list(_created(runs, planned.store.major))
         self._made |= {one.oid: one for one in made}
         found = []
-        for one in made:
+        for one in without_planned(made, self.plans):
             row = self.choice.chooses(_rows(planned.store, one.oid))
             if row is not None:
                 found.append(self._plan(one, row, planned))
@@ -171,10 +171,31 @@ class ChosenDatabases:
         return tuple(line)
 
 
+def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePlan]) -> Iterator[CreatedDatabase]:
+    """Databases that the catalog does not have.
+
+    An online backup has one that was being created when it began. If the WAL has all its pages, it is as any other.
+
+    Raises:
+        CatalogError: it was copied file by file, and the backup's files of it may be parts.
+    """
+    planned = {plan.database: plan for plan in plans}
+    for one in made:
+        if one.oid not in planned:
+            yield one
+        elif one.source is not None:
+            raise CatalogError(
+                f'database "{planned[one.oid].opened.store.database_name}" was being copied when the backup began',
+                lsn=one.lsn,
+                file=planned[one.oid].opened.request.catalog,
+                hint="give an older or a newer base backup",
+            )
+
+
 def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
     """Tell who asks for one database by its name of others that get this name; none of them is planned."""
     name = planned.opened.store.database_name
-    for one in _created(runs, planned.store.major):
+    for one in without_planned(_created(runs, planned.store.major), [planned]):
         if any(row.name == name for row in _rows(planned.store, one.oid)):
             warn(
                 f'another database "{name}" is created, and not decoded',

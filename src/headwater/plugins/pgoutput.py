@@ -72,7 +72,7 @@ from headwater.reorder.schema_memory import (
     Subject,
     member_subject,
 )
-from headwater.rows.conversion import converted_text
+from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.items import REFUSED, Cells, Items
 
@@ -476,7 +476,9 @@ class PgOutput(KernelPlugin):
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with how the layouts are sent."""
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
-        ready, plan, unsendable = sendable(ready, plan, self._converted)
+        unsendable: DecodingError | None = None
+        if make_conversion(self.encoding, self.client_encoding) is not NO_CONVERSION:
+            ready, plan, unsendable = sendable(ready, plan, self._converted)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:

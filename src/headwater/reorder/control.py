@@ -39,6 +39,7 @@ from headwater.rmgr.xlog import (
     parse_decoding_status,
     parse_parameter_change,
 )
+from headwater.wal.control import check_next_xid
 from headwater.wal.record import Record, parse_record
 
 
@@ -268,6 +269,7 @@ class _Follower:
             self._set(record.lsn, self.control, self.control.switched(record.lsn, is_on))
         elif kind in (CHECKPOINT_SHUTDOWN, CHECKPOINT_ONLINE):
             checkpoint = parse_checkpoint(record.main_data, record.lsn, self.store.major)
+            check_next_xid(checkpoint.next_xid, lsn=record.lsn)
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:

@@ -95,6 +95,7 @@ from headwater.rows._text_codes import (
     SET_DAY_FIRST,
     SET_FLOAT4_DIGITS,
     SET_FLOAT8_DIGITS,
+    SET_JSON_STATISTICS,
     SET_LSN_DIGITS,
     SET_MONEY_DECIMALS,
     SET_MONEY_GROUP,
@@ -238,7 +239,8 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
     if code in (CODE_ISN, CODE_EAN13):
         return write_isn(code == CODE_ISN, src, start, length, out, o)
     if code in (CODE_NDISTINCT, CODE_DEPENDENCIES):
-        return write_statistics(code == CODE_DEPENDENCIES, src, start, length, out, o)
+        is_json = tables.settings[SET_JSON_STATISTICS] != 0
+        return write_statistics(code == CODE_DEPENDENCIES, is_json, src, start, length, out, o)
     if code == CODE_SEG:
         return write_seg(src, start, length, out, o)
     if code == CODE_HEX:

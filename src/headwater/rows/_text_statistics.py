@@ -9,7 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel
-from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_i64, load_u32, misfits, no_room
+from headwater.rows._text_bytes import (
+    Bytes,
+    Int,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u32,
+    misfits,
+    no_room,
+    write_verbatim,
+)
 from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import write_int
 
@@ -17,6 +27,14 @@ _NDISTINCT, _DEPENDENCIES = 0xA352BFA4, 0xB4549A2C
 _BASIC = 1
 _HEAD = 12
 _MOST_ATTRIBUTES = 8
+_ROOM = 256
+_QUOTE = np.frombuffer(b'"', np.uint8)
+_ARROW = np.frombuffer(b" => ", np.uint8)
+_END_OF_KEY = np.frombuffer(b'": ', np.uint8)
+_OBJECT = np.frombuffer(b'{"attributes": [', np.uint8)
+_DISTINCT = np.frombuffer(b'], "ndistinct": ', np.uint8)
+_DEPENDENCY = np.frombuffer(b'], "dependency": ', np.uint8)
+_DEGREE = np.frombuffer(b', "degree": ', np.uint8)
 
 
 @borrowing_kernel
@@ -49,25 +67,38 @@ def _put_degree(millionths: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _put_attributes(is_dependency: bool, count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
-    """``"1, 2": `` or ``"1, 2 => 3": ``; there is room for any of them."""
-    out[o] = 34
-    o += 1
+def _put_numbers(count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
+    """``1, 2``."""
     for number in range(count):
-        if number > 0 and is_dependency and number == count - 1:
-            out[o], out[o + 1], out[o + 2], out[o + 3] = 32, 61, 62, 32
-            o += 4
-        elif number > 0:
+        if number > 0:
             out[o], out[o + 1] = 44, 32
             o += 2
         o = write_int(load_i16(src, at + 2 * number), out, o)
-    out[o], out[o + 1], out[o + 2] = 34, 58, 32
-    return o + 3
+    return o
 
 
 @borrowing_kernel
-def write_statistics(is_dependency: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """Items in braces: attributes, and the number of distinct combinations or the degree of the dependency."""
+def _put_key(is_dependency: bool, is_json: bool, count: Int, src: Bytes, at: Int, out: Bytes, o: Int) -> Int:
+    """What stands before an item's number: ``"1, 2": ``, ``"1 => 2": `` or, from 19 on, an object of JSON."""
+    known = count - 1 if is_dependency else count
+    before = _OBJECT if is_json else _QUOTE
+    o = write_verbatim(before, 0, len(before), out, o)
+    o = _put_numbers(known, src, at, out, o)
+    if is_dependency:
+        between = _DEPENDENCY if is_json else _ARROW
+        o = write_verbatim(between, 0, len(between), out, o)
+        o = write_int(load_i16(src, at + 2 * known), out, o)
+    after = _END_OF_KEY
+    if is_json:
+        after = _DEGREE if is_dependency else _DISTINCT
+    return write_verbatim(after, 0, len(after), out, o)
+
+
+@borrowing_kernel
+def write_statistics(
+    is_dependency: bool, is_json: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int
+) -> Int:
+    """Items in braces, or an array of JSON: attributes, and the number of combinations or the degree of dependency."""
     end = start + length
     if length < _HEAD or misfits(start, length, length):
         return CORRUPT
@@ -76,7 +107,7 @@ def write_statistics(is_dependency: bool, src: Bytes, start: Int, length: Int, o
     items, at = load_u32(src, start + 8), start + _HEAD
     if items == 0 or no_room(out, o, 2):
         return CORRUPT if items == 0 else NEED_SPACE
-    out[o] = 123
+    out[o] = 91 if is_json else 123
     o += 1
     width = 2 if is_dependency else 4
     for item in range(items):
@@ -87,20 +118,23 @@ def write_statistics(is_dependency: bool, src: Bytes, start: Int, length: Int, o
         at += 8 + width
         if not 2 <= count <= _MOST_ATTRIBUTES or end - at < 2 * count:
             return CORRUPT
-        if no_room(out, o, 160):
+        if no_room(out, o, _ROOM):
             return NEED_SPACE
         if item > 0:
             out[o], out[o + 1] = 44, 32
             o += 2
-        o = _put_attributes(is_dependency, count, src, at, out, o)
+        o = _put_key(is_dependency, is_json, count, src, at, out, o)
         at += 2 * count
         number = _millionths(value) if is_dependency else _whole(value)
         if number < 0:
             return CORRUPT
         o = _put_degree(number, out, o) if is_dependency else write_int(number, out, o)
+        if is_json:
+            out[o] = 125
+            o += 1
     if at != end or no_room(out, o, 1):
         return CORRUPT if at != end else NEED_SPACE
-    out[o] = 125
+    out[o] = 93 if is_json else 125
     return o + 1
 
 

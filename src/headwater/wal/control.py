@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from headwater.errors import CatalogError
+from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.wal.checksum import crc32c
 
@@ -25,6 +27,9 @@ _HEAD = struct.Struct("<QIIIxxxxqQ")
 _RECOVERY = struct.Struct("<QQI4xQQ?3xi?")
 _CHECKPOINT_AT = 40
 _SMALLEST = 296
+_LAST_XID = 1 << 62
+LAST_LSN = 1 << 63
+"""Positions are numbers of 63 bits here; the server's have 64."""
 
 
 class _Layout(NamedTuple):
@@ -165,6 +170,8 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
         checkpoint = (*checkpoint[:5], False, *checkpoint[5:])
     recovery = _RECOVERY.unpack_from(data, layout.recovery_at)
     block_size, segment_blocks, wal_block_size, wal_segment_size = layout.sizes.unpack_from(data, layout.sizes_at)
+    _check_positions((checkpoint_lsn, checkpoint[0], *recovery[1:2], *recovery[3:5]), file)
+    check_next_xid(checkpoint[6], file=file)
     return ControlFile(
         system_identifier=system,
         major=major,
@@ -207,6 +214,31 @@ def _major(control_version: int, catalog_version: int, file: str) -> int:
         f"version {catalog_version}, expected those of {', '.join(map(str, VERSIONS))}",
         file=file,
     )
+
+
+def _check_positions(lsns: Iterable[int], file: str) -> None:
+    for lsn in lsns:
+        if lsn >= LAST_LSN:
+            raise CatalogError(f"control file has position {Lsn(lsn)}, expected one before {Lsn(LAST_LSN)}", file=file)
+
+
+def check_next_xid(next_xid: int, *, lsn: int | None = None, file: str | None = None) -> None:
+    """Whether a checkpoint's next transaction id, 64 bits with its epoch, is one that a server can have come to.
+
+    Args:
+        next_xid: the id.
+        lsn: of the record that says it; file: which one says it.
+
+    Raises:
+        CatalogError: it is not.
+    """
+    if next_xid >= _LAST_XID:
+        raise CatalogError(
+            f"checkpoint has next transaction id {next_xid >> 32}:{next_xid & 0xFFFFFFFF}, "
+            f"expected one before {_LAST_XID >> 32}:0",
+            lsn=lsn,
+            file=file,
+        )
 
 
 def _check_crc(data: bytes, at: int, file: str) -> None:

@@ -30,6 +30,7 @@ from headwater.errors import SegmentError, SegmentGoneError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
+from headwater.wal.control import LAST_LSN
 from headwater.wal.page_layout import LONG_HEADER_FLAG, PAGE_SIZE
 from headwater.wal.place import Place, WalSource
 from headwater.wal.segment_files import Segment, SegmentFiles, SegmentRun, segment_name
@@ -41,9 +42,6 @@ from headwater.wal.timelines import Lineage, first_numbers, fork_point, read_lin
 _LONG_HEADER = struct.Struct("<HHIQIIQII")
 _MEGABYTE = 1 << 20
 _LARGEST = 1 << 30
-_LAST_LSN = 1 << 63
-"""Positions are numbers of 63 bits here; the server's have 64."""
-
 _NEAR_PAGES, _STRIDE = 2048, 16
 _LOOKS = 5
 """How often a directory is listed whose files go while they are looked at."""
@@ -320,10 +318,10 @@ def _check_number(file: FoundFile, size: int) -> None:
             file=file.path,
             hint="keep the WAL of one cluster in one directory",
         )
-    if file.number(size) * size > _LAST_LSN - size:
+    if file.number(size) * size > LAST_LSN - size:
         raise SegmentError(
             f"name of a WAL segment stands for {Lsn(file.number(size) * size)}, expected a position before "
-            f"{Lsn(_LAST_LSN)}",
+            f"{Lsn(LAST_LSN)}",
             file=file.path,
             hint="no server has written as much: is this its segment?",
         )

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import struct
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_catalog import START, Log, attribute_row, class_row, header, locator, make_store, system_pages
+from made_catalog import (
+    START,
+    Log,
+    attribute_row,
+    class_row,
+    header,
+    locator,
+    make_store,
+    page,
+    system_pages,
+    tuple_image,
+)
 
-from headwater.errors import HeadwaterError
+from headwater.errors import CatalogError, HeadwaterError
 from headwater.pg.catalogs import PG_ATTRIBUTE, PG_CLASS, PG_TYPE
+from headwater.rmgr.heap import TupleBytes
 from headwater.wal.record import Block, Image, Record
 
 T = 16384
@@ -77,3 +90,24 @@ def test_nonsense_raises_our_errors_only(records: list[tuple[int, int, bytes, li
             store.view(position).relation_by_filenode(1663, T)
         except HeadwaterError:
             continue
+
+
+@pytest.mark.parametrize("init", [False, True])
+@pytest.mark.parametrize("block", [1 << 24, 4_015_289_828, 0xFFFFFFFE])
+def test_a_block_that_no_catalog_has_is_refused(block: int, init: bool) -> None:
+    """Else the image of the catalog would have a number for each block before it."""
+    log = Log(make_store(system_pages()))
+    with pytest.raises(
+        CatalogError, match=f"page {block} of catalog file 1663/.*, expected one before 16777216"
+    ) as caught:
+        log.insert(900, PG_CLASS, (block, 1), ROW, init=init)
+    assert caught.value.lsn == log.lsn
+
+
+def test_a_page_image_that_cuts_a_known_row_short_is_refused() -> None:
+    log = Log(make_store({**system_pages(), PG_CLASS: page({1: tuple_image(ROW, 3)})}))
+    assert log.store.view(START + 1).class_rows(T)
+    short = TupleBytes(ROW.infomask2, ROW.infomask, ROW.hoff, ROW.tail[:12])
+    with pytest.raises(CatalogError, match="row of pg_class has 3 bytes, expected at least") as caught:
+        log.full_page(locator(PG_CLASS), 0, page({1: tuple_image(short, 3)}))
+    assert caught.value.lsn == log.lsn

@@ -86,3 +86,16 @@ def test_runs_that_lack_something_are_indexed_anew() -> None:
         run.task.lo for run in runs if run.task.hi > 5 * SEGMENT or run.task.lo < SEGMENT + 100 < run.task.hi
     }
     assert [run.task.request == more for run in again] == [run.task.lo in anew for run in again]
+
+
+def test_a_database_that_is_created_is_indexed_from_there_on() -> None:
+    indexing = Indexing()
+    indexer = RunIndexer(DIRECTORY, 0, 8 * SEGMENT, indexing, 2, WindowBounds())
+    runs, _ = indexer.take(REQUEST, lambda runs: True)
+    before = len(indexing.asked)
+    both = replace(REQUEST, databases=(5, 6), catalogs=((1663, 6, 1259),))
+    again = indexer.again(runs, both, {6: 5 * SEGMENT, (1663, 6, 1259): 5 * SEGMENT + 100})
+    indexer.close()
+    anew = {task.lo for task in indexing.asked[before:]}
+    assert anew == {run.task.lo for run in runs if run.task.hi > 5 * SEGMENT}
+    assert [run.task.request == both for run in again] == [run.task.lo in anew for run in again]

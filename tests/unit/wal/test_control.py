@@ -92,6 +92,24 @@ def test_another_version_is_refused(catalog_version: int) -> None:
         parse_control_file(control_bytes(16, catalog_version), "pg_control")
 
 
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (32, "position FFFFFFFF/5000028, expected one before 80000000/0"),
+        (40, "position FFFFFFFF/5000000, expected one before 80000000/0"),
+        (64, "next transaction id 4294967295:755, expected one before 1073741824:0"),
+        (136, "position FFFFFFFF/6000000, expected one before 80000000/0"),
+    ],
+)
+def test_positions_and_ids_that_no_server_comes_to(offset: int, message: str) -> None:
+    data = bytearray(control_bytes(16)[:288])
+    data[offset + 4 : offset + 8] = b"\xff" * 4
+    whole = (bytes(data) + struct.pack("<I", fast_crc32c(bytes(data)))).ljust(8192, b"\0")
+    with pytest.raises(CatalogError, match=message) as caught:
+        parse_control_file(whole, "pg_control")
+    assert caught.value.file == "pg_control"
+
+
 @given(st.sampled_from(sorted(VERSIONS)), st.integers(0, 287), st.integers(1, 255))
 def test_any_flipped_byte_is_found(major: int, offset: int, mask: int) -> None:
     data = bytearray(control_bytes(major))
