@@ -278,6 +278,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         _by("decoding over a restart", "restart_in_the_middle crash_in_the_middle"),
         _in("an end before which decoding stops", "tests/oracle/test_random.py", "tests/slots"),
         _by("databases of others", "another_database databases_made_and_renamed_by_others"),
+        _in("databases decoded together, and made amid it", "tests/oracle/test_databases.py"),
     ),
     f"{RECOVERY}/010_logical_decoding_timelines.pl": (_in("timelines", "tests/sources/test_timelines.py"),),
     f"{RECOVERY}/012_subtransactions.pl": (
