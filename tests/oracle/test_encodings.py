@@ -12,7 +12,7 @@ from headwater.pg.version import VERSIONS
 from headwater.pipeline import decode
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import plan_source
-from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described
+from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described, has_encoding
 from oracle.streams import format_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -65,8 +65,9 @@ def test_clients_get_what_the_server_sends(few: EncodedDatabases, stream: str) -
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("database", DATABASES)
 def test_many_clients_get_what_the_server_sends(many: EncodedDatabases, database: str, stream: str) -> None:
-    for client in DATABASES[database].all_clients:
-        check(many, database, client, stream)
+    clients = DATABASES[database].all_clients if has_encoding(many.major, database) else ()
+    counts = [check(many, database, client, stream) for client in clients]
+    assert sum(sent for sent, _ in counts) > 5 or not clients
 
 
 def test_tasks_convert(spark: Any, few: EncodedDatabases) -> None:

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from headwater.cli.main import cli
+from headwater.cli.name_values import settings_of_flags
 
 HEAVY = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.pipeline", "headwater.rows")
 LISTING = f"import atexit, sys; atexit.register(lambda: print('loaded:', [m for m in {HEAVY} if m in sys.modules]))"
@@ -117,3 +118,12 @@ def test_without_a_command_help_is_shown() -> None:
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.splitlines()[0].endswith(" [OPTIONS] COMMAND [ARGS]...")
     assert "compare." in run.stderr
+
+
+def test_the_flag_for_an_encoding_goes_before_the_setting() -> None:
+    assert settings_of_flags(["TimeZone=UTC", "client_encoding=LATIN1"], "SJIS") == (
+        ("TimeZone", "UTC"),
+        ("client_encoding", "LATIN1"),
+        ("client_encoding", "SJIS"),
+    )
+    assert settings_of_flags(["client_encoding=LATIN1"], None) == (("client_encoding", "LATIN1"),)
