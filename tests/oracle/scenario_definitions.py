@@ -219,10 +219,10 @@ a| INSERT INTO v (id, a, m) SELECT 10 + g, relacl[g], relacl[1]
 a| INSERT INTO v (id, a) SELECT 200 + attnum, attacl[1] FROM pg_attribute WHERE attrelid = 'u'::regclass AND attnum > 0
 a| REVOKE ALL ON u FROM "Role; one", "é""x", plain_1
 a| DROP ROLE "Role; one", "é""x"
-a| INSERT INTO v (id, a) SELECT 100 + id, a FROM v WHERE id BETWEEN 11 AND 14
+a| INSERT INTO v (id, a) SELECT 300 + id, a FROM v WHERE id BETWEEN 11 AND 14
 a| DROP ROLE plain_1
 a| COMMIT
-a| INSERT INTO v (id, a) SELECT 120 + id, a FROM v WHERE id BETWEEN 11 AND 14
+a| INSERT INTO v (id, a) SELECT 320 + id, a FROM v WHERE id BETWEEN 11 AND 14
 a| BEGIN
 a| INSERT INTO w VALUES (20, ARRAY['u'::regclass])
 b| ALTER TABLE names_of_objects.u RENAME TO "U"
