@@ -136,7 +136,7 @@ b| INSERT INTO v VALUES (5, 'last', 5)
     "names_of_objects": """
 a| CREATE TABLE t (id int PRIMARY KEY, c regclass, p regproc, pp regprocedure, o regoper, oo regoperator, y regtype)
 a| CREATE TABLE u (id int PRIMARY KEY, n regnamespace, r regrole, l regcollation, f regconfig, d regdictionary)
-a| CREATE TABLE v (id int PRIMARY KEY, a aclitem[], c regclass[], p pg_type, m aclitem)
+a| CREATE TABLE v (id int PRIMARY KEY, a aclitem, c regclass[], p pg_type, m aclitem)
 a| CREATE DOMAIN relations AS regclass[]
 a| CREATE TYPE seen AS (a int, c regclass)
 a| CREATE TABLE w (id int PRIMARY KEY, c relations, s seen, ss seen[])
@@ -157,9 +157,9 @@ a| INSERT INTO u SELECT 6000 + row_number() OVER (), NULL, NULL, NULL, NULL, oid
 a| INSERT INTO u SELECT 7000 + row_number() OVER (), NULL, oid FROM pg_roles
 a| INSERT INTO u SELECT 8000 + row_number() OVER (), oid FROM pg_namespace WHERE nspname !~ '^pg_temp|^pg_toast_temp'
 a| INSERT INTO u VALUES (10000, 0, 0, 0, 0, 0), (10001, 99, 98, 97, 96, 95)
-a| INSERT INTO v (id, c, a) VALUES (1, '{t,NULL,0,99999}', '{}')
-a| INSERT INTO v (id, a) VALUES (2, (SELECT relacl FROM pg_class WHERE oid = 'pg_class'::regclass))
-a| INSERT INTO v VALUES (3, (SELECT proacl FROM pg_proc WHERE proacl IS NOT NULL ORDER BY oid LIMIT 1), '{{t,u},{v,w}}')
+a| INSERT INTO v (id, c) VALUES (1, '{t,NULL,0,99999}')
+a| INSERT INTO v (id, a) VALUES (2, (SELECT relacl[1] FROM pg_class WHERE oid = 'pg_class'::regclass))
+a| INSERT INTO v VALUES (3, (SELECT proacl[1] FROM pg_proc WHERE proacl IS NOT NULL LIMIT 1), '{{t,u},{v,w}}')
 a| INSERT INTO v (id, p) SELECT oid::int, t FROM pg_type t WHERE typname IN ('int4', 'w', '_text', 'json')
 a| INSERT INTO w VALUES (1, '[0:1]={t,pg_class}', '(1,t)', '{"(2,u)",NULL,"(3,)"}')
 a| ALTER TABLE t RENAME TO "T one"
@@ -214,14 +214,15 @@ a| INSERT INTO u (id, r) SELECT 23000 + row_number() OVER (), oid FROM pg_roles 
 a| GRANT ALL ON u TO "Role; one" WITH GRANT OPTION
 a| GRANT SELECT (id), UPDATE (r) ON u TO "é""x", PUBLIC
 a| GRANT SELECT, TRUNCATE ON u TO plain_1, PUBLIC
-a| INSERT INTO v (id, a, m) SELECT 10, relacl, relacl[2] FROM pg_class WHERE oid = 'u'::regclass
-a| INSERT INTO v (id, a) SELECT 200 + attnum, attacl FROM pg_attribute WHERE attrelid = 'u'::regclass AND attnum > 0
+a| INSERT INTO v (id, a, m) SELECT 10 + g, relacl[g], relacl[1]
+     FROM pg_class, generate_series(1, 4) g WHERE oid = 'u'::regclass
+a| INSERT INTO v (id, a) SELECT 200 + attnum, attacl[1] FROM pg_attribute WHERE attrelid = 'u'::regclass AND attnum > 0
 a| REVOKE ALL ON u FROM "Role; one", "é""x", plain_1
 a| DROP ROLE "Role; one", "é""x"
-a| INSERT INTO v (id, a) SELECT 100, a FROM v WHERE id = 10
+a| INSERT INTO v (id, a) SELECT 300 + id, a FROM v WHERE id BETWEEN 11 AND 14
 a| DROP ROLE plain_1
 a| COMMIT
-a| INSERT INTO v (id, a) SELECT 101, a FROM v WHERE id = 10
+a| INSERT INTO v (id, a) SELECT 320 + id, a FROM v WHERE id BETWEEN 11 AND 14
 a| BEGIN
 a| INSERT INTO w VALUES (20, ARRAY['u'::regclass])
 b| ALTER TABLE names_of_objects.u RENAME TO "U"
