@@ -21,6 +21,7 @@ from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE, PGOUTPUT, TEST_DECODING, 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
 
+SUPPORTED = (14, 15, 16, 17, 18)
 PLUGINS = ("test_decoding", "pgoutput")
 IDENTICAL, GAP, DIFFERS, NOT_RUN = "identical", "known gap", "differs", "not run"
 
@@ -66,8 +67,8 @@ class Found:
 
     @property
     def majors(self) -> list[int]:
-        """Those that there was a run of."""
-        return sorted(self.versions)
+        """Those that are supported, and others that there was a run of."""
+        return sorted({*SUPPORTED, *self.versions})
 
     def add(self, compared: tuple[int, str, str, str, int], verdict: str) -> None:
         """Note a comparison."""
@@ -107,7 +108,7 @@ this page is written from.
 def _servers(found: Found) -> str:
     lines = ["| PostgreSQL | scenarios | streams compared | messages | identical | known gaps | differ |"]
     lines.append("|---|---|---|---|---|---|---|")
-    for major in found.majors:
+    for major in sorted(found.versions):
         of = {key[1:]: value for key, value in found.verdicts.items() if key[0] == major and key[1] in SCENARIOS}
         counts = [sum(verdict == wanted for verdict, _ in of.values()) for wanted in (IDENTICAL, GAP, DIFFERS)]
         cells = [found.versions[major], len({name for name, _ in of}), len(of)]
