@@ -21,7 +21,7 @@ UNSUPPORTED = {"plain": "odd", "list": "odd[]", "pair": "pair_type"}
 ODD_TYPE = (
     "CREATE TYPE odd",
     "CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'",
-    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'",
+    "CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'gtsvectorout'",
     "CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)",
     "CREATE TYPE pair_type AS (a int, b odd)",
 )

@@ -49,7 +49,7 @@ a| DELETE FROM t WHERE id = 3
     "types_without_text_form_that_are_null": """
 a| CREATE TYPE odd
 a| CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal IMMUTABLE STRICT AS 'textin'
-a| CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'pg_ndistinct_out'
+a| CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'gtsvectorout'
 a| CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = text)
 a| CREATE TYPE pair AS (a int, b odd)
 a| CREATE TABLE t (id int PRIMARY KEY, v odd, r odd[], p pair, n pg_ndistinct, note text)
