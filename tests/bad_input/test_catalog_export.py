@@ -298,7 +298,7 @@ def test_a_server_instead_of_a_file(headwater: CommandHere, tmp_path: Path) -> N
         wal = tmp_path / "wal"
         copy_wal(server, wal)
         found = headwater("--wal", wal, "--catalog", file, "--start", slot, "--with-lsn").check_passed()
-        assert found.decode("latin1") == expected.decode()
+        assert found.decode() == expected.decode()
         failed = headwater("--wal", wal, "--catalog", f"{address}&user={ROLE}", "--plugin", "test_decoding")
         failed.check_failed("the WAL ends", used_spark=None)
 

@@ -31,8 +31,8 @@ importlib.util.find_spec = lambda name, *more: None if name == {name!r} else fin
 """
 
 
-def _window(cluster: Cluster) -> list[str | Path]:
-    return ["decode", "--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres"]
+def _window(cluster: Cluster, database: str = "postgres") -> list[str | Path]:
+    return ["decode", "--wal", cluster.wal, "--catalog", cluster.backup, "--database", database]
 
 
 def _closing(*descriptors: int) -> Callable[[], None]:
@@ -59,7 +59,7 @@ def test_closed_standard_output(cluster: Cluster) -> None:
 def test_closed_standard_error(cluster: Cluster, tmp_path: Path, descriptors: tuple[int, ...]) -> None:
     """What would be said there is not written to anything else."""
     out = tmp_path / "lines"
-    words = [*_window(cluster), "--out", out, "--database", "nowhere"]
+    words = [*_window(cluster, "nowhere"), "--out", out]
     run = run_command(*words, preexec_fn=_closing(*descriptors), directory=tmp_path)
     assert (run.status, run.stdout, run.stderr, run.left) == (1, b"", "", ())
 
@@ -84,12 +84,12 @@ def test_names_in_messages(cluster: Cluster, tmp_path: Path) -> None:
     place = tmp_path / "wäl"
     run = run_command(*_window(cluster), "--wal", place, environment=C_LOCALE)
     run.check_failed(f"could not list directory: No such file or directory (in {place})")
-    run = run_command(*_window(cluster), "--database", "größe", environment=C_LOCALE)
+    run = run_command(*_window(cluster, "größe"), environment=C_LOCALE)
     run.check_failed('database "größe" does not exist')
 
 
 def test_arguments_that_are_no_text(cluster: Cluster) -> None:
-    run = run_command(*_window(cluster), "--database", os.fsdecode(b"gr\xf6sse"))
+    run = run_command(*_window(cluster, os.fsdecode(b"gr\xf6sse")))
     run.check_failed("'--database'", "'gr\\udcf6sse' is not valid UTF-8", status=2)
     run = run_command(*_window(cluster), environment={"HEADWATER_DECODE_OPTION": os.fsdecode(b"a=\xf6")})
     run.check_failed("HEADWATER_DECODE_OPTION", "is not valid UTF-8", status=2)

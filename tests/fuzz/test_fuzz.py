@@ -18,7 +18,7 @@ from fuzz.kinds import Kind, all_kinds
 from fuzz.run import run
 
 TESTS = Path(__file__).parent.parent
-INPUTS = 400
+INPUTS = 200
 
 
 @pytest.mark.server

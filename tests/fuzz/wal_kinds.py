@@ -74,7 +74,7 @@ class Records(Kind):
         said += _tried(lambda: list(record_batches(frames, SEGMENT, RecordChoice(), major)))
         said += _tried(lambda: _parsed(frames, major))
         store = window.store
-        request = Request(store.database_oid, tuple(sorted(store.locators())), major)
+        request = Request((store.database_oid,), tuple(sorted(store.locators())), major)
         index = build_index(frames, window.lo, window.lo + SEGMENT, request)
         for kept in index.kept:
             parse_record(kept.data, kept.lsn, kept.end_lsn, major)
@@ -239,7 +239,7 @@ class Redo(Kind):
             frames = read_frames(window.corpus.directory, window.lo, window.lo + SEGMENT)
             store = window.store
             major = window.corpus.major
-            request = Request(store.database_oid, tuple(sorted(store.locators())), major)
+            request = Request((store.database_oid,), tuple(sorted(store.locators())), major)
             index = build_index(frames, window.lo, window.lo + SEGMENT, request)
             self._records[number] = [parse_record(k.data, k.lsn, k.end_lsn, major) for k in index.kept]
         return self._records[number]

@@ -138,7 +138,7 @@ def _rows(
         same = connection.execute("SELECT %s::regclass::oid, pg_relation_filenode(%s)", [qualified, oid]).fetchone()
         if same != (oid, file):
             return None
-        result = connection.execute(f"SELECT {names} FROM {qualified}".encode()).pgresult
+        result = connection.execute(f"SELECT {names} FROM ONLY {qualified}".encode()).pgresult
     except psycopg.Error:
         connection.execute("ROLLBACK TO SAVEPOINT here")
         return None

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-STREAMS = ["test_decoding", UP_TO, *RANDOM_PGOUTPUT]
+DAILY = {"test_decoding", UP_TO, "pgoutput, all", "pgoutput, lists"}
+STREAMS = [
+    name if name in DAILY else pytest.param(name, marks=pytest.mark.slow)
+    for name in ("test_decoding", UP_TO, *RANDOM_PGOUTPUT)
+]
 STATES_OF = [pytest.param("test_decoding", marks=pytest.mark.slow), "pgoutput, lists"]
 
 

@@ -110,6 +110,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 def test_filters_change_nothing_but_the_work(pushing: Any, log: Log) -> None:
     bounds = load(pushing, log).selectExpr("sort_array(collect_set(_commit_lsn))[2]", "min(_lsn)").first()
     conditions = [condition.format(middle=bounds[0], low=bounds[1]) for condition in CONDITIONS]

@@ -141,6 +141,7 @@ def _readme(window: tuple[Path, Path]) -> str:
     return prelude + block
 
 
+@pytest.mark.slow
 def test_script(environment: NewEnvironment, tmp_path: Path) -> None:
     """The session is made first."""
     script = tmp_path / "script.py"

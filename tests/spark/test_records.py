@@ -59,6 +59,7 @@ def read(spark: Any, recorded: Recorded, **options: str) -> Any:
     return spark.read.format("headwater").options(**every).load()
 
 
+@pytest.mark.slow
 def test_as_pg_walinspect(spark: Any, recorded: Recorded) -> None:
     window = {"startingLsn": recorded.start, "endingLsn": recorded.end}
     frame = read(spark, recorded, **window, partitionBytes="3000000")

@@ -113,9 +113,14 @@ def test_values_are_printed_by_the_package(copies: Copies, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "point", "expected"),
     [
-        (WRONG, "printers:shout", 'gave 0 texts for column "o" of table "public.t"'),
+        pytest.param(
+            WRONG, "printers:shout", 'gave 0 texts for column "o" of table "public.t"', marks=pytest.mark.slow
+        ),
         ("def shout(values):\n    raise ValueError('no')\n", "printers:shout", "failed for column"),
-        (PRINTER, "printers:whisper", 'could not load type "brin_bloom_summary_out" of headwater.types'),
+        pytest.param(
+            *(PRINTER, "printers:whisper", 'could not load type "brin_bloom_summary_out" of headwater.types'),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["too few", "raises", "missing"],
 )
