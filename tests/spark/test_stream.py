@@ -332,6 +332,12 @@ def data_of(made: HeadwaterStreamReader, start: dict[str, Any], end: dict[str, A
     return [bytes(data) for batch in batches for data in batch.column("data").to_pylist()]
 
 
+def is_still(found: dict[str, Any], offset: dict[str, Any]) -> bool:
+    """Whether an offset is another one, or lies behind what a server's background writer has logged since."""
+    same = {**found, "lsn": ""} == {**offset, "lsn": ""}
+    return same and Lsn.parse(offset["lsn"]) <= Lsn.parse(found["lsn"]) < Lsn.parse(offset["lsn"]) + 1024
+
+
 def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path) -> None:
     """Also where Spark does not say where the stream stands, and without a slot, from the catalog again."""
     slot = tmp_path / "slot"
@@ -347,22 +353,22 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
                 session.insert(inserted, inserted + 9, table="other")
                 inserted += 10
                 offsets.append(made.latestOffset(offsets[-1]))
-                assert made.latestOffset() == offsets[-1]
+                assert is_still(made.latestOffset(), offsets[-1])
                 first.append(data_of(made, *offsets[-2:]))
-                assert made.reportLatestOffset() == offsets[-1]
+                assert is_still(made.reportLatestOffset(), offsets[-1])
                 if number:
                     made.commit(offsets[number])
             made.stop()
             again = reader(**options)
             assert data_of(again, *offsets[2:]) == first[2]
-            assert again.latestOffset(offsets[3]) == offsets[3]
-            assert again.latestOffset() == offsets[3]
+            assert is_still(again.latestOffset(offsets[3]), offsets[3])
+            assert is_still(again.latestOffset(), offsets[3])
             again.stop()
             untold = reader(**options)
             end = untold.latestOffset()
             assert Lsn.parse(end["lsn"]) >= Lsn.parse(offsets[3]["lsn"])
             assert data_of(untold, offsets[2], end) == first[2]
-            assert untold.latestOffset() == end
+            assert is_still(untold.latestOffset(), end)
             untold.stop()
             assert [data for batch in first for data in batch] == [data for *_, data in session.expected()]
 
@@ -446,7 +452,7 @@ def test_wal_without_output_makes_no_batch_but_frees_segments(live: Live, tmp_pa
             assert (end != start) is is_moved
             assert made.partitions(start, end) == []
             made.commit(end)
-            assert made.latestOffset(end) == end
+            assert is_still(made.latestOffset(end), end)
             session.insert(1 + is_moved, 1 + is_moved)
             assert len(data_of(made, end, made.latestOffset(end))) == (4 if is_moved else 3)
             made.stop()
