@@ -41,7 +41,9 @@ def task_kernels() -> set[Any]:
 def _called_from_python() -> Iterator[Any]:
     """Kernels that modules other than kernel files have imported, one by one or with their module."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("headwater.") and module is not None and not _is_kernel_file(name):
+        # A package has each of its modules as an attribute, whoever imported that: it calls none of them.
+        is_package = hasattr(module, "__path__")
+        if name.startswith("headwater.") and module is not None and not is_package and not _is_kernel_file(name):
             for value in list(vars(module).values()):
                 if isinstance(value, Dispatcher):
                     yield value
