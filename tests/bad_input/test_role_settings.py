@@ -39,6 +39,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "ALTER DATABASE postgres SET TimeZone = 'Africa/Cairo'",
             "ALTER DATABASE postgres SET TimeZone = 'Europe/Oslo'",
             "ALTER DATABASE other SET timezone = 'America/Lima'",
+            "ALTER DATABASE other SET search_path = shop, public, missing",
             "ALTER ROLE app SET TimeZone = 'Asia/Tokyo'",
             "ALTER ROLE app SET work_mem = '8MB'",
             "ALTER ROLE app IN DATABASE other SET timezone = 'Asia/Kolkata'",
@@ -55,8 +56,12 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         slots, expected = {}, {}
         for database in ("postgres", "other"):
             slots[database] = make_slot(server, database, database)
-            run(server, "CREATE TABLE t (w timestamptz, b bytea)", database=database)
-            run(server, "INSERT INTO t VALUES ('2026-01-02 03:04:05+00', '\\x0178')", database=database)
+            for schema in ("app", "shop"):
+                run(server, f"CREATE SCHEMA {schema}", f"CREATE TYPE {schema}.mood AS ENUM ('a')", database=database)
+            columns = "w timestamptz, b bytea, one app.mood, two shop.mood[], three regtype"
+            run(server, f"CREATE TABLE public.t ({columns})", database=database)
+            values = "'2026-01-02 03:04:05+00', '\\x0178', 'a', '{a}', 'app.mood'"
+            run(server, f"INSERT INTO public.t VALUES ({values})", database=database)
             for role in ROLES:
                 with server.connect(database, user=role) as connection:
                     rows = connection.execute(PEEK, [database]).fetchall()
@@ -76,6 +81,9 @@ def test_a_session_of_a_role(headwater: CommandHere, made: Made, database: str, 
 
 def test_they_differ(made: Made) -> None:
     assert len(set(made.expected.values())) == 4
+    names = {key: (b"one[mood]" in said, b"two[mood[]]" in said) for key, said in made.expected.items()}
+    shop, own, neither = (False, True), (True, False), (False, False)
+    assert names == {key: shop if key[0] == "other" else own if key[1] == "app" else neither for key in names}
     assert made.expected["postgres", "reader"] == made.expected["postgres", "postgres"]
 
 
@@ -84,6 +92,13 @@ def test_a_slot_keeps_the_role(headwater: CommandHere, made: Made, tmp_path: Pat
     run_create(tmp_path / "slot", CreateFlags(*words, user="app"))
     found = headwater("--slot", tmp_path / "slot", "--with-lsn").check_passed()
     assert found.endswith(made.expected["other", "app"])
+
+
+def test_the_role_is_the_user_of_a_path_that_is_asked_for(headwater: CommandHere, made: Made) -> None:
+    window = ["--wal", made.wal, "--catalog", made.backup, "--database", "other", "--set", 'search_path="$user",shop']
+    assert b"one[app.mood]:'a' two[mood[]]:'{a}' three[regtype]:'app.mood'" in headwater(*window).check_passed()
+    said = headwater(*window, "--user", "app").check_passed()
+    assert b"one[mood]:'a' two[shop.mood[]]:'{a}' three[regtype]:'mood'" in said
 
 
 def test_unknown_role(headwater: CommandHere, made: Made) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.object_names import CATALOGS_NAMED
+from headwater.catalog.search_path import SearchPath
 from headwater.catalog.store import CatalogStore
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.catalogs import PG_AUTHID
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.rows.text_tables import unprintable
 from server_names import NAMES, names_of_objects
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from headwater.catalog.historic_catalog import HistoricCatalog
 
 pytestmark = pytest.mark.server
 
@@ -42,6 +49,16 @@ SETUP = """
     create role "Role; one"; create role "é""x"; create role plain_1; create role "select";
 """
 
+REGTYPE = 2206
+PATHS = (
+    '"$user", public',
+    "",
+    "plain, public",
+    'Public , "Other one", plain, public, missing',
+    "plain, pg_catalog, public",
+    "\tPLAIN\n,$user,pg_temp",
+)
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "major" not in metafunc.fixturenames:
@@ -55,17 +72,31 @@ def test_names_of_all_objects(tmp_path: Path, major: int) -> None:
         with server.connect() as connection:
             connection.execute(SETUP)
             there = connection.execute("select oid::int8 from pg_type where oid = any(%s)", (list(NAMES),)).fetchall()
-            expected = {type_oid: names_of_objects(connection, type_oid) for (type_oid,) in there}
+            expected = {path: _names_with_path(connection, path, [oid for (oid,) in there]) for path in PATHS}
         server.stop()
-        view = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres").view((1 << 63) - 1)
+        copy = server.copy_data_directory(tmp_path / "copy")
     assert CATALOGS_NAMED.keys() == NAMES.keys()
-    for type_oid, names in expected.items():
-        found = view.type_info(type_oid).names
-        assert found is not None
-        oids = [oid for (oid,) in struct.iter_unpack("<I", found.oids)]
-        assert oids == sorted(oids)
-        texts = dict(zip(oids, found.texts.split("\0"), strict=True))
-        assert names == texts, NAMES[type_oid]
+    for path, by_type in expected.items():
+        store = open_catalog(copy, "postgres")
+        store.search_path = SearchPath.parse(path)
+        view = store.view((1 << 63) - 1)
+        for type_oid, names in by_type.items():
+            assert names == _found_names(view, type_oid), (path, NAMES[type_oid])
+        types = by_type[REGTYPE]
+        assert types == {0: "-"} | {oid: view.type_info(oid).display_name for oid in types if oid}
+
+
+def _names_with_path(connection: psycopg.Connection[Any], path: str, types: list[int]) -> dict[int, dict[int, str]]:
+    connection.execute("select set_config('search_path', %s, false)", (path,))
+    return {type_oid: names_of_objects(connection, type_oid) for type_oid in types}
+
+
+def _found_names(view: HistoricCatalog, type_oid: int) -> dict[int, str]:
+    found = view.type_info(type_oid).names
+    assert found is not None
+    oids = [oid for (oid,) in struct.iter_unpack("<I", found.oids)]
+    assert oids == sorted(oids)
+    return dict(zip(oids, found.texts.split("\0"), strict=True))
 
 
 @pytest.mark.parametrize("may_read", [False, True], ids=["replication only", "superuser"])

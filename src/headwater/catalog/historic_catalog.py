@@ -7,8 +7,6 @@ rows are the same is narrowed down, and the value is remembered for that span: t
 dictionary lookup and a bisection each. A view with own commands uses remembered values that rest on no key its
 transaction touched, and remembers its others apart.
 Mirrors relcache.c (RelationBuildDesc, RelationGetIndexList), partition.c, pg_publication.c, format_type.c.
-
-Known gap: "$user" of the default search path counts as absent when types are named.
 """
 
 from __future__ import annotations
@@ -39,7 +37,6 @@ from headwater.pg.catalogs import (
     FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
-    PG_CATALOG_NAMESPACE,
     PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -338,7 +335,7 @@ class HistoricCatalog:
         """What a type's OIDs print as; None if a catalog that the names rest on is not known."""
         if not all(map(self._store.has_rows, CATALOGS_NAMED[oid])):
             return None
-        return Namer(self._whole, self._store.major, self._store.encoding).names(oid)
+        return Namer(self._whole, self._search_path(), self._store.major, self._store.encoding).names(oid)
 
     def _whole(self, catalog: int) -> list[TupleBytes]:
         """All visible rows of a catalog."""
@@ -402,17 +399,29 @@ class HistoricCatalog:
         raise CatalogError(f"cache lookup failed for function {oid}", lsn=self._lsn)
 
     def _type_name(self, name: str, namespace: int) -> str:
-        """A type's name, qualified unless the default search path finds it (TypeIsVisible)."""
-        if namespace == PG_CATALOG_NAMESPACE or self._is_visible_in_public(name, namespace):
+        """A type's name, qualified unless the search path finds it (TypeIsVisible)."""
+        if self._is_visible_type(name, namespace):
             return quote_identifier(name, self._store.major)
         return quote_qualified_identifier(self.namespace_name(namespace), name, self._store.major)
 
-    def _is_visible_in_public(self, name: str, namespace: int) -> bool:
-        """The schema is ``public``, and no type of ``pg_catalog``, which is searched first, hides this one."""
-        if self.namespace_name(namespace) != "public":
+    def _is_visible_type(self, name: str, namespace: int) -> bool:
+        """The search path has the schema, and none before it with a type of that name."""
+        path = self._search_path()
+        if namespace not in path:
             return False
+        before = path[: path.index(namespace)]
+        if not before:
+            return True
         rivals = self._rows.types(self._keyed("pg_type", "typname", self._rows.encode(name)))
-        return all(row.namespace != PG_CATALOG_NAMESPACE for row in rivals)
+        return all(row.namespace not in before for row in rivals)
+
+    def _search_path(self) -> tuple[int, ...]:
+        """OIDs of the schemas in which a session finds objects by their bare names, in order."""
+        return self._store.search_path.places(self._schemas_named)
+
+    def _schemas_named(self, name: str) -> list[int]:
+        rows = self._keyed("pg_namespace", "nspname", self._rows.encode(name))
+        return [row.oid for row in self._rows.namespaces(rows)]
 
     def _labels(self, oid: int) -> tuple[tuple[int, str], ...]:
         """An enum's labels, in their sort order."""

@@ -1,13 +1,11 @@
 """What values that are OIDs of objects print as: the names of all relations, functions, types and so on, as of a view.
 
 In: the visible rows of whole catalogs. Out: :class:`ObjectNames`, one for each of the types ``regclass``, ``regproc``
-and their kin, and for ``aclitem``, whose values name roles. A name is qualified unless the default search path
-(``"$user", public``, behind pg_catalog) finds the object by it.
+and their kin, and for ``aclitem``, whose values name roles. A name is qualified unless the search path finds
+the object by it.
 
 PostgreSQL: ``utils/adt/regproc.c``, ``catalog/namespace.c`` (RelationIsVisible, FuncnameGetCandidates and their kin),
 ``format_type.c``, ``acl.c`` (putid).
-
-Known gap: "$user" of the default search path counts as absent.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     F_ARRAY_SUBSCRIPT_HANDLER,
     PG_AUTHID,
-    PG_CATALOG_NAMESPACE,
     PG_CLASS,
     PG_COLLATION,
     PG_DATABASE,
@@ -60,18 +57,18 @@ class Namer:
 
     Args:
         read: the rows of each catalog.
+        path: OIDs of the schemas that are searched, in order.
         major: PostgreSQL's.
         encoding: the database's.
     """
 
-    def __init__(self, read: Read, major: int, encoding: str) -> None:
+    def __init__(self, read: Read, path: Iterable[int], major: int, encoding: str) -> None:
         self._read = read
         self._major = major
         self._encoding = encoding
         self._rows = CatalogRows(major, encoding)
         self._namespaces = {row.oid: row.name for row in self._rows.namespaces(read(PG_NAMESPACE))}
-        public = [oid for oid, name in self._namespaces.items() if name == "public"]
-        self._path = {oid: place for place, oid in enumerate((PG_CATALOG_NAMESPACE, *public))}
+        self._path = {oid: place for place, oid in enumerate(path)}
 
     def names(self, type_oid: int) -> ObjectNames:
         """What values of one of :data:`CATALOGS_NAMED` print as."""

@@ -30,7 +30,7 @@ class TypeInfo:
         oid: the type's own OID.
         name: ``typname``.
         namespace: name of its schema.
-        display_name: what ``format_type_be(oid)`` prints with the default search path ("$user", public),
+        display_name: what ``format_type_be(oid)`` prints with the session's search path,
             e.g. ``integer``, ``character varying``, ``timestamp without time zone``, ``text[]``, ``shop.mood``.
         typtype: ``b`` base, ``e`` enum, ``d`` domain, ``c`` composite, ``r`` range, ``m`` multirange, ``p`` pseudo.
         typlen: bytes, -1 varlena, -2 cstring.

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory, open_tree
 from headwater.catalog.role_settings import role_settings, settings_place
+from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 
 PRINTING_SETTINGS = frozenset(
-    {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary"}
+    {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary", "search_path"}
 )
 """Names of the settings that matter here, in lower case."""
 
@@ -84,7 +85,13 @@ def session_settings_of(data_directory: str | Path, database: int, role: str | N
     for name, value in role_settings(directory, database, role).items():
         if name in PRINTING_SETTINGS:
             found[name] = ServerSetting(value, place, 0)
-    return found
+    return found if role is None else {**found, "search_path": _search_path_of(role, found.get("search_path"))}
+
+
+def _search_path_of(role: str, setting: ServerSetting | None) -> ServerSetting:
+    """The setting with the role's own schema by its name: who reads it later need not know the role."""
+    setting = setting or ServerSetting(str(DEFAULT_SEARCH_PATH), "", 0)
+    return replace(setting, value=str(SearchPath.parse(setting.value).of_role(role)))
 
 
 def parse_configuration(text: str) -> Iterator[tuple[int, str, str]]:

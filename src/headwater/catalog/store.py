@@ -24,6 +24,7 @@ from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import HeapRedo, apply_storage
 from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.saving import image_of, restore
+from headwater.catalog.search_path import DEFAULT_SEARCH_PATH
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
 from headwater.catalog.whereabouts import Whereabouts, expect_move, follow_copy, settle_place
@@ -74,6 +75,7 @@ class CatalogStore:
         whereabouts: where the database's files lie.
         unread: catalogs whose rows are not known; an exported one may leave out those of roles.
         publication_names: of publications that were visible before the horizon.
+        search_path: of the session that names types and objects; to be set before there is any view.
     """
 
     def __init__(self, origin: CatalogOrigin, transactions: Transactions, is_complete: bool = True) -> None:
@@ -98,6 +100,7 @@ class CatalogStore:
         self.whereabouts = Whereabouts(origin.database_oid, origin.database_tablespace)
         self.unread: frozenset[int] = frozenset()
         self.publication_names: frozenset[bytes] = frozenset()
+        self.search_path = DEFAULT_SEARCH_PATH
         self._source: CatalogImage | None = None
         self._by_name = {table.layout.name: table for table in self.tables.values()}
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")

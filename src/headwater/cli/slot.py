@@ -71,7 +71,7 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         database=found.database,
         plugin=flags.plugin,
         options=options,
-        settings=settings,
+        settings=request.settings,
         server_settings=found.server_settings,
         unknown_types=flags.unknown_types,
         tables=tables.patterns,

@@ -235,6 +235,7 @@ class DatabasePlan:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
         store = self._found_store(before)
         store.redo.numbers_commands = self.opened.request.numbers_commands
+        store.search_path = self.opened.store.search_path
         return store
 
     def _found_store(self, before: CatalogStore | None) -> CatalogStore:

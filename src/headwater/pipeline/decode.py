@@ -46,7 +46,7 @@ from headwater.slots.kept_state import KeptState
 SLICES_PER_CORE = 2
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
 
-SLICE_BYTES = 128 << 20
+SLICE_BYTES = 64 << 20
 """Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
 
 SMALLEST_SLICE = 4 << 20

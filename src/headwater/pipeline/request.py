@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
+from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError
@@ -45,7 +46,7 @@ class DecodeRequest:
         start: transactions whose commit record starts before this LSN are left out.
         end: stop as the server does with ``upto_lsn``.
         settings: session settings that values are printed under, (name, value); TimeZone, DateStyle, ... They override
-            those of the catalog's configuration files.
+            those of the catalog's configuration files. ``$user`` in search_path is the user.
         unknown_types: what becomes of values whose type has no text form here: error, hex or null; see
             :class:`~headwater.rows.session.SessionSettings`.
         tables: patterns of ``schema.table``, of which others' changes are left out; none for all.
@@ -54,7 +55,7 @@ class DecodeRequest:
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
 
     Raises:
-        UsageError: wal or catalog is an address that is not supported.
+        UsageError: wal or catalog is an address that is not supported, or settings have no list of schemas.
     """
 
     wal: WalSource | str
@@ -76,6 +77,8 @@ class DecodeRequest:
             object.__setattr__(self, "wal", wal_source(self.wal))
         if not is_server(self.catalog):
             object.__setattr__(self, "catalog", local_path(self.catalog))
+        if self.user is not None:
+            object.__setattr__(self, "settings", tuple(_of_user(self.user, *pair) for pair in self.settings))
 
     @property
     def needed_level(self) -> int:
@@ -199,6 +202,7 @@ def _session_and_plugin(
     make_plugin: MakePlugin | None,
 ) -> tuple[SessionSettings, OutputPlugin]:
     session = session_settings(request, server, store.major, store.encoding)
+    store.search_path = SearchPath.parse(session.search_path)
     if make_plugin is not None:
         return session, make_plugin(store)
     context = PluginContext(store.major, session, request.from_replica_level)
@@ -247,6 +251,12 @@ def session_settings(
     asked = {name.strip().lower(): value for name, value in request.settings}
     session = SessionSettings.from_settings({**dict(server), **asked}, major, encoding)
     return replace(session, unknown_types=request.unknown_types)
+
+
+def _of_user(user: str, name: str, value: str) -> tuple[str, str]:
+    """A setting, with ``$user`` of a search path by its name."""
+    is_path = name.strip().lower() == "search_path"
+    return name, str(SearchPath.parse(value).of_role(user)) if is_path else value
 
 
 def check_order(request: DecodeRequest) -> None:

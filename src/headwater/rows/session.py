@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.errors import UsageError
 from headwater.pg.encodings import CLIENT_ENCODINGS, MULE_INTERNAL, UTF8, can_send, encode_name, find_encoding
 from headwater.pg.version import VERSIONS
@@ -39,6 +40,7 @@ _FIELDS = {
     "bytea_output": "bytea_output",
     "lc_monetary": "lc_monetary",
     "client_encoding": "client_encoding",
+    "search_path": "search_path",
 }
 _IGNORED = frozenset({"application_name"})
 DATE_STYLES = {"ISO": DATES_ISO, "SQL": DATES_SQL, "Postgres": DATES_POSTGRES, "German": DATES_GERMAN}
@@ -73,6 +75,7 @@ class SessionSettings:
         major: the server's major version, as some output functions changed.
         encoding: the database's, in which names and labels are printed.
         client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
+        search_path: the schemas whose types and other objects are printed without them; ``$user`` in it is none.
         unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
             they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
@@ -89,6 +92,7 @@ class SessionSettings:
     major: int = 18
     encoding: str = UTF8
     client_encoding: str = UTF8
+    search_path: str = str(DEFAULT_SEARCH_PATH)
     unknown_types: str = "error"
 
     def __post_init__(self) -> None:
@@ -97,6 +101,7 @@ class SessionSettings:
         object.__setattr__(self, "intervalstyle", _choice("IntervalStyle", self.intervalstyle, INTERVAL_STYLES))
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
         object.__setattr__(self, "client_encoding", _client_encoding(self.client_encoding, self.encoding, self.major))
+        object.__setattr__(self, "search_path", str(SearchPath.parse(self.search_path)))
         object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
         if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(

@@ -50,6 +50,9 @@ def test_names_ignore_case() -> None:
         ("bytea_output", "base64"),
         ("work_mem", "1GB"),
         ("client_encoding", "UTF9"),
+        ("search_path", "a,"),
+        ("search_path", "a b"),
+        ("search_path", '"a'),
     ],
 )
 def test_other_values_are_refused_with_a_hint(name: str, value: str) -> None:
