@@ -4,12 +4,17 @@ Memory that is touched for the first time costs more than most passes over it. T
 the end of its heap, back to the system as soon as they are freed; a task of the next slice would fault all of it in
 again. A process that decodes keeps its peak instead, which slices and windows bound.
 
+What a process held at its peak, and so keeps, is told here as well.
+
 Known gap: other C libraries have no such switch, and are left as they are.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
+import resource
+from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _NEVER = -1
@@ -22,3 +27,13 @@ def keep_freed_memory() -> None:
         mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, _NEVER)
+
+
+def peak_memory() -> int:
+    """The most bytes that this process has held since its program began.
+
+    What getrusage says, which is taken where there is no ``/proc``, may be that of the process that started this one.
+    """
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text()) if status.exists() else None
+    return int(found[1] if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) << 10

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 
 from oracle.scenario_catalogs import CATALOGS, STRATEGIES
+from oracle.scenario_changing_publications import CHANGING_PUBLICATIONS
 from oracle.scenario_definitions import DEFINITIONS
 from oracle.scenario_interleaved import INTERLEAVED
 from oracle.scenario_publications import PUBLICATIONS, SINCE_18, SINCE_19
@@ -69,7 +70,7 @@ _THEMES = {
     "Tables of subscriptions": REPLICATED,
     "Transactions": TRANSACTIONS,
     "Subtransactions": SUBTRANSACTIONS,
-    "Definitions": DEFINITIONS,
+    "Definitions": DEFINITIONS | CHANGING_PUBLICATIONS,
     "Definitions between another's rows": INTERLEAVED,
     "Catalogs": CATALOGS | STRATEGIES,
     "Publications": PUBLICATIONS,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from headwater.pipeline.source_plan import plan_source
 from oracle.calls import record_ends
 from oracle.folding import Piece, differing, folded, one_window
 
-pytestmark = [pytest.mark.server]
+pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 slow = pytest.mark.slow
 SERVERS = [
@@ -268,6 +269,26 @@ def test_rows_say_how_complete_they_are(twins: Twins) -> None:
     partial = next(row for row in rows if row["_completeness"] == "partial" and row["_op"] == "update")
     assert dict(partial["_after"]) == {"a": "changed", "b": "y"}
     assert partial["_unchanged"] == ["id"]
+
+
+def test_reads_and_streams_of_spark(twins: Twins, spark: Any, tmp_path: Path) -> None:
+    """A stream that begins at the backup says what a read does, in batches of a few kilobytes of WAL."""
+    options = {
+        "path": str(twins.wal),
+        "catalog": str(twins.catalog),
+        "database": "postgres",
+        "fromReplicaLevel": "true",
+    }
+    columns = ["_lsn", "_op", "_completeness", "_after"]
+    read = spark.read.format("headwater").options(**options).load().select(*columns).collect()
+    assert {row["_completeness"] for row in read} >= {"complete"}
+    batches = []
+    stream = spark.readStream.format("headwater").options(**options, maxBytesPerTrigger="20000").load().select(*columns)
+    writer = stream.writeStream.foreachBatch(lambda frame, _: batches.append(frame.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(100)
+    assert [row for batch in batches for row in batch] == read
+    assert len(batches) > 1
 
 
 def test_a_single_table_has_its_own_columns(twins: Twins) -> None:

@@ -13,11 +13,13 @@ import pytest
 
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.bootstrap import open_catalog
+from headwater.cli.slot import CreateFlags, run_advance, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from headwater.errors import HeadwaterWarning, WalError, held_warnings
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin, state_at
+from headwater.slots.slot_directory import read_slot
 from oracle.calls import record_ends
 from oracle.folding import Piece, differing, folded, one_window
 
@@ -180,6 +182,27 @@ def test_a_state_in_the_gap_goes_on_as_an_error(levels: Levels) -> None:
     assert state.control.gap is not None
     with pytest.raises(WalError, match="wal_level fell to replica"):
         one_window(levels.request, state)
+
+
+def test_a_slot_advances_over_the_gap(levels: Levels, tmp_path: Path) -> None:
+    """To an LSN inside, too: there it stands until a call says that the gap may be left out."""
+    states = {}
+    words = (str(levels.wal),), str(levels.catalog), "postgres", "test_decoding", (), (), (), "error"
+    for name, lsn in (("behind", levels.ends[-1]), ("inside", levels.rose_after)):
+        with held_warnings():
+            run_create(tmp_path / name, CreateFlags(*words, two_phase=False, failover=False))
+        with held_warnings() as warned:
+            run_advance(tmp_path / name, lsn)
+        assert [str(one)[:27] for one in warned] == ["wal_level was replica from "] * (name == "behind")
+        slot = read_slot(tmp_path / name)
+        assert slot.confirmed_lsn == lsn
+        states[name] = slot.state
+    assert _lines(one_window(levels.request, states["behind"])) == b""
+    with pytest.raises(WalError, match="wal_level fell to replica"):
+        one_window(levels.request, states["inside"])
+    with held_warnings():
+        piece = one_window(replace(levels.request, on_level_gap="skip"), states["inside"])
+    assert _lines(piece).endswith(levels.raised)
 
 
 def test_a_slot_begins_before_the_gap(levels: Levels) -> None:

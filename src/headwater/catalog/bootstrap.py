@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.catalog.copied_files import INCOMPLETE, check_files
 from headwater.catalog.data_directory import DataDirectory, running_server
 from headwater.catalog.heaps import Locator
 from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.prepared import PreparedTransaction, prepared_transactions
 from headwater.catalog.rows import CatalogRows, ClassRow, DatabaseRow
 from headwater.catalog.snapshot import xid_precedes
-from headwater.catalog.store import INCOMPLETE, CatalogStore
+from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER, Version
 from headwater.catalog.whereabouts import CreatedDatabase, Whereabouts, forget_files
 from headwater.errors import CatalogError
@@ -128,7 +129,7 @@ def open_catalog(
     for oid in sorted(catalog_oids(directory.major) - SHARED_CATALOGS - local_map.keys()):
         _add_heaps(directory, store, oid)
     if directory.is_clean:
-        store.check_files()
+        check_files(store)
     elif directory.label is None:
         store.reach_lsn = max(store.reach_lsn, store.youngest_page())
     return store

@@ -45,7 +45,6 @@ from headwater.rmgr.registry import DBASE, RELMAP, SMGR
 from headwater.wal.record import Record
 
 OWN_MEMOS = 64
-INCOMPLETE = "is the copy complete? take a new base backup"
 
 
 class CatalogStore:
@@ -104,7 +103,6 @@ class CatalogStore:
         self._source: CatalogImage | None = None
         self._by_name = {table.layout.name: table for table in self.tables.values()}
         self._class_reader = catalog_layout(origin.major, PG_CLASS).reader("oid", "relfilenode", "reltablespace")
-        self._pages_reader = catalog_layout(origin.major, PG_CLASS).reader("relpages")
         self._missing: set[Locator] = set()
         self._extras: set[Locator] = set()
         self._is_settled = True
@@ -370,41 +368,6 @@ class CatalogStore:
             self._remap(relmap_rmgr.parse_update(record.main_data, record.lsn), record.lsn)
         else:
             self.redo.apply(record)
-
-    def check_files(self) -> None:
-        """Refuse a backup that lacks a file, or a part of one, that a catalog still lies in, as far as the WAL is read.
-
-        What the WAL has made anew, or what the catalog has left in the window, the backup need not have: then the WAL
-        has all of it. ``relpages`` is looked at only where a file may end because the next one is missing.
-
-        Raises:
-            CatalogError: a file is missing.
-        """
-        for oid, table in self.tables.items():
-            locator, pages = self._place_and_pages(oid)
-            heap = None if locator is None else self.heaps.get(locator)
-            if heap is None or heap.is_made or (self.origin.is_logged and heap.locator[1]):
-                continue
-            if heap.is_missing:
-                raise CatalogError(f"{table.layout.name} has no file", file=heap.file or None, hint=INCOMPLETE)
-            may_end = heap.blocks % self.origin.segment_blocks == 0 and not heap.is_extended
-            if may_end and pages > heap.blocks:
-                raise CatalogError(
-                    f"{table.layout.name} has {heap.blocks} pages, expected {pages} as pg_class says",
-                    file=heap.file,
-                    hint=INCOMPLETE,
-                )
-
-    def _place_and_pages(self, oid: int) -> tuple[Locator | None, int]:
-        """Where a catalog lies at the end of the window, and how many pages it should have at least."""
-        rows = self.timeline_of(("pg_class", "oid", oid)).rows[-1]
-        if oid in SHARED_CATALOGS or not rows:
-            return self.places.get(oid), 0
-        (pages,) = self._pages_reader.unpack_from(rows[0].data.body)
-        _, filenode, tablespace = self._class_reader.unpack_from(rows[0].data.body)
-        if filenode == 0:
-            return self.places.get(oid), pages
-        return self.whereabouts.place(tablespace, filenode), pages
 
     def youngest_page(self) -> int:
         """LSN of the page of the catalogs' files in the backup that was changed last, as far as they are known."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from headwater.cli.message_output import check_output, is_directory, message_out
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
 from headwater.errors import CatalogError, UsageError
+from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import ChosenDatabases
 from headwater.pipeline.decode import DecodedDatabases, DecodeResult, Deliver, decode, decode_databases
@@ -200,7 +200,7 @@ def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, ob
         "end": str(Lsn(result.end_lsn)),
         "startup_seconds": round(startup, 3),
         "decode_seconds": round(total, 3),
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+        "peak_memory_bytes": peak_memory(),
         "steps": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
 

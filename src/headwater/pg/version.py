@@ -256,8 +256,8 @@ class Version:
         return 0x0004 if self.major >= 19 else 0x0008
 
     @property
-    def describes_hash_functions(self) -> bool:
-        """The description of a new hash index names its function."""
+    def describes_more_of_indexes(self) -> bool:
+        """Descriptions of GIN's and hash's records tell numbers that they left out before."""
         return self.major >= 19
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.catalog.copied_files import check_files
 from headwater.catalog.store import CatalogStore
 from headwater.errors import PluginError, RecordError, warn
 from headwater.pg.lsn import Lsn
@@ -139,7 +140,7 @@ def advance(
     lacking = Refinement(_files(index.rows, store, start), frozenset(needed_cuts(index.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking
-    store.check_files()
+    check_files(store)
     check_window(index, followed, None if skips_gaps else scope.start)
     lsn = index.last_end or start.lsn
     if is_end:

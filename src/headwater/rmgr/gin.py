@@ -14,6 +14,10 @@ _SEGMENT_WORDS = {1: "delete", 2: "insert", 3: "replace"}
 _SEGMENT_INSERT, _SEGMENT_REPLACE, _SEGMENT_ADD_ITEMS = 2, 3, 4
 _ITEM_SIZE = 6
 _META_PAGE_SIZE = 56
+_LOCATOR_SIZE = 16
+"""What is aligned as the 64-bit numbers that follow are."""
+
+_INVALID_BLOCK = 0xFFFFFFFF
 
 
 def describe(record: Record, style: Style) -> str:
@@ -35,7 +39,18 @@ def describe(record: Record, style: Style) -> str:
     if kind == DELETE_LISTPAGE:
         p.take(_META_PAGE_SIZE)
         return f"ndeleted: {p.i32()}"
+    if kind == UPDATE_META_PAGE and style.version.describes_more_of_indexes:
+        p.take(_LOCATOR_SIZE + _META_PAGE_SIZE)
+        tail, link, tuples = p.u32(), p.u32(), p.i32()
+        return f"ntuples: {tuples}{_block('prevTail', tail)}{_block('newRightlink', link)}"
+    if kind == INSERT_LISTPAGE and style.version.describes_more_of_indexes:
+        link, tuples = p.u32(), p.i32()
+        return f"ntuples: {tuples}{_block('rightlink', link)}"
     return ""
+
+
+def _block(name: str, number: int) -> str:
+    return "" if number == _INVALID_BLOCK else f" {name}: {number}"
 
 
 def _page_kind(flags: int) -> str:

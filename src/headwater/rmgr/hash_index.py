@@ -23,7 +23,7 @@ def describe(record: Record, style: Style) -> str:
     kind = record.kind
     if kind == INIT_META_PAGE:
         tuples, function, fill = p.f64(), p.u32(), p.u16()
-        named = f"procid {function}, " if style.version.describes_hash_functions else ""
+        named = f"procid {function}, " if style.version.describes_more_of_indexes else ""
         return f"num_tuples {tuples:g}, {named}fillfactor {fill}"
     if kind == INIT_BITMAP_PAGE:
         return f"bmsize {p.u16()}"
@@ -32,15 +32,17 @@ def describe(record: Record, style: Style) -> str:
     if kind == ADD_OVFL_PAGE:
         return f"bmsize {p.u16()}, bmpage_found {letter(p.flag())}"
     if kind == SPLIT_ALLOCATE_PAGE:
-        bucket, _, _, flags = p.u32(), p.u16(), p.u16(), p.u8()
+        bucket, old, new, flags = p.u32(), p.u16(), p.u16(), p.u8()
         masks, point = letter(flags & _NEW_MASKS), letter(flags & _NEW_SPLITPOINT)
-        return f"new_bucket {bucket}, meta_page_masks_updated {masks}, issplitpoint_changed {point}"
+        buckets = f"old_bucket_flag {old}, new_bucket_flag {new}, " if style.version.describes_more_of_indexes else ""
+        return f"new_bucket {bucket}, {buckets}meta_page_masks_updated {masks}, issplitpoint_changed {point}"
     if kind == SPLIT_COMPLETE:
         return f"old_bucket_flag {p.u16()}, new_bucket_flag {p.u16()}"
     if kind == MOVE_PAGE_CONTENTS:
         return f"ntups {p.u16()}, is_primary {letter(p.flag())}"
     if kind == SQUEEZE_PAGE:
-        return f"prevblkno {p.u32()}, nextblkno {p.u32()}, ntups {p.u16()}, is_primary {letter(p.flag())}"
+        found = f"prevblkno {p.u32()}, nextblkno {p.u32()}, ntups {p.u16()}, is_primary {letter(p.flag())}"
+        return found + (f", is_previous {letter(p.flag())}" if style.version.describes_more_of_indexes else "")
     if kind == DELETE:
         return f"clear_dead_marking {letter(p.flag())}, is_primary {letter(p.flag())}"
     if kind == UPDATE_META_PAGE:

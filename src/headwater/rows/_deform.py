@@ -103,6 +103,21 @@ def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
 
 
 @inline_kernel
+def _has_value(data: Bytes, at: Int, bitmap: Int, k: Int) -> bool:
+    """Whether an attribute that a tuple stores is not null; the arguments as :func:`_header` has found them."""
+    return bool(bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1)
+
+
+@inline_kernel
+def _not_stored(columns: NDArray[np.int64], column: Int) -> tuple[Int, Int, Int]:
+    """Kind, payload and length of a column that came after the tuple was written: its fast default, or NULL."""
+    start = columns[column, MISSING_AT]
+    if start < 0:
+        return NULL, start, np.int64(0)
+    return IN_ARENA, start, columns[column, MISSING_END] - start
+
+
+@inline_kernel
 def _attribute(
     data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, off: Int, end: Int
 ) -> tuple[Int, Int, Int, Int]:
@@ -154,10 +169,8 @@ def _walk(
     for k in range(natts):
         kind, start, size = NULL, 0, 0
         if k >= stored:
-            start = columns[base + k, MISSING_AT]
-            if start >= 0:
-                kind, size = IN_ARENA, columns[base + k, MISSING_END] - start
-        elif bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1:
+            kind, start, size = _not_stored(columns, base + k)
+        elif _has_value(data, at, bitmap, k):
             kind, start, size, off = _attribute(data, columns, base + k, origin, off, end)
             if off > end or kind < 0:
                 return BAD_VARLENA, base + k
@@ -245,10 +258,8 @@ def _walk_shared(
     for k in range(natts):
         kind, start, size = NULL, np.int64(0), np.int64(0)
         if k >= stored:
-            start = columns[base + k, MISSING_AT]
-            if start >= 0:
-                kind, size = IN_ARENA, columns[base + k, MISSING_END] - start
-        elif bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1:
+            kind, start, size = _not_stored(columns, base + k)
+        elif _has_value(data, at, bitmap, k):
             kind, start, size, off = _shared_attribute(data, columns, base + k, origin, low, high, off)
             unusual |= kind > TEXT and kind != UNKNOWN
             if off < 0 and lost == natts:

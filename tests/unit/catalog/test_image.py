@@ -23,6 +23,7 @@ from made_catalog import (
 )
 from made_history import STEPS, History
 
+from headwater.catalog.copied_files import check_files
 from headwater.catalog.image import CatalogImage
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.version_rows import VersionRows
@@ -266,11 +267,11 @@ def test_a_missing_file_is_missed_until_the_log_makes_it_anew() -> None:
     log = Log(store)
     store, log = reopened(store, log, log.lsn)
     with pytest.raises(CatalogError, match=r"pg_enum has no file \(in base/5/3501\)"):
-        store.check_files()
+        check_files(store)
     log.truncate(PG_ENUM, 0)
     log.create(PG_ENUM)
     store, log = reopened(store, log, log.lsn)
-    store.check_files()
+    check_files(store)
     assert store.youngest_page() == 0x1000
 
 
