@@ -29,13 +29,13 @@ def describe(record: Record, style: Style) -> str:
     p = Payload(record.main_data, "GIN", record.lsn)
     kind = record.kind
     if kind == INSERT:
-        return _insert(record, p)
+        return _insert(record, p, style)
     if kind == SPLIT:
         p.take(24)
         flags = p.u16()
         return f"isrootsplit: {letter(flags & _SPLIT_ROOT)} {_page_kind(flags)}"
     if kind == VACUUM_DATA_LEAF_PAGE:
-        return _image(record) or _recompression(_page_data(record))
+        return _recompression(_page_data(record)) if _has_change(record) else _image(record, style)
     if kind == DELETE_LISTPAGE:
         p.take(_META_PAGE_SIZE)
         return f"ndeleted: {p.i32()}"
@@ -62,18 +62,25 @@ def _page_data(record: Record) -> Payload:
     return Payload(block.data if block is not None else b"", "GIN", record.lsn)
 
 
-def _image(record: Record) -> str:
-    """That the page is there whole; nothing if it is not."""
+def _has_change(record: Record) -> bool:
+    """What is done to the page is told; nothing is where the page is there whole."""
     block = record.block(0)
-    if block is None or block.image is None:
+    return block is None or block.image is None
+
+
+def _image(record: Record, style: Style) -> str:
+    """Words on the page that is there whole."""
+    block = record.block(0)
+    if block is None or block.image is None or style.version.describes_more_of_indexes:
         return ""
     return " (full page image)" if block.image.is_applied else " (full page image, for WAL verification)"
 
 
-def _insert(record: Record, p: Payload) -> str:
+def _insert(record: Record, p: Payload, style: Style) -> str:
     flags = p.u16()
     children = "" if flags & _IS_LEAF else f" children: {p.block_id()}/{p.block_id()}"
-    return f"{_page_kind(flags)}{children}{_image(record) or _inserted(_page_data(record), flags)}"
+    change = _inserted(_page_data(record), flags) if _has_change(record) else _image(record, style)
+    return f"{_page_kind(flags)}{children}{change}"
 
 
 def _inserted(p: Payload, flags: int) -> str:
