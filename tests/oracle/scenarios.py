@@ -100,12 +100,16 @@ _DAILY = {
 _APART = {"names_of_objects"}
 """Where some stream stops with an error, which would leave the other scenarios of a server without one."""
 
+_LAST = "open_at_the_end"
+"""It leaves a transaction prepared: what waits for all that are open, as REPACK (CONCURRENTLY) does, would not end."""
+
 
 def _named() -> dict[str, Scenario]:
     found = {name: _split(theme, text) for theme, texts in _THEMES.items() for name, text in texts.items()}
     for theme, texts in _LATER.items():
         found |= {name: replace(_split(theme, text), since=since) for name, (text, since) in texts.items()}
     found |= {name: replace(found[name], is_alone=True) for name in _APART}
+    found[_LAST] = found.pop(_LAST)
     for theme, alone in _ALONE.items():
         found |= {name: _split(theme, text, is_alone=True, settings=more) for name, (text, more) in alone.items()}
     return {name: replace(one, days=_days(name, one.theme)) for name, one in found.items()}
