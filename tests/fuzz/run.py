@@ -25,7 +25,7 @@ from fuzz.workers import Failure, Part, Told, strict_warnings, watched
 Cause = tuple[str, str, str]
 """Kind of input, exception or end of the worker, place in the code."""
 
-MAJORS = (14, 15, 16, 18)
+MAJORS = (14, 15, 16, 17, 18)
 _SAY_SECONDS = 20.0
 
 
