@@ -60,7 +60,7 @@ test-all: servers servers-19 servers-first hosts ## all rungs on every supported
 
 VALUES := 200000
 
-values: servers ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
+values: servers servers-19 ## compare generated values of all types, on each supported PostgreSQL (VALUES=...)
 	$(VENV)/bin/pytest --all-majors --values $(VALUES) -s tests/values/test_value_oracle.py
 
 INPUTS := 1000000
@@ -69,13 +69,13 @@ SEED := 0
 fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUMBER' for one), under NUMBA_BOUNDSCHECK=1
 	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
 
-conformance: servers ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
+conformance: servers servers-19 ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
 	$(VENV)/bin/pytest tests/oracle/test_oracle.py --all-majors --conformance build/conformance.json; \
 		status=$$?; PYTHONPATH=tests $(PYTHON) -m oracle.conformance build/conformance.json docs/conformance.md && exit $$status
 
 SEEDS := 1000-1049
-seeds: servers ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
-	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow"
+seeds: servers servers-19 ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
+	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow" -k threads
 
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2
