@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from psycopg import Connection
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, run, small_server
 from headwater.catalog.data_directory import DataDirectory
+from headwater.cli.database_output import file_name
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from headwater.pipeline import DatabaseChoice, DecodeRequest
+from headwater.pipeline.database_plan import DatabasePlan
 from headwater.pipeline.databases import ChosenDatabases, may_be_created, warn_of_namesakes
 from headwater.pipeline.index_job import IndexTask, index_in_threads
+from headwater.pipeline.request import open_request
 from headwater.pipeline.run_index import Run, WindowBounds
+from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import Pass
 from headwater.rmgr.index import Request
 
@@ -172,11 +176,58 @@ def test_what_a_database_is_when_it_is_created_counts(tmp_path: Path, window_byt
         server.start()
         run(server, "CREATE DATABASE copied TEMPLATE two STRATEGY file_copy", "CREATE DATABASE t IS_TEMPLATE true")
         run(server, "ALTER DATABASE copied RENAME TO later", "ALTER DATABASE t IS_TEMPLATE false")
+        run(server, "VACUUM FREEZE pg_database")
         server.stop()
         request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
     assert _names(_passed_over(request, None, window_bytes)) == ["postgres", "two", "copied"]
     with pytest.raises(CatalogError, match='it is what the database "copied" was renamed to'):
         _passed_over(request, ("later",), window_bytes)
+
+
+@pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])
+def test_an_oid_that_is_used_again(tmp_path: Path, window_bytes: int) -> None:
+    """The files of the two databases have the same names."""
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE first OID 20000")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        for _ in range(3):
+            run(server, "SELECT pg_logical_emit_message(false, 'x', 'x')", "SELECT pg_switch_wal()")
+        run(server, "DROP DATABASE first", "CREATE DATABASE other", "DROP DATABASE other")
+        run(server, "CREATE DATABASE second OID 20000")
+        server.stop()
+        request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
+    for names in (None, ("first",), ("second",)):
+        with pytest.raises(CatalogError, match='"second" was created with OID 20000, which another database had'):
+            _passed_over(request, names, window_bytes)
+    assert _names(_passed_over(request, ("postgres",), window_bytes)) == ["postgres"]
+    alone = DatabasePlan(open_request(replace(request, database="first")), Scope(1 << 20))
+    index = partial(index_in_threads, threads=1)
+    with pytest.raises(CatalogError, match='"second" was created with OID 20000'):
+        list(Pass([alone], index, 1, WindowBounds(window_bytes), new_plans=warn_of_namesakes))
+
+
+@pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])
+def test_a_template_whose_catalogs_are_rewritten_across_windows(tmp_path: Path, window_bytes: int) -> None:
+    """A database that is copied of it joins later, and goes through those windows too."""
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE mould")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        for _ in range(4):
+            run(server, "VACUUM FULL pg_attribute", "VACUUM FULL pg_class", "VACUUM FULL pg_proc", database="mould")
+        run(server, "CREATE DATABASE copied TEMPLATE mould STRATEGY file_copy")
+        server.stop()
+        request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
+    assert _names(_passed_over(request, ("copied",), window_bytes)) == ["copied"]
+
+
+def test_names_that_are_directories() -> None:
+    """A database may be called as a directory and the one above it are."""
+    assert [file_name("{database}", name) for name in (".", "..", "...")] == ["%2E", "%2E%2E", "..."]
+    assert [file_name("", ".."), file_name("{database}.txt", ".")] == ["database=..", "..txt"]
 
 
 def test_a_database_that_was_being_created_when_the_catalog_was_taken(window: Window) -> None:

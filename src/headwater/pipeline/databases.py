@@ -110,6 +110,10 @@ class ChosenDatabases:
     def new_plans(self, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
         """The plans of databases that are created in a window; see :data:`headwater.pipeline.windows.NewPlans`."""
         made = dict(_created(runs, planned.store))
+        for one, row in made.items():
+            if self.choice.chooses(row) or one.oid in {plan.database for plan in self.plans}:
+                before = {*self._made, *(row.oid for row in self._there if runs[0].task.lo > planned.lo)}
+                check_oid(one, row, planned.store, before)
         self._made |= {one.oid: one for one in made}
         self._check_absent()
         self._check_complete(planned.store)
@@ -201,6 +205,29 @@ class ChosenDatabases:
         return tuple(line)
 
 
+def check_oid(one: CreatedDatabase, row: DatabaseRow, store: CatalogStore, before: Collection[int]) -> None:
+    """Refuse a database with the OID of one that was there before: nothing else tells the files of the two apart.
+
+    Args:
+        one: what a record made; row: what it was created with.
+        store: a catalog at the end of its window.
+        before: OIDs of databases of before that.
+
+    Raises:
+        CatalogError: there was one.
+    """
+    others = [v for v in store.tables[PG_DATABASE].find("oid", one.oid) if v.xmin != one.xid]
+    # One that was altered behind the record may be frozen by now; what the WAL told of its transaction holds.
+    told = [(store.fates.told(version.xmin), version.inserter) for version in others]
+    began = [store.fates.commit_lsn(inserter) if lsn is None else lsn for lsn, inserter in told]
+    if one.oid in before or any(lsn < one.lsn for lsn in began):
+        raise CatalogError(
+            f'database "{row.name}" was created with OID {one.oid}, which another database had before',
+            lsn=one.lsn,
+            hint="decode up to there with --end, and what follows with a catalog from behind it",
+        )
+
+
 def absent_databases(catalog: str, rows: Iterable[DatabaseRow]) -> list[DatabaseRow]:
     """Databases whose files a copy lacks, as they were created or dropped while it was taken."""
     directory = DataDirectory(catalog)
@@ -232,6 +259,10 @@ def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[Databa
     """Tell who asks for one database by its name of others that get this name; none of them is planned."""
     name = planned.opened.store.database_name
     made = dict(_created(runs, planned.store))
+    for one, row in made.items():
+        if one.oid == planned.database:
+            is_later = planned.opened.state is not None or runs[0].task.lo > planned.lo
+            check_oid(one, row, planned.store, {one.oid} if is_later else ())
     for one in without_planned(made, [planned]):
         if made[one].name == name:
             warn(
