@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from psycopg import Connection
 
 from bad_input.command import CommandHere
 from bad_input.servers import copy_wal, run, small_server
 from headwater.catalog.data_directory import DataDirectory
+from headwater.cli.database_output import file_name
+from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.errors import CatalogError
 from headwater.pipeline import DatabaseChoice, DecodeRequest
-from headwater.pipeline.databases import ChosenDatabases, warn_of_namesakes
-from headwater.pipeline.index_job import IndexTask
-from headwater.pipeline.run_index import Run
+from headwater.pipeline.database_plan import DatabasePlan
+from headwater.pipeline.databases import ChosenDatabases, may_be_created, warn_of_namesakes
+from headwater.pipeline.index_job import IndexTask, index_in_threads
+from headwater.pipeline.request import open_request
+from headwater.pipeline.run_index import Run, WindowBounds
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import Pass
 from headwater.rmgr.index import Request
 
 pytestmark = [pytest.mark.server]
@@ -140,6 +149,130 @@ def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: W
     failed = headwater(*window.flags, *several, "--tables", "public.nothing")
     failed.check_failed('no table matches "public.nothing"', used_spark=True)
     assert headwater(*window.flags, *several[:4], "--out", f"{headwater.out}/x/", "--tables", "public.t").status == 0
+
+
+def _passed_over(request: DecodeRequest, names: tuple[str, ...] | None, window_bytes: int = 1 << 30) -> ChosenDatabases:
+    """The databases that a pass has found."""
+    chosen = ChosenDatabases.open(request, DatabaseChoice(names))
+    index = partial(index_in_threads, threads=1)
+    for _ in Pass(chosen.first, index, 1, WindowBounds(window_bytes), new_plans=chosen.new_plans):
+        pass
+    chosen.check_found(chosen.first[0].store)
+    return chosen
+
+
+def _names(chosen: ChosenDatabases) -> list[str]:
+    return [plan.opened.store.database_name for plan in chosen.plans]
+
+
+@pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])
+def test_what_a_database_is_when_it_is_created_counts(tmp_path: Path, window_bytes: int) -> None:
+    """Not what it becomes in the same window; nor is it two where its template has files in two tablespaces."""
+    with small_server(16, allow_in_place_tablespaces="on") as server:
+        run(server, "CREATE TABLESPACE other LOCATION ''", "CREATE DATABASE two")
+        run(server, "CREATE TABLE far (a int) TABLESPACE other", database="two")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        run(server, "CREATE DATABASE copied TEMPLATE two STRATEGY file_copy", "CREATE DATABASE t IS_TEMPLATE true")
+        run(server, "ALTER DATABASE copied RENAME TO later", "ALTER DATABASE t IS_TEMPLATE false")
+        run(server, "VACUUM FREEZE pg_database")
+        server.stop()
+        request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
+    assert _names(_passed_over(request, None, window_bytes)) == ["postgres", "two", "copied"]
+    with pytest.raises(CatalogError, match='it is what the database "copied" was renamed to'):
+        _passed_over(request, ("later",), window_bytes)
+
+
+@pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])
+def test_an_oid_that_is_used_again(tmp_path: Path, window_bytes: int) -> None:
+    """The files of the two databases have the same names."""
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE first OID 20000")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        for _ in range(3):
+            run(server, "SELECT pg_logical_emit_message(false, 'x', 'x')", "SELECT pg_switch_wal()")
+        run(server, "DROP DATABASE first", "CREATE DATABASE other", "DROP DATABASE other")
+        run(server, "CREATE DATABASE second OID 20000")
+        server.stop()
+        request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
+    for names in (None, ("first",), ("second",)):
+        with pytest.raises(CatalogError, match='"second" was created with OID 20000, which another database had'):
+            _passed_over(request, names, window_bytes)
+    assert _names(_passed_over(request, ("postgres",), window_bytes)) == ["postgres"]
+    alone = DatabasePlan(open_request(replace(request, database="first")), Scope(1 << 20))
+    index = partial(index_in_threads, threads=1)
+    with pytest.raises(CatalogError, match='"second" was created with OID 20000'):
+        list(Pass([alone], index, 1, WindowBounds(window_bytes), new_plans=warn_of_namesakes))
+
+
+@pytest.mark.parametrize("window_bytes", [1 << 20, 1 << 30])
+def test_a_template_whose_catalogs_are_rewritten_across_windows(tmp_path: Path, window_bytes: int) -> None:
+    """A database that is copied of it joins later, and goes through those windows too."""
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE mould")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        for _ in range(4):
+            run(server, "VACUUM FULL pg_attribute", "VACUUM FULL pg_class", "VACUUM FULL pg_proc", database="mould")
+        run(server, "CREATE DATABASE copied TEMPLATE mould STRATEGY file_copy")
+        server.stop()
+        request = DecodeRequest(str(copy_wal(server, tmp_path / "wal")), str(backup))
+    assert _names(_passed_over(request, ("copied",), window_bytes)) == ["copied"]
+
+
+def test_names_that_are_directories() -> None:
+    """A database may be called as a directory and the one above it are."""
+    assert [file_name("{database}", name) for name in (".", "..", "...")] == ["%2E", "%2E%2E", "..."]
+    assert [file_name("", ".."), file_name("{database}.txt", ".")] == ["database=..", "..txt"]
+
+
+def test_a_database_that_was_being_created_when_the_catalog_was_taken(window: Window) -> None:
+    """The record that makes it is of before, its commit of after that moment."""
+    request = DecodeRequest(str(window.wal), str(window.backup))
+    (plan, *_) = _passed_over(request, ("postgres",)).plans
+    for names in (None, ("new", "postgres")):
+        chosen = ChosenDatabases.open(request, DatabaseChoice(names))
+        with pytest.raises(CatalogError, match="was being created when the catalog was taken"):
+            chosen.new_plans([], plan)
+    assert ChosenDatabases.open(request, DatabaseChoice(("postgres",))).new_plans([], plan) == []
+
+
+def test_databases_that_come_and_go_between_the_files_of_a_backup(tmp_path: Path) -> None:
+    """The copy lacks their files: those of one that is created are in the WAL."""
+    created, dropped = tmp_path / "created", tmp_path / "dropped"
+    with small_server(16) as server:
+        with server.connect() as connection:
+            connection.execute("SELECT pg_backup_start('created', true)")
+            shutil.copytree(server.data_directory / "base", created / "base")
+            run(server, "CREATE DATABASE new", "CHECKPOINT")
+            run(server, "CREATE TABLE t (id int)", "INSERT INTO t VALUES (1)", database="new")
+            _copy_rest(server, connection, created)
+            connection.execute("SELECT pg_backup_start('dropped', true)")
+            shutil.copytree(server.data_directory / "global", dropped / "global")
+            run(server, "DROP DATABASE new", "CHECKPOINT")
+            _copy_rest(server, connection, dropped)
+        server.stop()
+        wal = str(copy_wal(server, tmp_path / "wal"))
+    assert may_be_created(DecodeRequest(wal, str(created), database="new"))
+    assert _names(_passed_over(DecodeRequest(wal, str(created)), None)) == ["postgres", "new"]
+    assert _names(_passed_over(DecodeRequest(wal, str(dropped)), ("postgres",))) == ["postgres"]
+    with pytest.raises(CatalogError, match='database "new" has no files in the copy of the catalog'):
+        _passed_over(DecodeRequest(wal, str(dropped)), None)
+
+
+def _copy_rest(server: EmbeddedPostgres, connection: Connection[Any], target: Path) -> None:
+    for path in server.data_directory.iterdir():
+        if path.is_dir() and path.name != "pg_wal" and not (target / path.name).exists():
+            shutil.copytree(path, target / path.name, symlinks=True)
+        elif path.is_file() and path.name != "postmaster.pid":
+            shutil.copy2(path, target / path.name)
+    row = connection.execute("SELECT labelfile FROM pg_backup_stop(false)").fetchone()
+    assert row is not None
+    (target / "backup_label").write_text(row[0])
 
 
 def test_a_database_that_the_backup_has_in_parts(window: Window) -> None:

@@ -211,7 +211,7 @@ class DataDirectory:
         Raises:
             CatalogError: the map is missing or broken.
         """
-        name = f"{self._database_folder(tablespace, database)}/pg_filenode.map"
+        name = self._map_name(database, tablespace)
         data = self.tree.read(name)
         try:
             found = parse_relation_map(data)
@@ -225,6 +225,13 @@ class DataDirectory:
                 file=self.tree.place(name),
             )
         return found
+
+    def has_database(self, database: int, tablespace: int) -> bool:
+        """Whether there are a database's files. A copy of a server that ran may lack them."""
+        return self.is_clean or self.tree.exists(self._map_name(database, tablespace))
+
+    def _map_name(self, database: int, tablespace: int) -> str:
+        return f"{self._database_folder(tablespace, database)}/pg_filenode.map"
 
     def expect_heaps(self, locators: Iterable[Locator]) -> None:
         """These relations will be read next; those that are not there are passed over.

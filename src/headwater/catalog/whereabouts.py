@@ -30,19 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CreatedDatabase:
-    """A database that a record of the WAL made.
+    """A database of which a record of the WAL made a directory.
 
     Attributes:
         oid: its OID.
-        tablespace: its default tablespace.
+        tablespace: where the directory lies: that of its catalogs is in its default tablespace.
         lsn: of the record.
         source: OID of the database whose files were copied; None if the WAL has all its pages.
+        xid: of the transaction that creates it.
     """
 
     oid: int
     tablespace: int
     lsn: int
     source: int | None
+    xid: int
 
 
 def created_database(record: Record, major: int) -> CreatedDatabase | None:
@@ -54,10 +56,12 @@ def created_database(record: Record, major: int) -> CreatedDatabase | None:
     if record.kind == CREATE_FILE_COPY:
         copy = parse_file_copy(record.main_data, record.lsn)
         is_move = copy.database == copy.source_database
-        return None if is_move else CreatedDatabase(copy.database, copy.tablespace, record.lsn, copy.source_database)
+        if is_move:
+            return None
+        return CreatedDatabase(copy.database, copy.tablespace, record.lsn, copy.source_database, record.xid)
     if record.kind == CREATE_WAL_LOG and VERSIONS[major].logs_created_databases:
         made = parse_wal_log(record.main_data, record.lsn)
-        return CreatedDatabase(made.database, made.tablespace, record.lsn, None)
+        return CreatedDatabase(made.database, made.tablespace, record.lsn, None, record.xid)
     return None
 
 

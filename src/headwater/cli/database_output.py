@@ -47,7 +47,8 @@ def file_name(pattern: str, label: str) -> str:
         label: of the database.
     """
     shown = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", label)
-    return (pattern or f"database={DATABASE}").replace(DATABASE, shown)
+    name = (pattern or f"database={DATABASE}").replace(DATABASE, shown)
+    return name if name not in {".", ".."} else name.replace(".", "%2E")
 
 
 class DatabasesOutput:

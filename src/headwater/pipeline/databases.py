@@ -48,11 +48,11 @@ class DatabaseChoice:
 
     names: tuple[str, ...] | None
 
-    def chooses(self, rows: Iterable[DatabaseRow]) -> DatabaseRow | None:
-        """The first of a database's rows that is asked for."""
+    def chooses(self, row: DatabaseRow) -> bool:
+        """Whether a database is asked for that is met with this row."""
         if self.names is None:
-            return next((row for row in rows if row.allows_connections and not row.is_template), None)
-        return next((row for row in rows if row.name in self.names), None)
+            return row.allows_connections and not row.is_template
+        return row.name in self.names
 
 
 @dataclass
@@ -70,6 +70,8 @@ class ChosenDatabases:
     choice: DatabaseChoice
     plans: list[DatabasePlan] = field(default_factory=list)
     guide: DatabasePlan | None = None
+    _there: tuple[DatabaseRow, ...] = ()
+    _absent: tuple[DatabaseRow, ...] = ()
     _made: dict[int, CreatedDatabase] = field(default_factory=dict)
 
     @classmethod
@@ -84,10 +86,12 @@ class ChosenDatabases:
             HeadwaterError: as :func:`headwater.pipeline.request.open_request`.
         """
         check_whole_cluster(request)
-        found, rows = cls(request, choice), list_databases(request.catalog)
+        rows = list_databases(request.catalog)
+        absent = absent_databases(request.catalog, rows)
+        found = cls(request, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))
         directory = None
         for row in rows:
-            if choice.chooses([row]) is not None:
+            if choice.chooses(row) and row not in absent:
                 with errors_of(row.name):
                     opened = open_request(replace(request, database=row.name), directory=directory)
                 directory = opened.directory
@@ -105,13 +109,19 @@ class ChosenDatabases:
 
     def new_plans(self, runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
         """The plans of databases that are created in a window; see :data:`headwater.pipeline.windows.NewPlans`."""
-        made = list(_created(runs, planned.store.major))
+        made = dict(_created(runs, planned.store))
+        for one, row in made.items():
+            if self.choice.chooses(row) or one.oid in {plan.database for plan in self.plans}:
+                before = {*self._made, *(row.oid for row in self._there if runs[0].task.lo > planned.lo)}
+                check_oid(one, row, planned.store, before)
         self._made |= {one.oid: one for one in made}
-        found = []
-        for one in without_planned(made, self.plans):
-            row = self.choice.chooses(_rows(planned.store, one.oid))
-            if row is not None:
-                found.append(self._plan(one, row, planned))
+        self._check_absent()
+        self._check_complete(planned.store)
+        found = [
+            self._plan(one, made[one], planned)
+            for one in without_planned(made, self.plans)
+            if self.choice.chooses(made[one])
+        ]
         self.plans += found
         return found
 
@@ -134,6 +144,30 @@ class ChosenDatabases:
                     f'database "{name}" does not exist, and the WAL creates none of that name',
                     file=self.request.catalog,
                     hint=_renamed(name, last) or f"there are: {', '.join(_open_names(self.request.catalog))}",
+                )
+
+    def _check_complete(self, store: CatalogStore) -> None:
+        """Refuse a database that was created across the moment that the catalog is of: neither has it whole."""
+        known = {*self._made, *(row.oid for row in self._there)}
+        for version in store.tables[PG_DATABASE].all_versions():
+            lsn = store.fates.told(version.inserter)
+            (row,) = store.rows.databases([version.data])
+            if lsn not in (None, NEVER) and row.oid not in known and self.choice.chooses(row):
+                raise CatalogError(
+                    f'database "{row.name}" was being created when the catalog was taken',
+                    lsn=lsn,
+                    file=self.request.catalog,
+                    hint="give an older or a newer base backup",
+                )
+
+    def _check_absent(self) -> None:
+        """Refuse databases whose files neither the copy has nor the first window, which goes on to the copy's end."""
+        for row in self._absent:
+            if row.oid not in self._made:
+                raise CatalogError(
+                    f'database "{row.name}" has no files in the copy of the catalog, and the WAL does not create it',
+                    file=self.request.catalog,
+                    hint="it may have been dropped while the backup was taken: give an older or a newer one",
                 )
 
     def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabasePlan) -> DatabasePlan:
@@ -171,6 +205,35 @@ class ChosenDatabases:
         return tuple(line)
 
 
+def check_oid(one: CreatedDatabase, row: DatabaseRow, store: CatalogStore, before: Collection[int]) -> None:
+    """Refuse a database with the OID of one that was there before: nothing else tells the files of the two apart.
+
+    Args:
+        one: what a record made; row: what it was created with.
+        store: a catalog at the end of its window.
+        before: OIDs of databases of before that.
+
+    Raises:
+        CatalogError: there was one.
+    """
+    others = [v for v in store.tables[PG_DATABASE].find("oid", one.oid) if v.xmin != one.xid]
+    # One that was altered behind the record may be frozen by now; what the WAL told of its transaction holds.
+    told = [(store.fates.told(version.xmin), version.inserter) for version in others]
+    began = [store.fates.commit_lsn(inserter) if lsn is None else lsn for lsn, inserter in told]
+    if one.oid in before or any(lsn < one.lsn for lsn in began):
+        raise CatalogError(
+            f'database "{row.name}" was created with OID {one.oid}, which another database had before',
+            lsn=one.lsn,
+            hint="decode up to there with --end, and what follows with a catalog from behind it",
+        )
+
+
+def absent_databases(catalog: str, rows: Iterable[DatabaseRow]) -> list[DatabaseRow]:
+    """Databases whose files a copy lacks, as they were created or dropped while it was taken."""
+    directory = DataDirectory(catalog)
+    return [row for row in rows if not directory.has_database(row.oid, row.tablespace)]
+
+
 def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePlan]) -> Iterator[CreatedDatabase]:
     """Databases that the catalog does not have.
 
@@ -195,8 +258,13 @@ def without_planned(made: Iterable[CreatedDatabase], plans: Sequence[DatabasePla
 def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[DatabasePlan]:
     """Tell who asks for one database by its name of others that get this name; none of them is planned."""
     name = planned.opened.store.database_name
-    for one in without_planned(_created(runs, planned.store.major), [planned]):
-        if any(row.name == name for row in _rows(planned.store, one.oid)):
+    made = dict(_created(runs, planned.store))
+    for one, row in made.items():
+        if one.oid == planned.database:
+            is_later = planned.opened.state is not None or runs[0].task.lo > planned.lo
+            check_oid(one, row, planned.store, {one.oid} if is_later else ())
+    for one in without_planned(made, [planned]):
+        if made[one].name == name:
             warn(
                 f'another database "{name}" is created, and not decoded',
                 lsn=one.lsn,
@@ -206,12 +274,13 @@ def warn_of_namesakes(runs: Sequence[Run], planned: DatabasePlan) -> list[Databa
 
 
 def may_be_created(request: DecodeRequest) -> bool:
-    """Whether the catalog lacks a request's database, and the WAL creates any.
+    """Whether the catalog lacks a request's database, or its files, and the WAL creates any.
 
     Raises:
         CatalogError: the catalog cannot be read.
     """
-    if any(row.name == request.database for row in list_databases(request.catalog)):
+    rows = [row for row in list_databases(request.catalog) if row.name == request.database]
+    if len(rows) > len(absent_databases(request.catalog, rows)):
         return False
     try:
         return _creates_any(request)
@@ -228,7 +297,7 @@ def _creates_any(request: DecodeRequest) -> bool:
     nothing = Request((), (), directory.major)
     for low, high in cut_runs(lo, hi, directory.segment_size, 1):
         runs = [Run(task := IndexTask(directory, low, high, nothing), task.run())]
-        if any(_created(runs, directory.major)):
+        if any(_made_directories(runs, directory.major)):
             return True
         if runs[0].is_end:
             break
@@ -275,7 +344,18 @@ def _no_rows(store: CatalogStore) -> RowChanges:
     return RowChanges(TableChoice(EVERY_TABLE), (), store.major)
 
 
-def _created(runs: Sequence[Run], major: int) -> Iterator[CreatedDatabase]:
+def _created(runs: Sequence[Run], store: CatalogStore) -> Iterator[tuple[CreatedDatabase, DatabaseRow]]:
+    """Databases that are created, and the row that each is created with: what becomes of it later is not asked.
+
+    Where a template has files in several tablespaces, a record tells of each; the catalogs lie in the default one.
+    """
+    for one in _made_directories(runs, store.major):
+        for row in _rows(store, one.oid, one.xid):
+            if row.tablespace == one.tablespace:
+                yield one, row
+
+
+def _made_directories(runs: Sequence[Run], major: int) -> Iterator[CreatedDatabase]:
     for piece in pieces_of(runs):
         for kept in piece.kept.of_manager(DBASE):
             made = created_database(parse_record(kept.data, kept.lsn, kept.end_lsn, major), major)
@@ -283,9 +363,9 @@ def _created(runs: Sequence[Run], major: int) -> Iterator[CreatedDatabase]:
                 yield made
 
 
-def _rows(store: CatalogStore, oid: int) -> list[DatabaseRow]:
-    """The versions of a database's row, but for those of transactions that aborted."""
-    versions = store.tables[PG_DATABASE].find("oid", oid)
+def _rows(store: CatalogStore, oid: int, xid: int | None = None) -> list[DatabaseRow]:
+    """The versions of a database's row, but for those of transactions that aborted; of one transaction, or of all."""
+    versions = [v for v in store.tables[PG_DATABASE].find("oid", oid) if xid is None or v.xmin == xid]
     fates = store.fates
     alive = [v for v in versions if not fates.is_settled(v.inserter) or fates.commit_lsn(v.inserter) != NEVER]
     return store.rows.databases(version.data for version in alive)

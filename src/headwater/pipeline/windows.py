@@ -126,7 +126,10 @@ class Pass:
             plan.begin()
         waiting = list(plans)
         while waiting:
-            runs = indexer.stretch(lo, hi, self._request(plans))
+            request = self._request(plans)
+            for plan in waiting:
+                plan.look_back(indexer, request)
+            runs = indexer.stretch(lo, hi, request)
             waiting = [plan for plan in waiting if plan.plan(runs, lo, is_last=False) is None]
 
     def _request(self, plans: Sequence[DatabasePlan]) -> Request:
