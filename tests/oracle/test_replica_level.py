@@ -105,6 +105,13 @@ STATEMENTS = (
     "ALTER TABLE u ALTER id TYPE bigint",
     "INSERT INTO u VALUES (4, 'u')",
     "COMMIT",
+    # without a TOAST table, so that the last that is done to the catalogs is to insert several rows at once
+    "BEGIN",
+    "CREATE TABLE bare (id int, n int)",
+    "INSERT INTO bare SELECT g, g FROM generate_series(1, 3) g",
+    "COMMIT",
+    "ALTER TABLE bare ALTER n TYPE bigint",
+    "INSERT INTO bare VALUES (4, 1234567890123)",
     "ALTER TABLE t DROP COLUMN a",
     "UPDATE t SET c = 6 WHERE id = 9",
     "INSERT INTO t VALUES (40, 'b', 7)",
