@@ -320,3 +320,20 @@ def test_what_is_not_asked_for_is_refused(twins: Twins) -> None:
         piece = one_window(twins.request, None)
     with pytest.raises(UsageError, match="without --from-replica-level, the state is of a session with it"):
         one_window(replace(twins.request, from_replica_level=False), piece.value)
+
+
+def test_transactions_of_other_databases_are_not_shown(tmp_path: Path) -> None:
+    """Below logical most commits do not say of which database they are."""
+    with small_server(18, wal_level="replica") as server:
+        run(server, "CREATE TABLE t (id int)", "CREATE DATABASE other")
+        run(server, "CREATE TABLE t (id int)", database="other")
+        server.stop()
+        catalog = server.copy_data_directory(tmp_path / "catalog")
+        server.start()
+        run(server, "INSERT INTO t VALUES (1)", database="other")
+        run(server, "INSERT INTO t VALUES (2)", "SELECT pg_logical_emit_message(true, 'p', 'said')")
+        server.stop()
+        request = DecodeRequest(str(server.wal_directory), str(catalog), "postgres", from_replica_level=True)
+        with held_warnings():
+            lines = _lines(one_window(request, None))
+    assert [line.split(" ")[0] for line in lines] == ["BEGIN", "table", "COMMIT", "BEGIN", "message:", "COMMIT"]

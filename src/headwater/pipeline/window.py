@@ -197,6 +197,18 @@ def warn_of_prepared(control: Control, commits: Int64s) -> None:
         warn(f"{_left_out(commits)}: prepared before {raised}, where wal_level was raised to logical")
 
 
+def warn_of_waiting(control: Control, commits: Int64s) -> None:
+    """Warn of transactions behind a gap where decoding could not begin again up to the end of the WAL.
+
+    Args:
+        control: at that end.
+        commits: int64[n] where they committed, in order.
+    """
+    if len(commits):
+        raised = Lsn(control.raised or 0)
+        warn(f"{_left_out(commits)}: transactions that ran at {raised}, where wal_level was raised, had not all ended")
+
+
 def _left_out(commits: Int64s) -> str:
     first, last = Lsn(int(commits[0])), Lsn(int(commits[-1]))
     if len(commits) == 1:
