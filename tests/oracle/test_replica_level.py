@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bad_input.servers import copy_wal, make_slot, peek, run, small_server
+from bad_input.servers import copy_running, copy_wal, make_slot, peek, run, small_server
 from headwater.catalog.bootstrap import open_catalog
 from headwater.errors import PluginError, UsageError, WalError, held_warnings
 from headwater.pipeline.request import DecodeRequest
@@ -337,3 +337,18 @@ def test_transactions_of_other_databases_are_not_shown(tmp_path: Path) -> None:
         with held_warnings():
             lines = _lines(one_window(request, None))
     assert [line.split(" ")[0] for line in lines] == ["BEGIN", "table", "COMMIT", "BEGIN", "message:", "COMMIT"]
+
+
+def test_a_window_in_which_decoding_cannot_begin(tmp_path: Path) -> None:
+    """The level is not what is wrong."""
+    with small_server(18, wal_level="replica") as server, server.connect() as older:
+        run(server, "CREATE TABLE t (id int)")
+        older.execute("BEGIN")
+        older.execute("INSERT INTO t VALUES (1)")
+        run(server, "CHECKPOINT")
+        backup = copy_running(server, tmp_path / "backup")
+        run(server, "INSERT INTO t VALUES (2)", "CHECKPOINT")
+        wal = copy_wal(server, tmp_path / "wal")
+    request = DecodeRequest(str(wal), str(backup), "postgres", from_replica_level=True)
+    with pytest.raises(WalError, match=r"no consistent point between .* transactions that ran when the catalog"):
+        one_window(request, None)
