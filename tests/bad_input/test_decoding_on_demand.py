@@ -76,3 +76,34 @@ def test_a_backup_of_a_server_that_decodes_on_demand(headwater: CommandHere, tmp
         headwater(*window).check_failed("wal_level fell to replica, expected logical", "--end ", used_spark=True)
         assert headwater(*window, "--with-lsn", "--end", end).check_passed() == expected
         assert b"'needed by the slot'" in expected
+
+
+def test_a_window_that_ends_while_decoding_waits_to_begin_again(headwater: CommandHere, tmp_path: Path) -> None:
+    """What was decoded before the gap is there all the same."""
+    with small_server(MAJOR, wal_level="replica") as server:
+        run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
+        make_slot(server, "s")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        run(server, "INSERT INTO t VALUES (1, 'before the gap')")
+        expected = peek(server, "s")
+        run(server, "SELECT pg_drop_replication_slot('s')")
+        wait_for_level(server, "replica")
+        with server.connect() as older:
+            older.execute("BEGIN")
+            older.execute("INSERT INTO t VALUES (2, 'in the gap')")
+            maker = threading.Thread(target=make_slot, args=(server, "s"))
+            maker.start()
+            wait_for_level(server, "logical")
+            run(server, "INSERT INTO t VALUES (3, 'while decoding waits')")
+            wal = copy_wal(server, tmp_path / "wal")
+            older.execute("COMMIT")
+            maker.join()
+    window = ["--wal", wal, "--catalog", backup, "--database", "postgres", "--with-lsn", "--on-level-gap", "skip"]
+    outcome = headwater(*window)
+    assert (outcome.status, outcome.stdout) == (0, expected)
+    gap, waiting = outcome.stderr.splitlines()
+    assert "wal_level was replica from" in gap
+    assert "1 transaction that committed at" in waiting
+    assert "where wal_level was raised, had not all ended" in waiting

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bad_input.servers import copy_wal, make_slot, peek, run, small_server
+from bad_input.servers import copy_running, copy_wal, make_slot, peek, run, small_server
 from headwater.catalog.bootstrap import open_catalog
 from headwater.errors import PluginError, UsageError, WalError, held_warnings
 from headwater.pipeline.request import DecodeRequest
@@ -105,6 +105,13 @@ STATEMENTS = (
     "ALTER TABLE u ALTER id TYPE bigint",
     "INSERT INTO u VALUES (4, 'u')",
     "COMMIT",
+    # without a TOAST table, so that the last that is done to the catalogs is to insert several rows at once
+    "BEGIN",
+    "CREATE TABLE bare (id int, n int)",
+    "INSERT INTO bare SELECT g, g FROM generate_series(1, 3) g",
+    "COMMIT",
+    "ALTER TABLE bare ALTER n TYPE bigint",
+    "INSERT INTO bare VALUES (4, 1234567890123)",
     "ALTER TABLE t DROP COLUMN a",
     "UPDATE t SET c = 6 WHERE id = 9",
     "INSERT INTO t VALUES (40, 'b', 7)",
@@ -313,3 +320,35 @@ def test_what_is_not_asked_for_is_refused(twins: Twins) -> None:
         piece = one_window(twins.request, None)
     with pytest.raises(UsageError, match="without --from-replica-level, the state is of a session with it"):
         one_window(replace(twins.request, from_replica_level=False), piece.value)
+
+
+def test_transactions_of_other_databases_are_not_shown(tmp_path: Path) -> None:
+    """Below logical most commits do not say of which database they are."""
+    with small_server(18, wal_level="replica") as server:
+        run(server, "CREATE TABLE t (id int)", "CREATE DATABASE other")
+        run(server, "CREATE TABLE t (id int)", database="other")
+        server.stop()
+        catalog = server.copy_data_directory(tmp_path / "catalog")
+        server.start()
+        run(server, "INSERT INTO t VALUES (1)", database="other")
+        run(server, "INSERT INTO t VALUES (2)", "SELECT pg_logical_emit_message(true, 'p', 'said')")
+        server.stop()
+        request = DecodeRequest(str(server.wal_directory), str(catalog), "postgres", from_replica_level=True)
+        with held_warnings():
+            lines = _lines(one_window(request, None))
+    assert [line.split(" ")[0] for line in lines] == ["BEGIN", "table", "COMMIT", "BEGIN", "message:", "COMMIT"]
+
+
+def test_a_window_in_which_decoding_cannot_begin(tmp_path: Path) -> None:
+    """The level is not what is wrong."""
+    with small_server(18, wal_level="replica") as server, server.connect() as older:
+        run(server, "CREATE TABLE t (id int)")
+        older.execute("BEGIN")
+        older.execute("INSERT INTO t VALUES (1)")
+        run(server, "CHECKPOINT")
+        backup = copy_running(server, tmp_path / "backup")
+        run(server, "INSERT INTO t VALUES (2)", "CHECKPOINT")
+        wal = copy_wal(server, tmp_path / "wal")
+    request = DecodeRequest(str(wal), str(backup), "postgres", from_replica_level=True)
+    with pytest.raises(WalError, match=r"no consistent point between .* transactions that ran when the catalog"):
+        one_window(request, None)

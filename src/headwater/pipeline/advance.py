@@ -144,7 +144,7 @@ def advance(
     check_window(index, followed, None if skips_gaps else scope.start)
     lsn = index.last_end or start.lsn
     if is_end:
-        if control.gap is None:
+        if control.gap is None and not control.has_begun:
             check_consistent(control, store.start_lsn, index.hi)
         _validate(plugin, store, lsn, scope)
     rolled(store, max(scope.start, start.lsn), lsn, is_end)

@@ -163,14 +163,23 @@ class _Assembler:
 
     def _wanted(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
-        txns = self.txns
-        keep: NDArray[np.bool_] = (txns.database == 0) | (txns.database == self.store.database_oid)
+        txns, keep = self.txns, self._is_of_database()
         if self.scope.commits is not None:
             first, last = self.scope.commits
             keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
         return keep
+
+    def _is_of_database(self) -> NDArray[np.bool_]:
+        """bool[t]: below logical, a commit names its database only if it drops files or changes the catalog."""
+        txns, rows = self.txns, self.rows
+        named: NDArray[np.bool_] = txns.database == self.store.database_oid
+        unnamed: NDArray[np.bool_] = txns.database == 0
+        if not self.store.redo.numbers_commands:
+            touching = txns.txn_of(np.append(rows.changes.xid, rows.messages.xid))
+            unnamed = unnamed & np.isin(np.arange(len(unnamed)), touching)
+        return named | unnamed
 
     def _late(self) -> Int64s:
         """Wanted transactions that cannot be decoded, and may have changed something."""

@@ -34,6 +34,7 @@ from headwater.pipeline.window import (
     warn_of_late_start,
     warn_of_prepared,
     warn_of_replica_level,
+    warn_of_waiting,
 )
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
@@ -324,4 +325,6 @@ class _Session:
             warn_of_late_start(control, self._start_lsn, late[early])
             warn_of_prepared(control, late[~early])
             late = late[:0]
+        elif is_end and control.gap is None:
+            warn_of_waiting(control, late)
         self._late = [late]

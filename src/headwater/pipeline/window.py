@@ -15,7 +15,7 @@ from headwater.reorder.control import Control, Followed
 from headwater.reorder.wal_levels import LevelGap
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import FIRST_CUSTOM
-from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVELS
+from headwater.rmgr.xlog import WAL_LEVELS
 from headwater.wal.page_layout import LONG_HEADER, PAGE_SIZE, SHORT_HEADER
 
 Int64s = NDArray[np.int64]
@@ -124,11 +124,12 @@ def check_consistent(control: Control, lo: int, hi: int) -> int:
     """
     if control.builder.consistent_at is not None:
         return control.builder.consistent_at
-    if control.wal_level < WAL_LEVEL_LOGICAL:
+    if not control.is_high_enough:
+        needed = level_name(control.needed)
         raise WalError(
-            f"the server ran with wal_level = {level_name(control.wal_level)}, expected logical, up to {Lsn(hi)}",
+            f"the server ran with wal_level = {level_name(control.wal_level)}, expected {needed}, up to {Lsn(hi)}",
             lsn=lo,
-            hint="set wal_level = logical, restart the server and take a new base backup",
+            hint=f"set wal_level = {needed}, restart the server and take a new base backup",
         )
     raise WalError(
         f"no consistent point between {Lsn(lo)} and {Lsn(hi)}: {_what_ran(control)} had not all ended",
@@ -195,6 +196,18 @@ def warn_of_prepared(control: Control, commits: Int64s) -> None:
     if len(commits):
         raised = Lsn(control.raised or 0)
         warn(f"{_left_out(commits)}: prepared before {raised}, where wal_level was raised to logical")
+
+
+def warn_of_waiting(control: Control, commits: Int64s) -> None:
+    """Warn of transactions behind a gap where decoding could not begin again up to the end of the WAL.
+
+    Args:
+        control: at that end.
+        commits: int64[n] where they committed, in order.
+    """
+    if len(commits):
+        raised = Lsn(control.raised or 0)
+        warn(f"{_left_out(commits)}: transactions that ran at {raised}, where wal_level was raised, had not all ended")
 
 
 def _left_out(commits: Int64s) -> str:

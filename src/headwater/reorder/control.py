@@ -54,6 +54,7 @@ class Control:
         builder: where decoding begins, again behind a gap.
         raised: LSN where wal_level rose to what is needed last, None if it never did.
         gap: since the level fell below that, once decoding had begun; None if it did not, or has risen again.
+        has_begun: decoding had begun before the level fell last.
         prepared: until decoding can begin: transactions that began before the catalog was taken, and were prepared.
         ended: likewise those of them that have ended, and where.
         touching: transactions and subtransactions that changed the catalog and have not ended, sorted.
@@ -68,6 +69,7 @@ class Control:
     builder: SnapBuilder = field(default_factory=SnapBuilder)
     raised: int | None = None
     gap: LevelGap | None = None
+    has_begun: bool = False
     prepared: tuple[PreparedTransaction, ...] = ()
     ended: tuple[tuple[PreparedTransaction, int], ...] = ()
     touching: tuple[int, ...] = ()
@@ -124,7 +126,8 @@ class Control:
             gap = LevelGap(self.wal_level, lsn)
         elif gap is not None:
             gap = replace(gap, level=min(gap.level, self.wal_level))
-        return replace(self, builder=SnapBuilder(builder.start_decoding_at), gap=gap)
+        has_begun = self.has_begun or builder.is_consistent
+        return replace(self, builder=SnapBuilder(builder.start_decoding_at), gap=gap, has_begun=has_begun)
 
     def was_prepared(self, one: PreparedTransaction) -> Control:
         """A transaction was prepared of which the log at hand has not all."""
