@@ -184,7 +184,7 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
     locator = locator_number(t.headers[BLOCKS + SPC], database, t.headers[BLOCKS + REL], t)
     if locator < wanted.catalogs:
         keep(database, t)
-        is_change = rmid == HEAP2 or op not in (heap.LOCK, heap.CONFIRM)
+        is_change = op == heap2.MULTI_INSERT if rmid == HEAP2 else op not in (heap.LOCK, heap.CONFIRM)
         if not wanted.numbers_commands and xid != 0 and is_change:
             add_command(xid, lsn, t)
             bits |= CATALOG_CHANGE
