@@ -17,7 +17,7 @@ from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_s
 from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
-from headwater.errors import CatalogError, UsageError
+from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import ChosenDatabases
@@ -54,7 +54,7 @@ def run_decode(flags: DecodeFlags) -> None:
     if flags.stats:
         _print_stats(figures)
     if flags.stats_json is not None:
-        Path(flags.stats_json).write_text(json.dumps(figures, indent=2) + "\n")
+        _write_stats(figures, Path(flags.stats_json))
 
 
 def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
@@ -203,6 +203,14 @@ def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, ob
         "peak_memory_bytes": peak_memory(),
         "steps": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
+
+
+def _write_stats(figures: dict[str, object], file: Path) -> None:
+    try:
+        file.write_text(json.dumps(figures, indent=2) + "\n")
+    except OSError as error:
+        message = f"could not write statistics: {error.strerror or error}; the output is written"
+        raise HeadwaterError(message, file=str(file)) from None
 
 
 def _print_stats(figures: dict[str, object]) -> None:
