@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
@@ -26,6 +27,7 @@ from headwater.pipeline.message_files import MessageForm
 from headwater.pipeline.request import open_request
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
+from headwater.pipeline.task_run import Progress
 from headwater.slots.kept_state import KeptState, keep_state
 
 
@@ -61,10 +63,7 @@ def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: 
     """All of it, once it is known what is read; returns figures."""
     open_request(source.request, kept=source.kept)
     with step_progress(flags.quiet) as progress:
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
-        progress("start Spark", 1, 1)
+        spark = _started_spark(flags.master, progress)
         started = time.perf_counter()
         with (
             message_output(flags.out, source.placing(flags.out)) as output,
@@ -134,16 +133,21 @@ def _decoding(
     assert source.choice is not None
     ChosenDatabases.open(source.request, source.choice)
     with step_progress(flags.quiet) as progress:
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
-        progress("start Spark", 1, 1)
+        spark = _started_spark(flags.master, progress)
         started = time.perf_counter()
         bounds = WindowBounds(flags.window_bytes)
         with decode_databases(
             spark, source.request, source.choice, progress, form, flags.scratch, deliver, place, bounds
         ) as decoded:
             yield decoded, started, started
+
+
+def _started_spark(master: str | None, progress: Progress) -> Any:
+    progress("start Spark", 0, 1)
+    spark = spark_session(master)
+    warm_up(spark)
+    progress("start Spark", 1, 1)
+    return spark
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
