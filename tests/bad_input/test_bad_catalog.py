@@ -105,7 +105,14 @@ def test_unknown_database(headwater: CommandHere, cluster: Cluster) -> None:
 
 def test_database_must_be_named(headwater: CommandHere, cluster: Cluster) -> None:
     run = headwater("--wal", cluster.wal, "--catalog", cluster.backup)
-    run.check_failed("more than one database", f"in {cluster.backup}", "name one of: postgres, template1, types")
+    run.check_failed(
+        "more than one database", f"in {cluster.backup}", "name one with --database", ": postgres, template1, types"
+    )
+
+
+def test_catalog_that_is_not_there(headwater: CommandHere, cluster: Cluster, tmp_path: Path) -> None:
+    run = headwater("--wal", cluster.wal, "--catalog", tmp_path / "mondy", "--database", "types")
+    run.check_failed("no such file or directory", f"in {tmp_path / 'mondy'}")
 
 
 @pytest.mark.parametrize("database", ["template0", "template1"])

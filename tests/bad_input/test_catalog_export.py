@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from bad_input.clusters import linked_copy
-from bad_input.command import CommandHere
+from bad_input.command import COMMAND, TIMEOUT_SECONDS, CommandHere
 from bad_input.damage import segments
 from bad_input.servers import SLOT, copy_wal, make_slot, peek, run, small_server, value
 from headwater.catalog.origin import CatalogOrigin
@@ -318,6 +320,27 @@ def test_roles_and_servers_that_cannot_be_exported(tmp_path: Path) -> None:
     refused = pytest.raises(CatalogError, match="wal_level = replica, expected logical")
     with small_server(18, wal_level="replica") as server, refused:
         run_export(dsn(server, role="postgres"), tmp_path / "catalog", checkpoint=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_server_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such directory"):
+        run_export("host=/nowhere", tmp_path / "nowhere" / "catalog", checkpoint=False)
+
+
+def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path: Path) -> None:
+    """Else its slot would hold WAL back until the transactions have ended that it waits for."""
+    with small_server(18) as server, server.connect() as open_one:
+        run(server, "CREATE ROLE exporter LOGIN REPLICATION")
+        open_one.execute("BEGIN")
+        open_one.execute("SELECT pg_current_xact_id()")
+        words = [str(COMMAND), "catalog", "export", dsn(server), str(tmp_path / "catalog")]
+        process = subprocess.Popen(words, stderr=subprocess.PIPE)
+        wait_for(server, 1)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=TIMEOUT_SECONDS) == (None, b"headwater: interrupted\n")
+        wait_for(server, 0)
+        assert value(server, "SELECT count(*) FROM pg_replication_slots") == "0"
     assert not list(tmp_path.iterdir())
 
 

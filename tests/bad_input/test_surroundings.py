@@ -101,13 +101,18 @@ def test_arguments_that_are_no_text(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_hostile_but_no_hindrance(cluster: Cluster, tmp_path: Path, whole: bytes) -> None:
-    """Few open files that may be more, another Python for workers, a C locale, names of any bytes, no TMPDIR."""
+    """Few open files that may be more, another Python for workers, a C locale, names of any bytes, no TMPDIR.
+
+    Java does not start by itself in a directory whose name the locale has no characters for.
+    """
+    here = tmp_path / "größe"
+    here.mkdir()
     directory = tmp_path / os.fsdecode(b"n\xe4m\xc3\xa9")
     directory.mkdir()
     out = directory / "öut.parquet"
     hostile = {**C_LOCALE, "PYSPARK_PYTHON": "/nowhere/python", "TMPDIR": "/nowhere"}
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    run = run_command(*_window(cluster), "--out", out, environment=hostile, preexec_fn=_limiting(64, hard))
+    run = run_command(*_window(cluster), "--out", out, environment=hostile, preexec_fn=_limiting(64, hard), cwd=here)
     assert (run.status, run.stdout, run.stderr) == (0, b"", "")
     assert [path.name for path in directory.iterdir()] == [out.name]
     with out.open("rb") as written:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import SlotError
 from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
+from headwater.slots.slot import SlotStatistics
 from headwater.slots.slot_directory import open_slot, read_slot
 from slots.conftest import Command, ServerRun, create_slot, done, lsns, refused
 
@@ -116,3 +118,25 @@ def test_slots_of_one_name_do_not_meet_where_their_output_waits(
         assert opened.settled == str(outs[0])
     assert [out.read_bytes() for out in outs] == [b"output", b"output"]
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_note_that_cannot_be_written_leaves_no_output_behind(
+    command: Command, server_run: ServerRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slot on a full disk: output that waits beside its place would stay there once the slot is dropped."""
+    slot, behind, out = slots_and_output(command, server_run, tmp_path)
+    state, before = read_slot(behind).state, read_slot(slot)
+    assert state is not None
+
+    def fail(path: Path, value: object) -> None:
+        raise SlotError("could not write: No space left on device", file=str(path))
+
+    with open_slot(slot) as opened:
+        part = opened.part_of(out)
+        part.write_bytes(b"output")
+        monkeypatch.setattr("headwater.slots.slot_directory.save_value", fail)
+        with pytest.raises(SlotError, match="No space left"):
+            opened.place(part, out, state, SlotStatistics(calls=1))
+    assert not part.exists()
+    assert not out.exists()
+    assert same(read_slot(slot), before)

@@ -108,6 +108,20 @@ def test_a_window_that_ends_before_the_promotion_has_nothing_to_tell(command: Co
     assert promotion.common.startswith(out)
 
 
+def test_a_history_without_wal_of_its_last_timeline_is_told_of(
+    command: Command, promotion: Promotion, tmp_path: Path
+) -> None:
+    """A server archives its history file before the first segment of its timeline."""
+    (history,) = promotion.new.glob("*.history")
+    shutil.copy(history, tmp_path)
+    places = ["--wal", promotion.old, "--wal", tmp_path, "--catalog", promotion.backup]
+    first, last = str(Lsn(lsns(promotion.common)[0])), str(Lsn(lsns(promotion.old_lines)[-1]))
+    for end in ([], ["--end", last]):
+        status, out, errors = command("decode", *places, "--with-lsn", "-q", "--start", first, *end)
+        assert (status, out) == (0, promotion.common)
+        assert "8 transactions that committed from " in errors
+
+
 def test_slots_of_either_timeline(command: Command, promotion: Promotion, tmp_path: Path) -> None:
     words = ["--wal", promotion.old, "--wal", promotion.new, "--catalog", promotion.backup, "--database", "postgres"]
     done(command, "slot", "create", tmp_path / "old", *words, "--timeline", "1")

@@ -165,7 +165,9 @@ def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> Data
         raise CatalogError(f'database "{name}" does not exist', file=str(path), hint=f"there are: {there}")
     candidates = [row for row in open_rows if not row.is_template]
     if len(candidates) != 1:
-        raise CatalogError("the cluster has more than one database", file=str(path), hint=f"name one of: {there}")
+        what = "more than one database" if candidates else "no database that accepts connections and is no template"
+        hint = f"name one with --database (in the data source, the option database): {there}" if there else None
+        raise CatalogError(f"the cluster has {what}", file=str(path), hint=hint)
     return candidates[0]
 
 

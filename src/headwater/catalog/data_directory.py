@@ -379,8 +379,9 @@ class DataDirectory:
 
     def _check_version(self) -> None:
         if not self.tree.exists("PG_VERSION"):
+            missing = "it has no PG_VERSION" if self.path.exists() else "no such file or directory"
             raise CatalogError(
-                "not a PostgreSQL data directory: it has no PG_VERSION",
+                f"not a PostgreSQL data directory: {missing}",
                 file=str(self.path),
                 hint="name a data directory, or a base backup as pg_basebackup writes it, plain or in tar format",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headwater.cli.message_output import check_output
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.slots.value_file import save_value
@@ -15,6 +16,7 @@ def run_export(dsn: str, file: Path, checkpoint: bool) -> None:
     Raises:
         HeadwaterError: it cannot be done.
     """
+    check_output("FILE", str(file), False)
     kept = export_catalog(dsn, checkpoint)
     save_value(file, kept)
     origin = kept.state.catalog.origin

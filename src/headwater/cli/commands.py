@@ -7,6 +7,7 @@ A flag that may be given several times takes one value a line of its variable, s
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
-PATH = click.Path()
 CATALOG = (
     "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
     "catalog export."
@@ -30,6 +30,8 @@ CATALOG = (
 CLIENT_ENCODING = "Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8."
 DEFAULT_WINDOW = 1 << 30
 FORKS = ("main", "fsm", "vm", "init")
+GROUP: dict[str, Any] = {"invoke_without_command": True, "subcommand_metavar": "COMMAND [ARGS]..."}
+"""A group of commands; what it runs first is :func:`need_command`."""
 
 
 class _Text(click.types.StringParamType):
@@ -50,8 +52,23 @@ class _Text(click.types.StringParamType):
 class _Paths(click.Path):
     """Paths and addresses; of an environment variable, one a line."""
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return [line for line in rv.splitlines() if line]
+
+
+PATH = _Paths()
+
+
+def need_command(context: click.Context) -> None:
+    """Show the help of a group that is given none of its commands, and end with status 2."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        sys.exit(2)
 
 
 def _flags(command: str) -> Callable[..., Callable[[F], F]]:
@@ -84,7 +101,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
             flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
             flag(
                 "--wal",
-                type=_Paths(),
+                type=PATH,
                 multiple=True,
                 required=required,
                 metavar="PATH|ADDRESS",
@@ -101,7 +118,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 _export_flag = _flags("catalog_export")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
-_SLOT = click.argument("path", type=click.Path(path_type=Path))
+_SLOT = click.argument("path", type=_Paths(path_type=Path))
 
 
 @click.command("decode")
@@ -232,14 +249,16 @@ def waldump_command(**flags: Any) -> None:
     run_waldump(WaldumpFlags(**flags))
 
 
-@click.group("catalog", short_help="Read a server's catalog into a file.")
-def catalog_command() -> None:
+@click.group("catalog", short_help="Read a server's catalog into a file.", **GROUP)
+@click.pass_context
+def catalog_command(context: click.Context) -> None:
     """The catalog of a server whose files cannot be reached."""
+    need_command(context)
 
 
 @catalog_command.command("export")
 @click.argument("dsn")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=_Paths(path_type=Path, dir_okay=False))
 @_export_flag("--checkpoint", is_flag=True, help="Let the server make a checkpoint first: less WAL is needed then.")
 def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
     """Write the catalog of the database that DSN names to FILE, for --catalog.
@@ -266,9 +285,11 @@ def demo_command(seed: int) -> None:
     sys.exit(run_demo(seed=seed))
 
 
-@click.group("slot", short_help="Make, list, show, advance, copy and drop slots.")
-def slot_command() -> None:
+@click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)
+@click.pass_context
+def slot_command(context: click.Context) -> None:
     """Slots: a request, and how far it has been served. headwater decode --slot PATH goes on where one stands."""
+    need_command(context)
 
 
 @slot_command.command("create")
@@ -305,7 +326,7 @@ def slot_create_command(path: Path, **flags: Any) -> None:
 
 
 @slot_command.command("list")
-@click.argument("directory", type=click.Path(path_type=Path), default=".")
+@click.argument("directory", type=_Paths(path_type=Path), default=".")
 def slot_list_command(directory: Path) -> None:
     """List the slots in a directory, the current one by default."""
     from headwater.cli.slot import run_list
@@ -336,7 +357,7 @@ def slot_advance_command(path: Path, lsn: str) -> None:
 
 @slot_command.command("copy")
 @_SLOT
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=_Paths(path_type=Path))
 @_copy_flag("--plugin", metavar="NAME", help="Another output plugin.")
 @_copy_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Its options.")
 def slot_copy_command(path: Path, target: Path, plugin: str | None, options: Sequence[str]) -> None:

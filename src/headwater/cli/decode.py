@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
@@ -17,7 +18,7 @@ from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_s
 from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
-from headwater.errors import CatalogError, UsageError
+from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import ChosenDatabases
@@ -26,6 +27,7 @@ from headwater.pipeline.message_files import MessageForm
 from headwater.pipeline.request import open_request
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
+from headwater.pipeline.task_run import Progress
 from headwater.slots.kept_state import KeptState, keep_state
 
 
@@ -54,17 +56,14 @@ def run_decode(flags: DecodeFlags) -> None:
     if flags.stats:
         _print_stats(figures)
     if flags.stats_json is not None:
-        Path(flags.stats_json).write_text(json.dumps(figures, indent=2) + "\n")
+        _write_stats(figures, Path(flags.stats_json))
 
 
 def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
     """All of it, once it is known what is read; returns figures."""
     open_request(source.request, kept=source.kept)
     with step_progress(flags.quiet) as progress:
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
-        progress("start Spark", 1, 1)
+        spark = _started_spark(flags.master, progress)
         started = time.perf_counter()
         with (
             message_output(flags.out, source.placing(flags.out)) as output,
@@ -134,16 +133,21 @@ def _decoding(
     assert source.choice is not None
     ChosenDatabases.open(source.request, source.choice)
     with step_progress(flags.quiet) as progress:
-        progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
-        progress("start Spark", 1, 1)
+        spark = _started_spark(flags.master, progress)
         started = time.perf_counter()
         bounds = WindowBounds(flags.window_bytes)
         with decode_databases(
             spark, source.request, source.choice, progress, form, flags.scratch, deliver, place, bounds
         ) as decoded:
             yield decoded, started, started
+
+
+def _started_spark(master: str | None, progress: Progress) -> Any:
+    progress("start Spark", 0, 1)
+    spark = spark_session(master)
+    warm_up(spark)
+    progress("start Spark", 1, 1)
+    return spark
 
 
 def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
@@ -203,6 +207,14 @@ def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, ob
         "peak_memory_bytes": peak_memory(),
         "steps": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
+
+
+def _write_stats(figures: dict[str, object], file: Path) -> None:
+    try:
+        file.write_text(json.dumps(figures, indent=2) + "\n")
+    except OSError as error:
+        message = f"could not write statistics: {error.strerror or error}; the output is written"
+        raise HeadwaterError(message, file=str(file)) from None
 
 
 def _print_stats(figures: dict[str, object]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
+import os
 import sys
 import warnings
 from typing import Any
@@ -16,24 +17,29 @@ from typing import Any
 import click
 
 from headwater import __version__
-from headwater.cli.commands import catalog_command, decode_command, demo_command, slot_command, waldump_command
+from headwater.cli.commands import (
+    GROUP,
+    catalog_command,
+    decode_command,
+    demo_command,
+    need_command,
+    slot_command,
+    waldump_command,
+)
 from headwater.cli.signals import ending_cleanly
 from headwater.cli.surroundings import STANDARD_OUTPUT, forget, prepare_process, say
 from headwater.errors import HeadwaterError, HeadwaterWarning
 
 
 @click.group(
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+    **GROUP,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="headwater")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """PostgreSQL's logical decoding outside the server, as a Spark pipeline."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help(), err=True)
-        sys.exit(2)
+    need_command(context)
 
 
 cli.add_command(decode_command)
@@ -68,7 +74,16 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         forget(STANDARD_OUTPUT)
-        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 1)
+        _fail(_reason(error), 1)
+
+
+def _reason(error: OSError) -> str:
+    """What failed that nobody foresaw."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "the current directory is not there any more; change to another one"
+    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
 def _warn_in_one_line() -> None:

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from headwater.cli.decode_source import source_of_slot
 from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags
 from headwater.errors import SlotError, UsageError
@@ -21,6 +18,9 @@ from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.slots.slot import Slot, SlotRequest, SlotStatistics
 from headwater.slots.slot_directory import active_pid, create_slot, is_slot, open_slot, read_slot
+
+LISTED = ("slot_name", "plugin", "database", "active", "restart_lsn", "confirmed_flush_lsn")
+"""What ``slot list`` prints of each."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,12 @@ def run_list(directory: Path) -> None:
     """
     if not directory.is_dir():
         raise SlotError("no such directory", file=str(directory))
-    table = Table(box=None, pad_edge=False)
-    for name in ("slot_name", "plugin", "database", "active", "restart_lsn", "confirmed_flush_lsn"):
-        table.add_column(name, no_wrap=True)
-    for path in sorted(path for path in directory.iterdir() if is_slot(path)):
-        shown = described(path)
-        table.add_row(*(str(shown[str(column.header)]) for column in table.columns))
-    Console(width=200, highlight=False).print(table)
+    paths = sorted(path for path in directory.iterdir() if is_slot(path))
+    shown = [described(path) for path in paths]
+    rows = [LISTED, *([_plain(slot[name]) for name in LISTED] for slot in shown)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def run_show(path: Path, as_json: bool) -> None:

@@ -270,11 +270,6 @@ class Version:
         """pg_ndistinct and pg_dependencies are arrays of JSON."""
         return self.major >= 19
 
-    @property
-    def excepts_tables(self) -> bool:
-        """A publication of all tables can leave some out, which are rows of ``pg_publication_rel`` too."""
-        return self.major >= 19
-
 
 VERSIONS = {
     14: Version(14, 0xD10D, 1300, 202107181),

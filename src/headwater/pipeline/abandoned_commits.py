@@ -50,7 +50,8 @@ def warn_of_abandoned(directory: WalDirectory, lo: int, hi: int) -> None:
 
     Args:
         directory: the WAL.
-        lo, hi: LSNs that what was read begins and ends at; timelines that were left elsewhere are not its concern.
+        lo, hi: LSNs that what was asked for begins and ends at; timelines that were left elsewhere are not its concern.
+            What was read may end where one was left: of the timeline that follows there may be no WAL yet.
     """
     for one in directory.abandoned:
         if lo <= one.left < hi:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -138,7 +138,7 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
     """
     psycopg = _psycopg()
     try:
-        with psycopg.connect(dsn, autocommit=True) as session:
+        with _connected(psycopg, dsn) as session:
             session.execute("SET client_encoding = 'UTF8'; SET search_path = ''; SET extra_float_digits = 1")
             session.execute("SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'")
             session.execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
@@ -157,7 +157,8 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             return KeptState(_state(replace(export, commit_log=log)), _settings(session))
     except psycopg.Error as error:
         message = " ".join((error.diag.message_primary or str(error)).split())
-        raise CatalogError(f"could not export the catalog: {message}", hint=error.diag.message_hint) from None
+        hint = error.diag.message_hint or error.diag.message_detail
+        raise CatalogError(f"could not export the catalog: {message}", hint=hint) from None
 
 
 def _psycopg() -> ModuleType:
@@ -166,6 +167,22 @@ def _psycopg() -> ModuleType:
     except ImportError as error:
         raise HeadwaterError(f"a server's catalog needs the extra server: {error}", hint=INSTALL) from None
     return psycopg
+
+
+@contextmanager
+def _connected(psycopg: ModuleType, dsn: str, **how: str) -> Iterator[Connection[Any]]:
+    """A connection.
+
+    A server that waits for others does not notice that nobody waits for it any more, and would keep the slot meanwhile:
+    so what it does is cancelled when the ``with`` block is left early.
+    """
+    with psycopg.connect(dsn, autocommit=True, **how) as connection:
+        try:
+            yield connection
+        except BaseException:
+            with suppress(psycopg.Error):
+                connection.cancel()
+            raise
 
 
 def _facts(session: Connection[Any]) -> _Server:
@@ -205,7 +222,7 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs:
     Yields:
         the consistent point's LSN.
     """
-    with psycopg.connect(dsn, replication="database", autocommit=True) as replication:
+    with _connected(psycopg, dsn, replication="database") as replication:
         made = replication.execute(_SLOT.format(os.urandom(6).hex()).encode()).fetchone()
         assert made is not None
         _, lsn, snapshot, _ = made

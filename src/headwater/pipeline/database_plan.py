@@ -272,6 +272,7 @@ class _Session:
     def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool, is_one_of_several: bool) -> None:
         self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
+        self._end = NEVER if opened.request.end is None else opened.request.end
         self._scope = scope
         self._is_first = is_first
         self._late: list[Int64s] = []
@@ -295,7 +296,7 @@ class _Session:
         if window.is_last and self._is_first:
             warn_of_custom_records(self._custom)
         if is_end and self._is_first:
-            warn_of_abandoned(self._directory, self._start_lsn, window.behind.lsn)
+            warn_of_abandoned(self._directory, self._start_lsn, self._end)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
             self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)

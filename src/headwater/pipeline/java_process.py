@@ -16,11 +16,15 @@ cluster's driver has the flags that the user gave it and no others.
 Spark starts Python as ``python -m``, which imports from the current directory before anything else, and so does an
 empty entry of ``PYTHONPATH``: a ``random.py`` that lies there would run in every worker. The process and all that it
 starts get an environment without either; modules that workers need come by ``PYTHONPATH`` or ``addPyFile``.
+
+In a locale of ASCII only, as cron and containers have it, Java does not start where the current directory's name has
+other characters, so it gets the same locale with UTF-8.
 """
 
 from __future__ import annotations
 
 import atexit
+import locale
 import os
 import re
 import signal
@@ -45,6 +49,7 @@ _OPTIONS = "SPARK_SUBMIT_OPTS"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _SMALL_PROCESS = "-XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m"
 _LAUNCHER_OPTIONS, _LAUNCHER_PROCESS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1"
+_ASCII, _UTF8_LOCALE = "ANSI_X3.4-1968", "C.UTF-8"
 _STANDARD_ERROR = 2
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_SECONDS = 5.0
@@ -173,6 +178,8 @@ def _java_environment(archive: ClassArchive | None) -> Iterator[None]:
     changes = {_OPTIONS: _java_options(archive), "PYTHONSAFEPATH": "1"}
     if archive is not None:
         changes[_LAUNCHER_OPTIONS] = f"{_LAUNCHER_PROCESS} {os.environ.get(_LAUNCHER_OPTIONS, '')}"
+    if locale.nl_langinfo(locale.CODESET) == _ASCII:
+        changes["LC_ALL" if os.environ.get("LC_ALL") else "LC_CTYPE"] = _UTF8_LOCALE
     if "PYTHONPATH" in os.environ:
         changes["PYTHONPATH"] = os.pathsep.join(filter(None, os.environ["PYTHONPATH"].split(os.pathsep)))
     before = {name: os.environ.get(name) for name in changes}

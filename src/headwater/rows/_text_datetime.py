@@ -19,7 +19,6 @@ from headwater.rows._text_codes import CORRUPT, NEED_SPACE
 from headwater.rows._text_number import put_four, put_infinity, put_magnitude, put_pair
 
 SECOND = 1_000_000
-HOUR = 3600 * SECOND
 DAY = 86_400 * SECOND
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1

@@ -171,10 +171,7 @@ class OpenSlot:
         """
         whose = hashlib.sha256(f"{platform.node()}:{self.path.resolve()}".encode()).hexdigest()[:16]
         part = out.absolute().with_name(f".{self.path.name}-{whose}.headwater-part")
-        if part.is_dir():
-            shutil.rmtree(part)
-        else:
-            part.unlink(missing_ok=True)
+        _remove(part)
         return part
 
     def place(self, part: Path, out: Path, state: State, made: SlotStatistics) -> None:
@@ -192,9 +189,14 @@ class OpenSlot:
         assert after.state is not None
         _sync(part)
         places = str(part), str(out.absolute())
-        self.write(
-            replace(self.slot, pending=PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics))
-        )
+        pending = PendingOutput(*places, after.confirmed_lsn, after.state, after.statistics)
+        try:
+            self.write(replace(self.slot, pending=pending))
+        except SlotError:
+            if read_slot(self.path).pending is None:
+                # Nobody will look for it: it is made again.
+                _remove(part)
+            raise
         self.settle()
 
     def settle(self) -> None:
@@ -227,6 +229,14 @@ class OpenSlot:
         """Remove the slot."""
         os.unlink(self.path / _SLOT)
         remove_directory(self.path)
+
+
+def _remove(part: Path) -> None:
+    """A file, or a directory and what is in it, if it is there."""
+    if part.is_dir():
+        shutil.rmtree(part)
+    else:
+        part.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

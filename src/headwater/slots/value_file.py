@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,6 +45,8 @@ def save_value(path: Path, value: object) -> None:
         os.replace(part, path)
         sync_directory(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
         raise SlotError(f"could not write: {error.strerror or error}", file=str(path)) from None
 
 

@@ -98,7 +98,7 @@ def list_segments(source: WalSource, first: str = "") -> Listing:
     if not files:
         instead, hint = instead_of_segments(names) or (None, None)
         what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
-        raise SegmentError(what, file=listing.address, hint=hint)
+        raise SegmentError(what, file=listing.address, hint=hint or "name the directory that holds the segments")
     return listing
 
 

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -113,11 +115,42 @@ def test_help_loads_nothing_heavy(words: list[str], environment: dict[str, str],
     assert run.stdout.endswith("loaded: []\n")
 
 
-def test_without_a_command_help_is_shown() -> None:
-    run = subprocess.run([sys.executable, "-m", "headwater.cli.main"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [([], "compare."), (["slot"], "Remove a slot."), (["catalog"], "Write the catalog")],
+)
+def test_without_a_command_help_is_shown(words: list[str], shown: str) -> None:
+    run = _run(*words)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.splitlines()[0].endswith(" [OPTIONS] COMMAND [ARGS]...")
-    assert "compare." in run.stderr
+    assert shown in run.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["decode", "--wal", ""], ["decode", "--catalog", ""], ["decode", "--out", ""], ["slot", "show", ""]],
+)
+def test_an_empty_path_is_refused(words: list[str]) -> None:
+    run = _run(*words)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "the path is empty" in run.stderr
+
+
+def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    run = _run(
+        "decode", "--wal", "/", "--catalog", "/", "--out", "x", preexec_fn=lambda: (os.chdir(gone), gone.rmdir())
+    )
+    assert (run.returncode, run.stderr) == (
+        1,
+        "headwater: the current directory is not there any more; change to another one\n",
+    )
+
+
+def _run(*words: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headwater.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
 
 
 def test_the_flag_for_an_encoding_goes_before_the_setting() -> None:
