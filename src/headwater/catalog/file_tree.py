@@ -23,7 +23,11 @@ class FileTree(ABC):
 
     @abstractmethod
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Whether there is a file of this name.
+
+        Raises:
+            CatalogError: that cannot be told.
+        """
 
     @abstractmethod
     def read(self, name: str, what: str = "file") -> bytes:
@@ -66,7 +70,10 @@ class DirectoryTree(FileTree):
 
     def exists(self, name: str) -> bool:
         """See :meth:`FileTree.exists`."""
-        return (self._path / name).exists()
+        try:
+            return (self._path / name).exists()
+        except OSError as error:
+            raise CatalogError(f"could not look for file: {error.strerror}", file=self.place(name)) from None
 
     def read(self, name: str, what: str = "file") -> bytes:
         """See :meth:`FileTree.read`."""

@@ -1,24 +1,28 @@
 """The settings a server starts its sessions with, as far as they change how values are printed.
 
 Reads ``postgresql.conf`` and then ``postgresql.auto.conf`` of a data directory (PostgreSQL: guc-file.l, ParseConfigFp
-and GUC_scanstr; later lines win, names are the same in any case). Invariant: a file that is not there says nothing, as
-with a server whose configuration lies elsewhere.
+and GUC_scanstr; later lines win, names are the same in any case), and the files that they include. Invariant: a file
+that is not there says nothing, as with a server whose configuration lies elsewhere; of one that is included from
+elsewhere the user is told.
 
 Over them go those of ``ALTER DATABASE`` and ``ALTER ROLE ... SET`` (:mod:`headwater.catalog.role_settings`).
 
-Known gaps: include directives, the server's command line.
+Known gap: the server's command line.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.catalog.data_directory import DataDirectory, open_tree
+from headwater.catalog.file_tree import FileTree
 from headwater.catalog.role_settings import role_settings, settings_place
 from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
+from headwater.errors import CatalogError, warn
 
 PRINTING_SETTINGS = frozenset(
     {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary", "search_path"}
@@ -26,6 +30,8 @@ PRINTING_SETTINGS = frozenset(
 """Names of the settings that matter here, in lower case."""
 
 _FILES = ("postgresql.conf", "postgresql.auto.conf")
+_INCLUDES = frozenset({"include", "include_if_exists", "include_dir"})
+_DEEPEST = 10
 _LINE = re.compile(
     r"\s*(?P<name>[A-Za-z_][\w$.]*)(?:\s*=\s*|\s+|(?='))"
     r"(?:'(?P<quoted>(?:[^'\\\n]|\\.|'')*)'|(?P<plain>[^\s#'=]+))\s*(?:#.*)?"
@@ -42,11 +48,14 @@ class ServerSetting:
         value: as text.
         file: the configuration file, or that of the catalog.
         line: from 1 on; 0 in the catalog.
+        over: what the configuration files say of the same setting, empty for nothing: a DateStyle that names only a
+            style or only an order leaves the other one as it is there.
     """
 
     value: str
     file: str
     line: int
+    over: str = ""
 
     @property
     def origin(self) -> str:
@@ -60,13 +69,44 @@ def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]
     Raises:
         CatalogError: it is no data directory or base backup, or a configuration file is there and cannot be read.
     """
-    tree, found = open_tree(Path(data_directory)), dict[str, ServerSetting]()
-    for name in _FILES:
-        text = tree.read(name, "configuration file").decode("utf-8", "replace") if tree.exists(name) else ""
-        for number, setting, value in parse_configuration(text):
-            if setting in PRINTING_SETTINGS:
-                found[setting] = ServerSetting(value, tree.place(name), number)
-    return found
+    tree = open_tree(Path(data_directory))
+    files = [name for name in _FILES if tree.exists(name)]
+    return {name: setting for file in files for name, setting in _settings_in(tree, file) if name in PRINTING_SETTINGS}
+
+
+def _settings_in(tree: FileTree, file: str, depth: int = 0) -> Iterator[tuple[str, ServerSetting]]:
+    """Settings of a configuration file and of those that it includes, in order, by name in lower case."""
+    if depth > _DEEPEST:
+        place = tree.place(file)
+        raise CatalogError("could not open configuration file: maximum nesting depth exceeded", file=place)
+    text = tree.read(file, "configuration file").decode("utf-8", "replace")
+    for number, name, value in parse_configuration(text):
+        setting = ServerSetting(value, tree.place(file), number)
+        if name in _INCLUDES:
+            for included in _included(tree, file, name, setting):
+                yield from _settings_in(tree, included, depth + 1)
+        else:
+            yield name, setting
+
+
+def _included(tree: FileTree, file: str, directive: str, setting: ServerSetting) -> list[str]:
+    """Names of the files that a line includes; of those that are not in the copy the user is told (guc-file.l)."""
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(file), setting.value))
+    is_inside = not name.startswith(("/", "../")) and name != ".." and "\0" not in name
+    if is_inside and directive == "include_dir":
+        names = [one for one in tree.names(name) if one.endswith(".conf") and not one.startswith(".")]
+        return [posixpath.normpath(f"{name}/{one}") for one in names]
+    if is_inside and tree.exists(name):
+        return [name]
+    if not is_inside or directive == "include":
+        warn(
+            f'the copy does not have the configuration that line {setting.line} includes from "{setting.value}": its '
+            "settings are not known",
+            file=setting.file,
+            hint="give those that change how values are printed with --set NAME=VALUE (in the data source, the "
+            "options set.NAME)",
+        )
+    return []
 
 
 def session_settings_of(data_directory: str | Path, database: int, role: str | None) -> dict[str, ServerSetting]:
@@ -84,7 +124,7 @@ def session_settings_of(data_directory: str | Path, database: int, role: str | N
     found, place = read_server_settings(data_directory), settings_place(directory)
     for name, value in role_settings(directory, database, role).items():
         if name in PRINTING_SETTINGS:
-            found[name] = ServerSetting(value, place, 0)
+            found[name] = ServerSetting(value, place, 0, found[name].value if name in found else "")
     return found if role is None else {**found, "search_path": _search_path_of(role, found.get("search_path"))}
 
 

@@ -51,7 +51,7 @@ _LONGEST_EXTENSION = 1 << 20
 _LARGEST_MEMBER = 1 << 60
 _NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_DB_ROLE_SETTING)))
 _KEPT = re.compile(
-    r"PG_VERSION|backup_label|tablespace_map|postgresql(?:\.auto)?\.conf|global/pg_control"
+    r"PG_VERSION|backup_label|tablespace_map|(?:[^/]+/)?[^/]+\.conf|global/pg_control"
     rf"|(?:global|base/\d+|pg_tblspc/\d+/PG_\w+/\d+)/(?:pg_filenode\.map|(?:{_NUMBERS})(?:\.\d+)?)"
     r"|(?:pg_xact|pg_multixact/offsets|pg_multixact/members|pg_twophase)/[0-9A-F]+"
 )

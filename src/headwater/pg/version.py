@@ -173,6 +173,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def signs_upper_seg_bounds(self) -> bool:
+        """The sign ``~`` of a seg's upper bound is printed; before, that of its lower one decided about it."""
+        return self.major >= 19
+
+    @property
     def has_mule_internal(self) -> bool:
         """There is the encoding MULE_INTERNAL."""
         return self.major < 19

@@ -16,7 +16,7 @@ from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
-from headwater.rows.session import SessionSettings
+from headwater.rows.session import SessionSettings, datestyle_over
 from headwater.slots.kept_state import KeptState
 from headwater.wal.addresses import wal_source
 from headwater.wal.directory import WalDirectory
@@ -236,7 +236,8 @@ def server_settings(
                 hint=f"override it with --set {name}=VALUE (in the data source, the option set.{name})"
                 + (f"; {error.hint}" if error.hint else ""),
             ) from None
-        settings.append((name, setting.value))
+        value = datestyle_over(setting.value, setting.over) if name == "datestyle" else setting.value
+        settings.append((name, value))
     return tuple(sorted(settings))
 
 

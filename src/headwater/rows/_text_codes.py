@@ -100,14 +100,15 @@ SET_RAW_CHARS = 11
 SET_BARE_NUMBERS = 12
 SET_LSN_DIGITS = 13
 SET_JSON_STATISTICS = 14
+SET_SEG_BY_LOWER = 15
 SETTINGS = 16
 """Slots of ``TextTables.settings``, and how many there are. The first three are 1 if it is so: an interval can be
 infinite; bytea_output is escape; the time zone's last 400 years of transitions repeat for ever. Then: one of DATES_*;
 1 if the day stands before the month (the order is DMY); one of INTERVALS_*; significant digits of floats, 0 for the
 shortest exact form; decimals of an amount of money, and how many digits stand between its separators; 1 if an interval
 has no more hours than an int, if a "char" is printed as the byte it is, if a number in a jsonpath has no parentheses
-where a step follows; digits that an LSN's lower half has at least; 1 if extended statistics are printed as JSON. The
-others are 0."""
+where a step follows; digits that an LSN's lower half has at least; 1 if extended statistics are printed as JSON; 1
+if the lower bound's sign of a seg decides about the upper one's."""
 
 DATES_ISO, DATES_SQL, DATES_POSTGRES, DATES_GERMAN = 0, 1, 2, 3
 INTERVALS_POSTGRES, INTERVALS_VERBOSE, INTERVALS_SQL, INTERVALS_ISO = 0, 1, 2, 3

@@ -100,6 +100,7 @@ from headwater.rows._text_codes import (
     SET_MONEY_DECIMALS,
     SET_MONEY_GROUP,
     SET_RAW_CHARS,
+    SET_SEG_BY_LOWER,
     SET_TZ_CYCLE,
 )
 from headwater.rows._text_datestyle import write_styled_date, write_styled_timestamp, write_styled_timestamptz
@@ -242,7 +243,7 @@ def _extension_text(tables: TextTables, code: Int, src: Bytes, start: Int, lengt
         is_json = tables.settings[SET_JSON_STATISTICS] != 0
         return write_statistics(code == CODE_DEPENDENCIES, is_json, src, start, length, out, o)
     if code == CODE_SEG:
-        return write_seg(src, start, length, out, o)
+        return write_seg(tables.settings[SET_SEG_BY_LOWER] != 0, src, start, length, out, o)
     if code == CODE_HEX:
         return write_bytea(src, start, length, out, o)
     return CORRUPT

@@ -88,8 +88,11 @@ def _put_bound(bits: Int, significant: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def write_seg(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """``lower .. upper``, or a point, each with its sign of uncertainty."""
+def write_seg(is_by_lower: bool, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """``lower .. upper``, or a point, each with its sign of uncertainty.
+
+    With `is_by_lower` a sign ``~`` of the lower bound decides whether the upper one's is written (seg_out before 19).
+    """
     if length != _SEG_SIZE or misfits(start, length, _SEG_SIZE):
         return CORRUPT
     if no_room(out, o, 48):
@@ -118,7 +121,7 @@ def write_seg(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
         return o
     out[o] = 32
     o += 1
-    if high_sign in (_LESS, _MORE) or low_sign == _ABOUT:
+    if high_sign in (_LESS, _MORE) or (low_sign if is_by_lower else high_sign) == _ABOUT:
         if high_sign == 0:
             return o  # the server's text ends here, at the zero byte
         out[o] = high_sign

@@ -206,7 +206,20 @@ def _client_encoding(value: str, database: str, major: int) -> str:
     return found
 
 
-def _datestyle(value: str) -> str:
+def datestyle_over(value: str, base: str) -> str:
+    """A DateStyle as a server takes it that has another one already: what it does not name stays.
+
+    Args:
+        value: the DateStyle.
+        base: the other one, empty for the server's own default.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    return _datestyle(value, _datestyle(base))
+
+
+def _datestyle(value: str, base: str = "ISO, MDY") -> str:
     """The canonical spelling of a DateStyle: its style and its order (check_datestyle)."""
     styles, orders = set(), set()
     for word in value.lower().split(",") if value.strip() else ():
@@ -220,8 +233,9 @@ def _datestyle(value: str) -> str:
             orders.add(name)
     if len(styles) > 1 or len(orders) > 1:
         raise _bad_datestyle(value)
-    style = next(iter(styles), "ISO")
-    return f"{style}, {next(iter(orders), 'DMY' if style == 'German' else 'MDY')}"
+    base_style, base_order = base.split(", ")
+    style = next(iter(styles), base_style)
+    return f"{style}, {next(iter(orders), 'DMY' if 'German' in styles else base_order)}"
 
 
 def _unquoted(word: str) -> str:

@@ -15,6 +15,7 @@ Known gaps: ``INTERVAL '...'`` as a value, leap-second ("right/") zones.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import struct
 import zoneinfo
@@ -43,6 +44,7 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _US_RULES = ",M3.2.0,M11.1.0"
 
 _HOURS = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_HEX_HOURS = re.compile(r"\s*[+-]?0[xX]([\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)([pP][+-]?\d+)?")
 _OFFSET = r"[+-]?\d+(?::\d+(?::\d+)?)?"
 _RULE = rf"(?:J\d+|M\d+\.\d+\.\d+|\d+)(?:/{_OFFSET})?"
 _NAME = r"<[^>]*>|[^0-9,+\-<][^0-9,+\-]*"
@@ -109,8 +111,10 @@ def load_timezone(value: str) -> TimeZone:
     Raises:
         UsageError: no such zone, or a form that is not supported.
     """
-    if _HOURS.fullmatch(value):
-        east = int(float(value) * 3600)
+    hours = _hours(value)
+    if hours is not None:
+        # What is out of range is refused by _fixed; an infinite number would be no integer.
+        east = int(min(max(hours, -1000.0), 1000.0) * 3600)
         return _fixed(value, _Kind(east, _offset_label(east)))
     name = value.removeprefix(":")
     if name.upper() in ("GMT", "UTC"):
@@ -122,6 +126,16 @@ def load_timezone(value: str) -> TimeZone:
     if match is None or value.startswith(":") or value.upper().startswith("INTERVAL"):
         raise UsageError(f'invalid value for parameter "TimeZone": "{value}"', hint=_HINT)
     return _from_posix(value, match)
+
+
+def _hours(value: str) -> float | None:
+    """Hours east of Greenwich, if the value is a number (strtod)."""
+    if _HOURS.fullmatch(value):
+        return float(value)
+    try:
+        return float.fromhex(value) if _HEX_HOURS.fullmatch(value) else None
+    except OverflowError:
+        return math.inf
 
 
 def _offset_label(east: int) -> str:

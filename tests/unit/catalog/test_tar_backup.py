@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.catalog.data_directory import open_tree
+from headwater.catalog.server_settings import read_server_settings
 from headwater.errors import CatalogError
 
 FILES = {
@@ -24,6 +25,9 @@ FILES = {
     "pg_xact/0000": b"log",
     "pg_twophase/00000300": b"state",
     "pg_stat/x/y": b"deep",
+    "conf.d/one.conf": b"timezone = UTC",
+    "postgresql.conf": b"include 'base.conf'\ninclude_dir 'conf.d'",
+    "base.conf": b"bytea_output = escape",
 }
 FORMS = {"": None, ".gz": "gzip", ".lz4": "lz4", ".zst": "zstd"}
 
@@ -58,6 +62,13 @@ def test_files_by_name(tmp_path: Path, suffix: str) -> None:
     assert not tree.exists("base/5/1249")
     assert tree.place("base/5/1249") == f"{tmp_path}/base.tar{suffix}:base/5/1249"
     assert open_tree(tmp_path) is tree
+
+
+@pytest.mark.parametrize("suffix", FORMS)
+def test_configuration_that_is_included(tmp_path: Path, suffix: str) -> None:
+    archive(tmp_path / f"base.tar{suffix}", FILES, FORMS[suffix])
+    found = {name: setting.value for name, setting in read_server_settings(tmp_path).items()}
+    assert found == {"timezone": "UTC", "bytea_output": "escape"}
 
 
 def test_an_archive_that_was_replaced_is_read_again(tmp_path: Path) -> None:

@@ -64,3 +64,20 @@ def test_a_setting_of_a_role_that_cannot_be_printed() -> None:
     found = {"datestyle": ServerSetting("Julian", "global/2964", 0)}
     with pytest.raises(CatalogError, match="set in ALTER DATABASE or ALTER ROLE"):
         server_settings(DecodeRequest(wal="", catalog=""), found, 16)
+
+
+@pytest.mark.parametrize(
+    ("value", "over", "expected"),
+    [
+        ("DMY", "SQL, MDY", "SQL, DMY"),
+        ("Postgres", "SQL, YMD", "Postgres, YMD"),
+        ("German", "SQL, MDY", "German, DMY"),
+        ("ymd, german", "SQL, MDY", "German, YMD"),
+        ("default, dmy", "SQL, YMD", "SQL, DMY"),
+        ("SQL", "German", "SQL, DMY"),
+        ("SQL", "", "SQL, MDY"),
+    ],
+)
+def test_a_datestyle_of_a_role_leaves_what_it_does_not_name(value: str, over: str, expected: str) -> None:
+    found = {"datestyle": ServerSetting(value, "global/2964", 0, over)}
+    assert (("datestyle", expected),) == server_settings(DecodeRequest(wal="", catalog=""), found, 16)

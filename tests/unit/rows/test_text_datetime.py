@@ -160,6 +160,8 @@ def test_rules_repeat_for_ever() -> None:
 @pytest.mark.parametrize(
     ("value", "east"),
     [
+        ("0x5", 18_000),
+        (" -0x5.8p0", -19_800),
         ("UTC", 0),
         ("gmt", 0),
         ("5", 18_000),
@@ -186,7 +188,18 @@ def test_a_posix_rule_holds_in_the_past_too(value: str, usec: int) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "Nowhere/Land", "../../etc/passwd", ".hidden", "200", "UTC+200", "EST5EDT,M13.1.0,M1.1.0", "INTERVAL '1'"],
+    [
+        "",
+        "1e400",
+        "-0x1p9999",
+        "Nowhere/Land",
+        "../../etc/passwd",
+        ".hidden",
+        "200",
+        "UTC+200",
+        "EST5EDT,M13.1.0,M1.1.0",
+        "INTERVAL '1'",
+    ],
 )
 def test_no_such_zone(value: str) -> None:
     with pytest.raises(UsageError):
