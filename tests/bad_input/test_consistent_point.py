@@ -251,6 +251,17 @@ def test_bound_before_the_backup(headwater: CommandHere, cluster: Cluster, name:
     run.check_failed(f"the {name} {Lsn(lsn - 8)} lies before the backup, expected {Lsn(lsn)} or later", status=2)
 
 
+def test_bounds_behind_the_wal(headwater: CommandHere, cluster: Cluster) -> None:
+    """Whoever decodes window by window would lose what an archive that lags behind gets later."""
+    window = ["--wal", cluster.wal, "--catalog", cluster.backup, "--database", "postgres"]
+    whole = headwater(*window).check_passed()
+    found = headwater(*window, "--end", "FF/0").check_warned(
+        "the WAL ends at 0/", "before the end FF/0", "go on from 0/"
+    )
+    assert found == whole
+    assert headwater(*window, "--start", "FF/0").check_warned("before the start FF/0: nothing was decoded") == b""
+
+
 def test_start_and_end_at_the_backup(headwater: CommandHere, cluster: Cluster) -> None:
     """An empty window is one."""
     lsn = str(Lsn(read_control_file(cluster.backup).redo_lsn))

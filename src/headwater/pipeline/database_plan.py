@@ -34,6 +34,7 @@ from headwater.pipeline.window import (
     warn_of_late_start,
     warn_of_prepared,
     warn_of_replica_level,
+    warn_of_short_wal,
     warn_of_waiting,
 )
 from headwater.reorder.control import Followed
@@ -272,6 +273,7 @@ class _Session:
     def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool, is_one_of_several: bool) -> None:
         self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
+        self._request, self._state = opened.request, opened.state
         self._end = NEVER if opened.request.end is None else opened.request.end
         self._scope = scope
         self._is_first = is_first
@@ -297,6 +299,8 @@ class _Session:
             warn_of_custom_records(self._custom)
         if is_end and self._is_first:
             warn_of_abandoned(self._directory, self._start_lsn, self._end)
+            if self._state is None:
+                warn_of_short_wal(window.hi, self._request.start, self._request.end)
         start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
         if patterns.patterns and (is_end or lsn > start):
             self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)

@@ -174,6 +174,19 @@ def warn_of_gap(gap: LevelGap, commits: Int64s, end: int) -> None:
     warn(f"{which}wal_level was {level_name(gap.level)} from {Lsn(gap.lo)} to {again}")
 
 
+def warn_of_short_wal(hi: int, start: int | None, end: int | None) -> None:
+    """Warn that the WAL does not go as far as was asked: who goes on at the end that he named would miss the rest.
+
+    Args:
+        hi: LSN where the WAL ends.
+        start, end: what was asked for; an end may lie behind the header of the page that would follow.
+    """
+    if start is not None and start - hi > LONG_HEADER:
+        warn(f"the WAL ends at {Lsn(hi)}, before the start {Lsn(start)}: nothing was decoded")
+    elif end is not None and end - hi > LONG_HEADER:
+        warn(f"the WAL ends at {Lsn(hi)}, before the end {Lsn(end)}", hint=f"go on from {Lsn(hi)}")
+
+
 def warn_of_replica_level(lo: int, hi: int) -> None:
     """Warn of what WAL of wal_level replica that was decoded does not tell.
 
