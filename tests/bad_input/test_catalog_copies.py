@@ -18,8 +18,10 @@ from bad_input.damage import segments
 from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
+from headwater.cli.slot import CreateFlags, run_create
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from headwater.pg.catalogs import CATALOG_NAMES
+from headwater.slots.slot_directory import read_slot
 from headwater.wal.checksum import crc32c
 
 pytestmark = [pytest.mark.server]
@@ -87,6 +89,15 @@ def test_window_that_ends_before_the_backup(headwater: CommandHere, online: Onli
     run.check_failed(
         "the window ends at", f"expected {online.complete} at least", f"--end {online.complete}", used_spark=True
     )
+
+
+def test_a_slot_stands_between_two_records(headwater: CommandHere, online: Online, tmp_path: Path) -> None:
+    words = ((str(online.wal),), str(online.backup), "postgres", "test_decoding", (), (), (), "error", False, False)
+    run_create(tmp_path / "slot", CreateFlags(*words))
+    slot = read_slot(tmp_path / "slot")
+    assert slot.state is None
+    assert slot.confirmed_lsn % 8 == 0
+    assert headwater("--slot", tmp_path / "slot", "--with-lsn").check_passed().endswith(online.expected)
 
 
 def test_window_that_ends_with_the_backup(headwater: CommandHere, online: Online) -> None:

@@ -16,8 +16,11 @@ from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent
 from headwater.pipeline.windows import PlannedWindow, PlanWindows, windows_in_threads
 from headwater.reorder.state import State
 from headwater.slots.kept_state import KeptState
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
 
 WINDOW = WindowBounds(64 << 20)
+_RECORD_ALIGNMENT = 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def begin(request: DecodeRequest) -> Beginning:
     needs_more = opened.store.origin.backup_start is not None or opened.store.reach_lsn > lsn
     state = None if needs_more else _state_at(replace(request, end=lsn), None)
     return Beginning(
-        lsn=lsn if state is None else state.lsn,
+        lsn=_end_of_record(opened.directory, lsn) if state is None else state.lsn,
         state=state,
         database=opened.store.database_name,
         server_settings=opened.server_settings,
@@ -93,6 +96,12 @@ def _consistent_point(opened: OpenRequest) -> int:
             return window.followed.decodable[0].start
     assert behind is not None
     return check_consistent(behind.control, opened.store.start_lsn, behind.lsn)
+
+
+def _end_of_record(directory: WalDirectory, lsn: int) -> int:
+    """Where the record ends inside which an LSN lies, as servers tell it; an LSN between two records is its own end."""
+    start = lsn - lsn % _RECORD_ALIGNMENT
+    return lsn if start == lsn else int(read_frames(directory, start, lsn).end_lsns[0])
 
 
 def _state_at(request: DecodeRequest, kept: KeptState | None) -> State:
