@@ -216,6 +216,9 @@ def check_oid(one: CreatedDatabase, row: DatabaseRow, store: CatalogStore, befor
     Raises:
         CatalogError: there was one.
     """
+    if one.lsn < store.origin.consistent_lsn:
+        # An exported catalog is as of there, and nothing before it is decoded.
+        return
     others = [v for v in store.tables[PG_DATABASE].find("oid", one.oid) if v.xmin != one.xid]
     # One that was altered behind the record may be frozen by now; what the WAL told of its transaction holds.
     told = [(store.fates.told(version.xmin), version.inserter) for version in others]
