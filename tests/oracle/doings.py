@@ -16,6 +16,10 @@ _PART = r'(?:"[^"]*"|[\w]+)'
 _NAME = rf"({_PART}(?:\.{_PART})?)"
 _RENAME = re.compile(rf"ALTER TABLE {_NAME} RENAME TO {_NAME}$")
 _TYPE = re.compile(rf"ALTER TABLE {_NAME} ALTER (?:COLUMN )?({_PART}) TYPE")
+_PARTITIONS = (
+    re.compile(rf"CREATE TABLE (?:IF NOT EXISTS )?(?P<child>{_NAME}) PARTITION OF (?P<parent>{_NAME})"),
+    re.compile(rf"ALTER TABLE (?P<parent>{_NAME}) ATTACH PARTITION (?P<child>{_NAME})"),
+)
 _KINDS = (
     ("unlogged", re.compile(rf"ALTER TABLE {_NAME} SET (?:UN)?LOGGED")),
     ("dropped", re.compile(rf"DROP TABLE {_NAME}")),
@@ -43,14 +47,30 @@ class Doings:
         self._one: dict[str, set[str]] = {}
         self._done: dict[str, set[str]] = {}
         self._retyped: dict[str, set[str]] = {}
+        self._parents: dict[str, set[str]] = {}
         for statement in statements:
             self._note(statement)
 
     def done(self, name: str) -> set[str]:
         """What was done to a table: ``renamed``, ``retyped``, ``unlogged``, ``dropped``, ``identity NOTHING``, ..."""
-        names = self._one.get(lasting_name(name), {lasting_name(name)})
+        names = self._names(lasting_name(name))
         found = {kind for one in names for kind in self._done.get(one, ())}
+        if any("dropped" in self._done.get(one, ()) for one in self._ancestors(names)):
+            found.add("dropped")
         return found | ({"renamed"} if len(names) > 1 else set())
+
+    def _names(self, name: str) -> set[str]:
+        return self._one.get(name, {name})
+
+    def _ancestors(self, names: set[str]) -> set[str]:
+        """All that these tables were partitions of at some time: partitions are dropped with them."""
+        found = set[str]()
+        left = set(names)
+        while left:
+            parents = {one for name in left for parent in self._parents.get(name, ()) for one in self._names(parent)}
+            left = parents - found
+            found |= left
+        return found
 
     def retyped(self, name: str) -> set[str]:
         """Columns whose type was altered, of a table that was not renamed."""
@@ -63,6 +83,9 @@ class Doings:
         if found := _TYPE.match(statement):
             self._retyped.setdefault(lasting_name(found[1]), set()).add(found[2].strip('"'))
             self._done.setdefault(lasting_name(found[1]), set()).add("retyped")
+        for pattern in _PARTITIONS:
+            if found := pattern.match(statement):
+                self._parents.setdefault(lasting_name(found["child"]), set()).add(lasting_name(found["parent"]))
         for kind, pattern in _KINDS:
             if found := pattern.match(statement):
                 self._done.setdefault(lasting_name(found[1]), set()).add(kind)
