@@ -431,8 +431,7 @@ def locate(
         first_column: int64[l+1] see SliceLayouts.
         columns: int64[c, COLUMN_FIELDS].
         pending: chunks that wait, as an earlier call left them.
-        new_first: int64[n] see Cells.
-        old_first: int64[n].
+        new_first, old_first: int64[n] see Cells.
         cells: per cell its kind uint8[m], payload's offset int64[m] and length int32[m], and column int32[m].
         arena: uint8[] begins with the fast defaults, ``state[ARENA_END]`` bytes are used.
         state: int64[STATE_SIZE].

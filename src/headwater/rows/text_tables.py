@@ -233,14 +233,11 @@ def build_text_tables(
     is_known = [code not in (codes.CODE_NONE, codes.CODE_HEX, codes.CODE_UNKNOWN) for code in own_codes]
     columns = [_whole(type if known else None) for type, known in zip(types, is_known, strict=True)]
     entries, children = _with_parts(columns)
-    own_codes += _codes_of(entries[len(types) :], binary)
-    styled = _styled_codes(session)
-    own_codes = [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
+    own_codes = _styled(own_codes + _codes_of(entries[len(types) :], binary), exact, session)
     money = session.money if codes.CODE_MONEY in own_codes else None
     pieces = money.pieces if money is not None else (b"",) * codes.MONEY_PIECES
     bases = [part.type for part in entries]
-    missing = [part.missing for parts in children for part, _ in parts]
-    ends = np.cumsum([0] + [len(payload or b"") for payload in missing], dtype=np.int64)
+    missing = _missing_values([part for parts in children for part, _ in parts])
     zone, client = session.zone, session.client_encoding
     enum_lo, enum_hi, labels = _labels(bases, session)
     return TextTables(
@@ -252,9 +249,9 @@ def build_text_tables(
         first_child=np.cumsum([0] + [len(parts) for parts in children], dtype=np.int64),
         child=_int32(entry for parts in children for _, entry in parts),
         child_oid=np.array([part.declared for parts in children for part, _ in parts], dtype=np.uint32),
-        missing_at=np.where([payload is None for payload in missing], -1, ends[:-1]),
-        missing_end=ends[1:],
-        missing=joined([payload or b"" for payload in missing]),
+        missing_at=missing.at,
+        missing_end=missing.end,
+        missing=missing.payloads,
         enum_lo=enum_lo,
         enum_hi=enum_hi,
         enum_oid=labels.oid,
@@ -301,6 +298,26 @@ def _delimiter(base: TypeInfo | None) -> int:
 
 def _int32(values: Iterable[int]) -> NDArray[np.int32]:
     return np.array(list(values), dtype=np.int32)
+
+
+class _Missing(NamedTuple):
+    """Fast defaults of attributes, one behind the other: where each lies, -1 and on if there is none."""
+
+    at: NDArray[np.int64]
+    end: NDArray[np.int64]
+    payloads: NDArray[np.uint8]
+
+
+def _missing_values(parts: Sequence[_Part]) -> _Missing:
+    payloads = [part.missing or b"" for part in parts]
+    ends = np.cumsum([0] + [len(payload) for payload in payloads], dtype=np.int64)
+    return _Missing(np.where([part.missing is None for part in parts], -1, ends[:-1]), ends[1:], joined(payloads))
+
+
+def _styled(own_codes: Sequence[int], exact: Container[int], session: SessionSettings) -> list[int]:
+    """The codes as the session's settings want them; those of `exact` stay."""
+    styled = _styled_codes(session)
+    return [code if i in exact else styled.get(code, code) for i, code in enumerate(own_codes)]
 
 
 def _styled_codes(session: SessionSettings) -> dict[int, int]:
