@@ -29,14 +29,19 @@ from oracle.session import Session
 from oracle.streams import (
     PGOUTPUT,
     RANDOM_PGOUTPUT,
+    SLOTS,
+    TAKEN_TWO_PHASE,
+    TWO_PHASE,
     Options,
     Stream,
+    is_said_by,
     options_of,
     parse_lsn,
     peek_all,
     pgoutput_of,
     plugin_of,
     slot_name,
+    two_phase_of,
     with_what_came_before,
 )
 from oracle.threads import ThreadedWorkload
@@ -47,7 +52,7 @@ SCENARIO_PREFIX = "oracle scenario"
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
 
-TAKEN_AMID = ("test_decoding", "pgoutput, all")
+TAKEN_AMID = ("test_decoding", "pgoutput, all", *TAKEN_TWO_PHASE)
 """Streams for which slots are asked where a script says so."""
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
@@ -292,7 +297,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
         directory,
         slots_come_later=slots_come_later,
         pgoutput=pgoutput_of(major),
-        taken_from=TAKEN_AMID if scenario.takes else (),
+        taken_from=[stream for stream in TAKEN_AMID if is_said_by(stream, major)] if scenario.takes else (),
     )
 
 
@@ -362,12 +367,13 @@ class _Slots:
 
     def make(self) -> None:
         with self.server.connect() as connection:
-            for plugin in ("test_decoding", "pgoutput"):
-                self._make(connection, slot_name(plugin), plugin)
+            for stream in SLOTS:
+                slot = slot_name(stream)
+                self._make(connection, slot, stream)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-                self.starts[plugin] = parse_lsn(_one(connection, query, [slot_name(plugin)]))
+                self.starts[slot] = parse_lsn(_one(connection, query, [slot]))
             for place, name in enumerate(self.taken_from):
-                self._make(connection, f"taken_{place}", plugin_of(name))
+                self._make(connection, f"taken_{place}", name)
 
     def take(self, connection: psycopg.Connection[Any], ends: Sequence[int]) -> None:
         """Take up to one end after the other."""
@@ -380,8 +386,9 @@ class _Slots:
         with self.server.connect() as connection:
             self.take(connection, [_flushed(connection, "get")])
 
-    def _make(self, connection: psycopg.Connection[Any], slot: str, plugin: str) -> None:
-        connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [slot, plugin])
+    def _make(self, connection: psycopg.Connection[Any], slot: str, stream: str) -> None:
+        query = "SELECT pg_create_logical_replication_slot(%s, %s, false, %s)"
+        connection.execute(query, [slot, plugin_of(stream), TWO_PHASE in stream])
 
 
 def _run(
@@ -435,12 +442,19 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         middle = done.middle
         ends: tuple[int, ...] = (end,)
         if done.pieces is not None:
-            lo = slots.starts["pgoutput"]
+            lo = slots.starts[slot_name("pgoutput")]
             records = record_ends(slots.server.wal_directory, hi=end)
             ends = done.pieces.ends(records, lo, end)
             middle = cut(records, lo, end, 2, done.pieces.seed)[0]
         # The server goes on logging what runs while the plugins are asked one after the other.
-        streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
+        streams = peek_all(
+            connection,
+            slots.starts,
+            pgoutput,
+            two_phase_of(run.major),
+            middle=middle,
+            end=end if shape.autovacuum else None,
+        )
         if done.pieces is not None:
             streams = with_what_came_before(connection, streams, records)
         slots.take(connection, ends)

@@ -74,12 +74,23 @@ def _add(plan: Plan, k: Int, op: Int, first: Int, last: Int, lsn: Int, xid: Int)
 
 
 @inline_kernel
-def _add_begin(plan: Plan, k: Int, t: Int, origin: Int, ready: Ready, lsn: Int, xid: Int) -> Int:
-    """Append BEGIN and what tells the transaction's origin; returns how many there are now."""
-    k = _add(plan, k, BEGIN, t, t + 1, lsn, xid)
+def _add_begin(plan: Plan, k: Int, t: Int, origin: Int, begin: Int, ready: Ready, lsn: Int, xid: Int) -> Int:
+    """Append BEGIN, or what stands for it, and the transaction's origin; returns how many there are now."""
+    if begin > 0:
+        k = _add(plan, k, READY, ready.literal_first[begin - 1], ready.literal_first[begin], lsn, xid)
+    else:
+        k = _add(plan, k, BEGIN, t, t + 1, lsn, xid)
     if origin > 0:
         k = _add(plan, k, READY, ready.literal_first[origin - 1], ready.literal_first[origin], lsn, xid)
     return k
+
+
+@inline_kernel
+def _add_end(plan: Plan, k: Int, t: Int, end: Int, ready: Ready, lsn: Int, xid: Int) -> Int:
+    """Append COMMIT, or what stands for it; returns how many there are now."""
+    if end > 0:
+        return _add(plan, k, READY, ready.literal_first[end - 1], ready.literal_first[end], lsn, xid)
+    return _add(plan, k, COMMIT, t, t + 1, lsn, xid)
 
 
 @inline_kernel
@@ -116,10 +127,11 @@ def plan_messages(
     k = 0
     for t in range(len(transactions.xid)):
         flags, xid, origin = transactions.flags[t], np.int64(transactions.xid[t]), transactions.origin[t]
-        bare = flags & BARE != 0
-        begun = bare or (flags & WROTE_BEFORE != 0 if skips else flags & BEGINS_HERE == 0)
-        if not begun and not skips:
-            k = _add_begin(plan, k, t, origin, ready, transactions.first_lsn[t], xid)
+        begin, bare = transactions.begin[t], flags & BARE != 0
+        puts_off = skips and begin == 0
+        begun = bare or (flags & WROTE_BEFORE != 0 if puts_off else flags & BEGINS_HERE == 0)
+        if not begun and not puts_off:
+            k = _add_begin(plan, k, t, origin, begin, ready, transactions.first_lsn[t], xid)
             begun = True
         for j in range(transactions.item_start[t], transactions.item_end[t]):
             kind, layout, lsn = items.kind[j], items.layout[j], items.lsn[j]
@@ -129,7 +141,7 @@ def plan_messages(
                     k = _add(plan, k, READY, first, last, lsn, xid)
                 continue
             if not begun and (kind != LITERAL or ready.counts[layout] != 0):
-                k = _add_begin(plan, k, t, origin, ready, lsn, xid)
+                k = _add_begin(plan, k, t, origin, begin, ready, lsn, xid)
                 begun = True
             if kind == LITERAL:
                 first, last = ready.literal_first[layout], ready.literal_first[layout + 1]
@@ -140,5 +152,5 @@ def plan_messages(
                 k = _add(plan, k, READY, first, last, lsn, xid)
             k = _add(plan, k, CHANGE, j, j + 1, lsn, xid)
         if flags & ENDS_HERE and begun and not bare:
-            k = _add(plan, k, COMMIT, t, t + 1, transactions.end_lsn[t], xid)
+            k = _add_end(plan, k, t, transactions.end[t], ready, transactions.end_lsn[t], xid)
     return k
