@@ -125,11 +125,17 @@ def _pool(connection: psycopg.Connection[Any], type_name: str, r: Random, major:
         if len(values) == before:
             break
     short = [value for value in values if len(value.encode()) < LONGEST][: max(count, 100)]
+    return _Pool(type_name, _valid(connection, type_name, short))
+
+
+def _valid(connection: psycopg.Connection[Any], type_name: str, values: list[str]) -> list[str]:
+    """Those of some values that the server takes."""
     query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
-    row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (short, type_name)).fetchone()
+    row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (values, type_name)).fetchone()
     assert row is not None
     assert row[0] is not None, f"no value of {type_name} is valid"
-    return _Pool(type_name, row[0])
+    found: list[str] = row[0]
+    return found
 
 
 def _is_ordered(connection: psycopg.Connection[Any], type_name: str) -> bool:
@@ -194,8 +200,8 @@ def _ranges(
     """
     brackets, odds = [r.choice(["[)", "[]", "()", "(]"]) for _ in range(half)], [r.random() for _ in range(half)]
     rows = connection.execute(made, (values[:half], values[half : 2 * half], brackets, odds)).fetchall()
-    # 14 shows the bytes of "char" as they are, which no client can give back.
-    ranges = [shown.decode() for (shown,) in rows if _is_utf8(shown)]
+    # 14 shows the bytes of "char" as they are; of a seg something is lost: neither can always be given back.
+    ranges = _valid(connection, f"r{key}", [shown.decode() for (shown,) in rows if _is_utf8(shown)])
     if shape == "range":
         return f"r{key}", ranges
     return f"m{key}", ["{" + ",".join(ranges[at : at + 1 + at % 3]) + "}" for at in range(len(ranges))]
