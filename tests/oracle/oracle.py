@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -64,6 +65,10 @@ PUBLICATIONS = (
     "CREATE PUBLICATION pub_some WITH (publish = 'insert, delete')",
 )
 
+
+NO_STREAMS: Mapping[str, Options] = MappingProxyType({})
+"""Of slots that decode prepared transactions at PREPARE. A server that is asked after they were rolled back leaves out
+what it would have to look up in the catalog for them, so random workloads are not asked."""
 
 _TRIES = 3
 
@@ -276,7 +281,8 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
         _wait_for_backends(server)
 
     setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
-    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major))
+    pgoutput, two_phase = pgoutput_of(major), two_phase_of(major)
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput, two_phase=two_phase)
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -297,6 +303,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
         directory,
         slots_come_later=slots_come_later,
         pgoutput=pgoutput_of(major),
+        two_phase=two_phase_of(major),
         taken_from=[stream for stream in TAKEN_AMID if is_said_by(stream, major)] if scenario.takes else (),
     )
 
@@ -357,17 +364,19 @@ class _Slots:
     """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began.
 
     Attributes:
+        decodes_prepared: one more per plugin decodes prepared transactions at PREPARE.
         taken: what was taken, by stream name.
     """
 
     server: EmbeddedPostgres
     taken_from: Sequence[str] = ()
+    decodes_prepared: bool = False
     starts: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[Call, ...]] = field(default_factory=dict)
 
     def make(self) -> None:
         with self.server.connect() as connection:
-            for stream in SLOTS:
+            for stream in SLOTS[: None if self.decodes_prepared else len(SLOTS) // 2]:
                 slot = slot_name(stream)
                 self._make(connection, slot, stream)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
@@ -400,6 +409,7 @@ def _run(
     *,
     slots_come_later: bool = False,
     pgoutput: Mapping[str, Options] = PGOUTPUT,
+    two_phase: Mapping[str, Options] = NO_STREAMS,
     taken_from: Sequence[str] = (),
     before_copy: Callable[[EmbeddedPostgres], None] | None = None,
 ) -> OracleRun:
@@ -418,11 +428,12 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server, taken_from)
+        slots = _Slots(server, taken_from, bool(two_phase))
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()
-        run = _ask(OracleRun(major, backup, directory / "pg_wal", "postgres", {}), shape, slots, done, pgoutput)
+        made = OracleRun(major, backup, directory / "pg_wal", "postgres", {})
+        run = _ask(made, shape, slots, done, pgoutput, two_phase)
         server.crash() if shape.crashes else server.stop()
         for session in done.sessions:
             session.connection.close()
@@ -430,7 +441,14 @@ def _run(
     return run
 
 
-def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]) -> OracleRun:
+def _ask(
+    run: OracleRun,
+    shape: ClusterShape,
+    slots: _Slots,
+    done: _Work,
+    pgoutput: Mapping[str, Options],
+    two_phase: Mapping[str, Options],
+) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         _require_publications(connection)
@@ -451,7 +469,7 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
             connection,
             slots.starts,
             pgoutput,
-            two_phase_of(run.major),
+            two_phase,
             middle=middle,
             end=end if shape.autovacuum else None,
         )

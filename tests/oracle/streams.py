@@ -146,8 +146,8 @@ def slot_name(stream: str) -> str:
     return f"oracle_{plugin_of(stream)}" + ("_two_phase" if TWO_PHASE in stream else "")
 
 
-SLOTS = tuple(f"{plugin}{more}" for plugin in ("test_decoding", "pgoutput") for more in ("", f", {TWO_PHASE}"))
-"""A stream of each slot."""
+SLOTS = tuple(f"{plugin}{more}" for more in ("", f", {TWO_PHASE}") for plugin in ("test_decoding", "pgoutput"))
+"""A stream of each slot; those that decode prepared transactions at PREPARE last."""
 
 
 def two_phase_of(major: int) -> dict[str, Options]:
