@@ -73,6 +73,13 @@ def _makers() -> dict[str, Make]:
 
 
 MAKERS = _makers()
+"""Of types that all majors have."""
+
+
+def makers_of(major: int) -> dict[str, Make]:
+    """Makers of values by type."""
+    newer = {name: make for name, (since, make) in generated_values.NEWER.items() if major >= since}
+    return MAKERS | {name: lambda r, _, make=make: make(r) for name, make in newer.items()}  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +94,7 @@ def session(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
         yield opened
 
 
-def test_every_type_takes_part(session: psycopg.Connection[Any]) -> None:
+def test_every_type_takes_part(server: EmbeddedPostgres, session: psycopg.Connection[Any]) -> None:
     """None of the server's types, nor of its extensions', is left out silently."""
     query = """
         select typname from pg_type
@@ -95,7 +102,7 @@ def test_every_type_takes_part(session: psycopg.Connection[Any]) -> None:
             and typnamespace in ('pg_catalog'::regnamespace, 'public'::regnamespace)
     """
     there = {name for (name,) in session.execute(query).fetchall()}
-    made = {STATED.get(name, name) for name in MAKERS}
+    made = {STATED.get(name, name) for name in makers_of(server.programs.major)}
     assert there - made == MADE_BY_THE_SERVER | WITHOUT_VALUES | INSIDE_INDEXES
 
 
@@ -116,12 +123,13 @@ class _Pool:
 
 def _pool(connection: psycopg.Connection[Any], type_name: str, r: Random, major: int, count: int) -> _Pool:
     """Values of a type, `count` of them if its makers have so many."""
-    values = dict.fromkeys(taken_by(MAKERS[type_name](r, major), major))
+    make = makers_of(major)[type_name]
+    values = dict.fromkeys(taken_by(make(r, major), major))
     for _ in range(20):
         before = len(values)
         if before >= count:
             break
-        values |= dict.fromkeys(taken_by(MAKERS[type_name](r, major), major))
+        values |= dict.fromkeys(taken_by(make(r, major), major))
         if len(values) == before:
             break
     short = [value for value in values if len(value.encode()) < LONGEST][: max(count, 100)]
@@ -223,9 +231,10 @@ def test_values_of_every_type(
     wanted = config.getoption("--values") or (MANY if config.getoption("--all-majors") else FEW)
     major, compared = server.programs.major, 0
     settings = SessionSettings(major=major)
-    ordered = {name for name in MAKERS if _is_ordered(session, name)}
-    share = max(wanted // (len(SHAPES) * len(MAKERS) - 2 * len(MAKERS.keys() - ordered)) + 1, 8)
-    for name in MAKERS:
+    names = makers_of(major).keys()
+    ordered = {name for name in names if _is_ordered(session, name)}
+    share = max(wanted // (len(SHAPES) * len(names) - 2 * len(names - ordered)) + 1, 8)
+    for name in names:
         r = random.Random(f"{name} {major} {wanted}")
         pool = _pool(session, name, r, major, 3 * share)
         # Of a few values, two shapes of each type.
@@ -234,7 +243,7 @@ def test_values_of_every_type(
                 continue
             type_name, values = _shape(session, pool, shape, r, share)
             compared += _compare(server, session, type_name, values, settings)
-    print(f"PostgreSQL {major}: {compared} values of {len(MAKERS)} types")
+    print(f"PostgreSQL {major}: {compared} values of {len(names)} types")
     assert compared >= (wanted * 0.95 if wanted > FEW else 1000)
 
 
