@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from headwater.errors import PluginError
+from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 
 _WORDS = (
@@ -53,7 +54,7 @@ def get_boolean(name: str, value: str | None) -> bool:
         return True
     switch = _SWITCHES.get(lower_ascii(value))
     if switch is None:
-        raise PluginError(f"{name} requires a Boolean value")
+        raise PluginError(f"{name} requires a Boolean value", sqlstate=SYNTAX_ERROR)
     return switch
 
 
@@ -68,7 +69,7 @@ def get_streaming_mode(name: str, value: str | None) -> str:
     try:
         return "on" if get_boolean(name, value) else "off"
     except PluginError:
-        raise PluginError(f'{name} requires a Boolean value or "parallel"') from None
+        raise PluginError(f'{name} requires a Boolean value or "parallel"', sqlstate=SYNTAX_ERROR) from None
 
 
 def get_string(name: str, value: str | None) -> str:
@@ -78,7 +79,7 @@ def get_string(name: str, value: str | None) -> str:
         PluginError: there is none.
     """
     if value is None:
-        raise PluginError(f"{name} requires a parameter")
+        raise PluginError(f"{name} requires a parameter", sqlstate=SYNTAX_ERROR)
     return value
 
 
