@@ -150,8 +150,8 @@ class PluginError(HeadwaterError):
         self.sqlstate = sqlstate
 
     def __reduce__(self) -> tuple[Any, ...]:
-        place = {"lsn": self.lsn, "file": self.file, "hint": self.hint, "sqlstate": self.sqlstate}
-        return partial(type(self), **place), (self.message,)
+        again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint, sqlstate=self.sqlstate)
+        return again, (self.message,)
 
 
 class SparkError(HeadwaterError):
