@@ -21,12 +21,13 @@ from headwater.pg.identifiers import quote_identifier, quote_qualified_identifie
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
+from headwater.plugins._stamps import Stamps
+from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, render_lines
 from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext
 from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
-from headwater.plugins.stamps import commit_stamps
+from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.rows.completeness import completeness
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
@@ -181,8 +182,8 @@ class TestDecoding(KernelPlugin):
 
     def _stamps(self, transactions: Transactions) -> Stamps:
         if not self.options.include_timestamp:
-            return Stamps(np.zeros(len(transactions.xid) + 1, np.int64), np.zeros(0, np.uint8))
-        return commit_stamps(transactions.commit_time, self.session)
+            return no_stamps(len(transactions.xid))
+        return commit_stamps(transactions.commit_time, self.session, b" (at ", b")")
 
 
 def make_lines(
