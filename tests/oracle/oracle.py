@@ -23,7 +23,7 @@ from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
 from oracle.scenario_wrap import SETUP, WRAPS
-from oracle.scenarios import SCENARIOS
+from oracle.scenarios import SCENARIOS, Scenario
 from oracle.script import ScriptRun
 from oracle.session import Session
 from oracle.streams import (
@@ -52,6 +52,10 @@ TAKEN_AMID = ("test_decoding", "pgoutput, all")
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
 WRAP_PIECES = 12
+
+PLUGINS = ("pgoutput", "test_decoding")
+JSON_ALONE = ("wal2json",)
+"""The plugins that a run's streams are asked of; the last one's library says which of a major's servers is run."""
 
 PUBLICATIONS = (
     "CREATE PUBLICATION pub_all FOR ALL TABLES",
@@ -180,7 +184,7 @@ class Pieces:
         return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
 
-def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
+def run_random(major: int, seed: int, steps: int, directory: Path, plugins: Sequence[str] = PLUGINS) -> OracleRun:
     """A random workload of a seed, all sessions driven by one thread."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -193,7 +197,8 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
         return _Work(workload.sessions, middle, dict(workload.errors()))
 
     setup = setup_statements(random.Random(f"setup {seed}"), major)
-    return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
+    shape = ClusterShape.of_seed(seed)
+    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, plugins=plugins)
 
 
 def run_threads(
@@ -255,7 +260,13 @@ def run_threads(
     return attempt()
 
 
-def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
+def run_scenarios(
+    major: int,
+    names: Sequence[str],
+    directory: Path,
+    plugins: Sequence[str] = PLUGINS,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
+) -> OracleRun:
     """Scenarios one after another on one server, each behind a message that says its name."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> None:
@@ -265,16 +276,16 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
             script = ScriptRun(server, name)
             try:
-                script.run(SCENARIOS[name].script)
+                script.run(scenarios[name].script)
             finally:
                 script.close()
         _wait_for_backends(server)
 
-    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
-    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major))
+    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name, scenarios[name]))]
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major), plugins=plugins)
 
 
-def run_alone(major: int, name: str, directory: Path) -> OracleRun:
+def run_alone(major: int, name: str, directory: Path, plugins: Sequence[str] = PLUGINS) -> OracleRun:
     """A scenario that needs a server of its own."""
     scenario = SCENARIOS[name]
     slots_come_later = "!slot" in scenario.script
@@ -287,12 +298,13 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
     return _run(
         major,
         ClusterShape(settings=scenario.settings),
-        [*PUBLICATIONS, *_setup(name)],
+        [*PUBLICATIONS, *_setup(name, scenario)],
         work,
         directory,
         slots_come_later=slots_come_later,
         pgoutput=pgoutput_of(major),
         taken_from=TAKEN_AMID if scenario.takes else (),
+        plugins=plugins,
     )
 
 
@@ -342,8 +354,8 @@ def _wait_for_backends(server: EmbeddedPostgres) -> None:
             connection.execute("SELECT pg_sleep(0.005)")
 
 
-def _setup(name: str) -> list[str]:
-    statements = [part.strip() for part in SCENARIOS[name].setup.split(";\n") if part.strip()]
+def _setup(name: str, scenario: Scenario) -> list[str]:
+    statements = [part.strip() for part in scenario.setup.split(";\n") if part.strip()]
     return [f"CREATE SCHEMA {name}", f"SET search_path = {name}", *statements] if statements else []
 
 
@@ -353,16 +365,18 @@ class _Slots:
 
     Attributes:
         taken: what was taken, by stream name.
+        plugins: these.
     """
 
     server: EmbeddedPostgres
     taken_from: Sequence[str] = ()
+    plugins: Sequence[str] = PLUGINS
     starts: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[Call, ...]] = field(default_factory=dict)
 
     def make(self) -> None:
         with self.server.connect() as connection:
-            for plugin in ("test_decoding", "pgoutput"):
+            for plugin in self.plugins:
                 self._make(connection, slot_name(plugin), plugin)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
                 self.starts[plugin] = parse_lsn(_one(connection, query, [slot_name(plugin)]))
@@ -395,9 +409,10 @@ def _run(
     pgoutput: Mapping[str, Options] = PGOUTPUT,
     taken_from: Sequence[str] = (),
     before_copy: Callable[[EmbeddedPostgres], None] | None = None,
+    plugins: Sequence[str] = PLUGINS,
 ) -> OracleRun:
     with EmbeddedPostgres(
-        find_programs(major, plugin="test_decoding"),
+        find_programs(major, plugin=plugins[-1]),
         settings=dict(shape.settings),
         autovacuum=shape.autovacuum,
         wal_segment_megabytes=shape.wal_segment_megabytes,
@@ -411,7 +426,7 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server, taken_from)
+        slots = _Slots(server, taken_from, plugins)
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()
