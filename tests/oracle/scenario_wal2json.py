@@ -12,12 +12,14 @@ from oracle.scenarios import Scenario
 _SCRIPTS: dict[str, str] = {
     "values_as_json": r"""
 a| CREATE TABLE t (id int PRIMARY KEY, s text, b bool, i2 int2, i8 int8, o oid, r real, d float8, n numeric, y bytea)
-a| INSERT INTO t VALUES (1, E'"quoted" \\ / \b \f \n \r \t \x01 \x1f \x7f', true, -1, 9223372036854775807, 4294967295, 1.5, 0, 1, '')
+a| INSERT INTO t VALUES (1, E'"quoted" \\ / \b \f \n \r \t \x01 \x1f \x7f', true, -1)
+a| UPDATE t SET i8 = 9223372036854775807, o = 4294967295, r = 1.5, d = 0, n = 1, y = ''
 a| INSERT INTO t VALUES (2, E'12345678"1234567\\', false, 1, 0, 0, 'NaN', 'Infinity', 'NaN', '\x00ff')
 a| INSERT INTO t (id, s) VALUES (3, 'ünï€𝄞')
 a| INSERT INTO t VALUES (4, '', NULL, 0, 0, 0, '-Infinity', '-Infinity', '-Infinity', '\x5c')
 a| INSERT INTO t (id, s) VALUES (5, repeat(E'\x02', 100))
-a| INSERT INTO t VALUES (6, repeat('twelve bytes', 20), true, 1, 1, 1, 1e-30, 1e300, 'Infinity', repeat('x', 300)::bytea)
+a| INSERT INTO t VALUES (6, repeat('twelve bytes', 20), true, 1, 1, 1, 1e-30, 1e300, 'Infinity')
+a| INSERT INTO t (id, y) VALUES (9, repeat('x', 300)::bytea)
 a| INSERT INTO t (id, d, n) VALUES (7, -1.5e-7, 1e40), (8, 5, -0.00)
 a| UPDATE t SET s = s || E'\n'
 a| DELETE FROM t WHERE id < 5
@@ -27,9 +29,11 @@ a| CREATE TABLE t (id int PRIMARY KEY, a numeric(7, 2), b numeric(3, -2), c varc
 a| ALTER TABLE t ADD g bit, ADD h bit(5), ADD i varbit, ADD j varbit(9), ADD k timestamp(3), ADD l timestamptz(0)
 a| ALTER TABLE t ADD m time(1), ADD n timetz, ADD o interval(2), ADD p interval day to second(3), ADD q interval year
 a| ALTER TABLE t ADD r numeric(4)[], ADD s char(2)[], ADD u bpchar[], ADD v varchar(7)[][], ADD w "char", ADD x name
-a| ALTER TABLE t ADD y interval hour to minute[], ADD z int2vector, ADD "A ""b" timestamp(2)[], ADD bb bit[], ADD cc json
+a| ALTER TABLE t ADD y interval hour to minute[], ADD z int2vector, ADD "A ""b" timestamp(2)[], ADD bb bit[]
+a| ALTER TABLE t ADD cc json
 a| INSERT INTO t VALUES (1, 12345.67, 700, 'c', 'd', 'e', 'f  ', '1', '10101', '11', '111', '2026-01-02 03:04:05.678')
-a| UPDATE t SET l = '2026-01-02 03:04:05+01', m = '12:34:56.7', n = '01:02:03+04', o = '1 day', p = '2 days', q = '3 years'
+a| UPDATE t SET l = '2026-01-02 03:04:05+01', m = '12:34:56.7', n = '01:02:03+04'
+a| UPDATE t SET o = '1 day', p = '2 days', q = '3 years'
 a| UPDATE t SET r = '{1,2}', s = '{a,b}', u = '{x,NULL}', v = '{{a,b}}', w = 'w', x = 'n', y = '{1 hour}', z = '1 2'
 a| UPDATE t SET "A ""b" = '{2026-01-02 03:04:05.67}', bb = '{0,1}', cc = '{"a": [1, "x"]}'
 """,
@@ -42,7 +46,8 @@ a| CREATE TYPE "My Mood" AS ENUM ('sad', '"so"')
 a| CREATE TYPE "quo""te" AS (a int, b text)
 a| CREATE TYPE plain AS RANGE (subtype = int)
 a| SET search_path = types_of_users, public
-a| CREATE TABLE t (id money_of PRIMARY KEY, a more_of, b "Yes No", c raw, d "My Mood", e "My Mood"[], f "quo""te", g plain)
+a| CREATE TABLE t (id money_of PRIMARY KEY, a more_of, b "Yes No", c raw, d "My Mood", e "My Mood"[])
+a| ALTER TABLE t ADD f "quo""te", ADD g plain
 a| CREATE TYPE public.mood AS ENUM ('m')
 a| CREATE TABLE public.t (id int, m mood[], n mood, a "My Mood", PRIMARY KEY (id))
 a| INSERT INTO t VALUES (1, 2, true, 'x', 'sad', '{sad,"\\"so\\""}', '(1,b)', '[1,3)')

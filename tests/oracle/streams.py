@@ -173,7 +173,7 @@ def peek_all(
         middle: where the stream that is named ``UP_TO`` ends, if there is to be one.
         end: where the others end.
     """
-    asked = [(name, plugin_of(name), options) for name, options in (TEST_DECODING | pgoutput | WAL2JSON).items()]
+    asked = [(name, plugin_of(name), options) for name, options in (TEST_DECODING | dict(pgoutput) | WAL2JSON).items()]
     streams = [_peek(connection, starts, *one, end=end) for one in asked if one[1] in starts]
     if "test_decoding" not in starts:
         return {stream.name: stream for stream in streams}
