@@ -220,6 +220,7 @@ def _typed(oid: int, display: str, unspelled: str = "", **more: object) -> TypeI
 
 
 BPCHAR = _typed(1042, "character", "bpchar")
+GEOMETRY = _typed(16701, "geometry", typmod_output="postgis-3:postgis_typmod_out")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +240,9 @@ BPCHAR = _typed(1042, "character", "bpchar")
         (_typed(1186, "interval"), (1 << 3 | 1 << 10 | 1 << 11 | 1 << 12) << 16 | 3, "interval day to second(3)"),
         (_typed(1186, "interval"), (1 << 2 | 1 << 1) << 16 | 0xFFFF, "interval year to month"),
         (_typed(16700, "vector"), 3, "vector(3)"),
-        (_typed(16701, "geometry", typmod_output="postgis-3:postgis_typmod_out"), 4326 << 8 | 1 << 2, "geometry(Point,4326)"),
-        (_typed(16701, "geometry", typmod_output="postgis-3:postgis_typmod_out"), 3, "geometry(GeometryZM)"),
-        (_typed(16701, "geometry", typmod_output="postgis-3:postgis_typmod_out"), 0, "geometry"),
+        (GEOMETRY, 4326 << 8 | 1 << 2, "geometry(Point,4326)"),
+        (GEOMETRY, 3, "geometry(GeometryZM)"),
+        (GEOMETRY, 0, "geometry"),
     ],
 )  # fmt: skip
 def test_types_are_called_with_their_modifiers(info: TypeInfo, typmod: int, name: str) -> None:
