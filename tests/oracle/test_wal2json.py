@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pytest
 
+from oracle.cut_windows import check_slices, check_windows
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.known_gaps import KNOWN_GAPS
 from oracle.oracle import JSON_ALONE, run_random, run_scenarios
@@ -60,6 +61,20 @@ def test_scenarios(json_run: DecodedRun, name: str) -> None:
 @pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
 def test_random_workload(random_json: DecodedRun, name: str) -> None:
     random_json.check(random_json.run.streams[name])
+
+
+@pytest.mark.parametrize("name", ["wal2json", "wal2json, chunks"])
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_windows_say_together_what_the_plugin_says(json_run: DecodedRun, name: str) -> None:
+    """A message in no transaction may stand first in a window; the plugin counts on from the one before."""
+    check_windows(json_run, json_run.run.streams[name], 25, 1)
+
+
+@pytest.mark.parametrize("name", ["wal2json", "wal2json, chunks"])
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_small_slices_say_together_what_the_plugin_says(random_json: DecodedRun, name: str) -> None:
+    """Only a transaction whose changes are messages each is cut."""
+    check_slices(random_json, random_json.run.streams[name], 2000)
 
 
 def test_scenarios_are_rich(json_run: DecodedRun) -> None:

@@ -16,6 +16,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
 from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
+from headwater.pipeline.last_changes import MANY, changes_in_mind, last_changes, require_told, with_changes
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
@@ -32,7 +33,7 @@ from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
-from headwater.reorder.plan import Plan
+from headwater.reorder.plan import Plan, Units
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
@@ -160,7 +161,13 @@ class _Assembler:
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
-        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads)
+        follows_many = False
+        if leads:
+            before = changes_in_mind(memory)
+            require_told(before, units)
+            follows_many = before == MANY
+            memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
+        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
         return Assembly(
             plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
         )
@@ -222,6 +229,29 @@ class _Assembler:
         for number in np.flatnonzero((kinds & ~wanted & (UPDATES | _DELETES) != 0) & (wanted != 0)).tolist():
             left_out = int(kinds[number] & ~wanted[number])
             self.plugin.passes_over(uses[number].schema, bool(left_out & UPDATES), bool(left_out & _DELETES))
+
+    def _last_changes(
+        self,
+        candidates: Candidates,
+        resolved: Resolved,
+        choice: Choice,
+        messages: WantedMessages,
+        units: Units,
+        before: int,
+    ) -> int:
+        """What the next window is to know of the last transaction."""
+        # Number -1 is the last element.
+        wanted = wanted_kinds(np.array([use.wants for use in self.resolver.resolutions] + [0], np.int64))
+        found = last_changes(
+            self.rows,
+            candidates,
+            choice,
+            wanted[resolved.resolution],
+            messages,
+            units,
+            may_leave_out=self.plugin.chooses_messages,
+        )
+        return before if found is None else found
 
     # -- what a plugin that sends schemas knows of relations
 

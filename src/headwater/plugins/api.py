@@ -119,6 +119,7 @@ class OutputPlugin(ABC):
         marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
         cuts_transactions: a huge transaction may be cut over several slices; if not, each is rendered as a whole, in
             the memory of one task.
+        chooses_messages: of logical messages that it wants it may say nothing.
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
@@ -138,6 +139,7 @@ class OutputPlugin(ABC):
     wants_binary: bool = False
     marks_rows: bool = False
     cuts_transactions: bool = True
+    chooses_messages: bool = False
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
 

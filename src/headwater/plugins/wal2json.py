@@ -79,8 +79,8 @@ class Wal2Json(KernelPlugin):
         self.has_boundaries = is_first or self.options.include_transaction
         self.joins = is_first and not self.options.write_in_chunks
         # Of a transaction without rows it cannot be told beforehand whether its messages are left out.
-        chooses = bool(self.options.filter_msg_prefixes or self.options.add_msg_prefixes)
-        self.cuts_transactions = not is_first or (self.options.write_in_chunks and not chooses)
+        self.chooses_messages = bool(self.options.filter_msg_prefixes or self.options.add_msg_prefixes)
+        self.cuts_transactions = not is_first or (self.options.write_in_chunks and not self.chooses_messages)
         self.leads_messages = is_first
         self.vocabulary = Vocabulary(self.options, self.session)
         self._filtered, self._added = (

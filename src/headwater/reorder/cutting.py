@@ -47,7 +47,7 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
 class _Piece:
     """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
 
-    ``follows_cut`` says that a transaction was cut right before.
+    ``follows_cut`` says that a transaction of more than one change is right before, in other slices.
     """
 
     start: int
@@ -76,7 +76,7 @@ class _Cutter:
         units = len(self.plan.units.xid)
         weight = np.bincount(self.plan.rows.unit, self.plan.rows.size, units).astype(np.float64) + 64
         weight += np.bincount(self.plan.events.unit, self.plan.events.size, units)
-        start, follows_cut = 0, False
+        start, follows_cut = 0, self.plan.follows_many
         for huge in np.append(np.flatnonzero((weight > 2 * target) & ~self._is_led), units).tolist():
             even = self._even(start, huge, weight, target)
             yield from (replace(piece, follows_cut=follows_cut and piece.start == start) for piece in even)
