@@ -16,7 +16,7 @@ from oracle.killing import SEGMENT_BYTES
 from oracle.oracle import run_alone, run_random, run_scenarios, run_threads, run_wrap
 from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
-from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE
+from oracle.streams import is_said_by
 from packaged_servers import is_packaged
 from slots.conftest import command as command
 
@@ -146,7 +146,7 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
             return False
     else:
         return True
-    if given.get("name") == NO_ORIGIN and major < NO_ORIGIN_SINCE:
+    if not is_said_by(given.get("name", ""), major):
         return False
     is_daily = name in FEW_OF_14 if major == 14 else major in SCENARIOS[name].days
     return SCENARIOS[name].since <= major and (everything or is_daily)

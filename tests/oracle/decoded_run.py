@@ -96,6 +96,7 @@ class DecodedRun:
             start=stream.start,
             end=stream.end,
             settings=stream.settings,
+            two_phase=stream.two_phase,
         )
 
     def by_hand(self, stream: Stream) -> str:
@@ -104,6 +105,7 @@ class DecodedRun:
         words = ["headwater decode", f"--wal {kept / 'pg_wal'}", f"--catalog {kept / 'backup'}"]
         words += [f"--plugin {stream.plugin}", f"--database {self.run.database}", f"--start {Lsn(stream.start)}"]
         words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
+        words += ["--two-phase"] if stream.two_phase else []
         words += [f"-o '{name}={value}'" for name, value in stream.options]
         words += [f"--set '{name}={value}'" for name, value in stream.settings]
         words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]

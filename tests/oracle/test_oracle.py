@@ -13,7 +13,14 @@ from oracle.conformance import COMPARED
 from oracle.cut_windows import check_calls
 from oracle.known_gaps import KNOWN_GAPS, older_minor_differs
 from oracle.oracle import SCENARIO_PREFIX, TAKEN_AMID
-from oracle.streams import NO_ORIGIN, OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
+from oracle.streams import (
+    NO_ORIGIN,
+    OTHER_SETTINGS,
+    PGOUTPUT,
+    TEST_DECODING,
+    TWO_PHASE_PGOUTPUT,
+    TWO_PHASE_TEST_DECODING,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +35,8 @@ MARKED_STREAMS = [
     "pgoutput, lists",
     "pgoutput, binary",
     NO_ORIGIN,
+    *TWO_PHASE_TEST_DECODING,
+    *TWO_PHASE_PGOUTPUT,
 ]
 LONGEST_MARK = 200
 Note = Callable[[str, object], None]
@@ -48,7 +57,9 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_pro
     scenario_run.compare(stream, expected, actual)
 
 
-@pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, NO_ORIGIN, OTHER_SETTINGS])
+@pytest.mark.parametrize(
+    "name", [*TEST_DECODING, *PGOUTPUT, NO_ORIGIN, OTHER_SETTINGS, *TWO_PHASE_TEST_DECODING, *TWO_PHASE_PGOUTPUT]
+)
 def test_scenario_alone(alone_run: DecodedRun, alone: str, name: str, record_property: Note) -> None:
     stream = alone_run.run.streams[name]
     _note(record_property, alone_run, alone, name, len(stream.messages))

@@ -12,7 +12,7 @@ import pytest
 from oracle.cut_windows import check_slices, check_windows
 from oracle.decoded_run import DecodedRun, kept_on_failure
 from oracle.known_gaps import KNOWN_GAPS
-from oracle.oracle import JSON_ALONE, run_random, run_scenarios
+from oracle.oracle import JSON, run_random, run_scenarios
 from oracle.scenario_wal2json import JSON_SCENARIOS
 from oracle.scenarios import SCENARIOS
 from oracle.streams import WAL2JSON
@@ -41,14 +41,14 @@ def scenario_names(everything: bool) -> list[str]:
 def json_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     names = scenario_names(request.config.getoption("--all-majors"))
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, JSON_ALONE, SCENARIOS | JSON_SCENARIOS))
+        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, JSON, SCENARIOS | JSON_SCENARIOS))
 
 
 @pytest.fixture(scope="module")
 def random_json(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     steps = 3000 if request.config.getoption("--all-majors") else 300
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, JSON_ALONE))
+        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, JSON))
 
 
 @pytest.mark.parametrize("name", WAL2JSON)

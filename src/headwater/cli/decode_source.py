@@ -149,6 +149,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "tables",
         "unknown_types",
         "from_replica_level",
+        "two_phase",
     )
     for name in names:
         if getattr(flags, name):
@@ -205,6 +206,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         user=flags.user,
         on_level_gap=flags.on_level_gap,
         from_replica_level=flags.from_replica_level,
+        two_phase=flags.two_phase,
     )
     if choice is not None:
         check_whole_cluster(request)

@@ -44,7 +44,7 @@ def require_told(changes: int, units: Units) -> None:
     Raises:
         PluginError: its first unit is a message, and what that depends on cannot be told.
     """
-    if changes == UNTOLD and len(units.txn) and units.txn[0] < 0:
+    if changes == UNTOLD and len(units.txn) and units.is_bare[0]:
         raise PluginError(
             "what the plugin puts before a message depends on the transaction before it, which is in another window",
             lsn=int(units.commit_lsn[0]),
@@ -76,7 +76,7 @@ def last_changes(
     Returns:
         the number, None if no transaction is output.
     """
-    ended = units.txn[units.txn >= 0]
+    ended = units.txn[~units.is_bare]
     if not len(ended):
         return None
     of_last = (candidates.txn == ended[-1]) & choice.wanted

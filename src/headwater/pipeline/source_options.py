@@ -44,6 +44,7 @@ OPTIONS = (
     "timeline",
     "onLevelGap",
     "fromReplicaLevel",
+    "twoPhase",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -111,6 +112,8 @@ class SourceOptions:
         slot = given.get("slot")
         if slot is not None and _switch(given, "fromReplicaLevel"):
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
+        if slot is not None and "twophase" in given:
+            raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
@@ -169,6 +172,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         database=given.get("database"),
         user=given.get("user"),
         from_replica_level=_switch(given, "fromReplicaLevel"),
+        two_phase=_switch(given, "twoPhase"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),

@@ -78,13 +78,25 @@ def _add(plan: Plan, k: Int, op: Int, first: Int, last: Int, t: Int, lsn: Int, x
 
 
 @inline_kernel
-def _add_begin(plan: Plan, k: Int, t: Int, origin: Int, ready: Ready, rules: Int64s, lsn: Int, xid: Int) -> Int:
-    """Append BEGIN and what tells the transaction's origin; returns how many there are now."""
-    if rules[HAS_BOUNDARIES]:
+def _add_begin(
+    plan: Plan, k: Int, t: Int, origin: Int, begin: Int, ready: Ready, rules: Int64s, lsn: Int, xid: Int
+) -> Int:
+    """Append BEGIN, or what stands for it, and the transaction's origin; returns how many there are now."""
+    if begin > 0:
+        k = _add(plan, k, READY, ready.literal_first[begin - 1], ready.literal_first[begin], t, lsn, xid)
+    elif rules[HAS_BOUNDARIES]:
         k = _add(plan, k, BEGIN, t, t + 1, t, lsn, xid)
     if origin > 0 and rules[SENDS_ORIGINS]:
         k = _add(plan, k, READY, ready.literal_first[origin - 1], ready.literal_first[origin], t, lsn, xid)
     return k
+
+
+@inline_kernel
+def _add_end(plan: Plan, k: Int, t: Int, end: Int, ready: Ready, rules: Int64s, lsn: Int, xid: Int) -> Int:
+    """Append COMMIT, or what stands for it; returns how many there are now."""
+    if end > 0:
+        return _add(plan, k, READY, ready.literal_first[end - 1], ready.literal_first[end], t, lsn, xid)
+    return _add(plan, k, COMMIT, t, t + 1, t, lsn, xid) if rules[HAS_BOUNDARIES] else k
 
 
 @inline_kernel
@@ -121,10 +133,11 @@ def plan_messages(
     k = 0
     for t in range(len(transactions.xid)):
         flags, xid, origin = transactions.flags[t], np.int64(transactions.xid[t]), transactions.origin[t]
-        bare = flags & BARE != 0
-        begun = bare or (flags & WROTE_BEFORE != 0 if skips else flags & BEGINS_HERE == 0)
-        if not begun and not skips:
-            k = _add_begin(plan, k, t, origin, ready, rules, transactions.first_lsn[t], xid)
+        begin, bare = transactions.begin[t], flags & BARE != 0
+        puts_off = skips and begin == 0
+        begun = bare or (flags & WROTE_BEFORE != 0 if puts_off else flags & BEGINS_HERE == 0)
+        if not begun and not puts_off:
+            k = _add_begin(plan, k, t, origin, begin, ready, rules, transactions.first_lsn[t], xid)
             begun = True
         for j in range(transactions.item_start[t], transactions.item_end[t]):
             kind, layout, lsn = items.kind[j], items.layout[j], items.lsn[j]
@@ -134,7 +147,7 @@ def plan_messages(
                     k = _add(plan, k, READY, first, last, t, lsn, xid)
                 continue
             if not begun and (kind != LITERAL or ready.counts[layout] != 0):
-                k = _add_begin(plan, k, t, origin, ready, rules, lsn, xid)
+                k = _add_begin(plan, k, t, origin, begin, ready, rules, lsn, xid)
                 begun = True
             if kind == LITERAL:
                 first, last = ready.literal_first[layout], ready.literal_first[layout + 1]
@@ -144,6 +157,6 @@ def plan_messages(
                 first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
                 k = _add(plan, k, READY, first, last, t, lsn, xid)
             k = _add(plan, k, CHANGE, j, j + 1, t, lsn, xid)
-        if flags & ENDS_HERE and begun and not bare and rules[HAS_BOUNDARIES]:
-            k = _add(plan, k, COMMIT, t, t + 1, t, transactions.end_lsn[t], xid)
+        if flags & ENDS_HERE and begun and not bare:
+            k = _add_end(plan, k, t, transactions.end[t], ready, rules, transactions.end_lsn[t], xid)
     return k

@@ -35,6 +35,7 @@ __all__ = [
     "OutputPlugin",
     "PluginContext",
     "SinvalMessage",
+    "TwoPhaseTransaction",
     "WholeCatalog",
     "load_plugin",
     "plugin_names",
@@ -83,6 +84,27 @@ class SinvalMessage(Protocol):
 
 
 @dataclass(frozen=True)
+class TwoPhaseTransaction:
+    """A prepared transaction, and the record that is decoded of it: PREPARE, or COMMIT or ROLLBACK PREPARED.
+
+    Attributes:
+        xid: toplevel xid.
+        gid: its name, in the database's encoding.
+        final_lsn: where the record starts; end_lsn: where it ends.
+        time: microseconds since 2000-01-01, the origin's time if the record has one.
+        prepare_end_lsn: where PREPARE ended; prepare_time: its time.
+    """
+
+    xid: int
+    gid: bytes
+    final_lsn: int
+    end_lsn: int
+    time: int
+    prepare_end_lsn: int
+    prepare_time: int
+
+
+@dataclass(frozen=True)
 class PluginContext:
     """What a plugin is told of the session it serves.
 
@@ -90,11 +112,13 @@ class PluginContext:
         major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
+        two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
     marks_rows: bool = False
+    two_phase: bool = False
 
 
 class OutputPlugin(ABC):
@@ -123,6 +147,7 @@ class OutputPlugin(ABC):
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
+        two_phase: prepared transactions are decoded at PREPARE.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -142,6 +167,7 @@ class OutputPlugin(ABC):
     chooses_messages: bool = False
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
+    two_phase: bool = False
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -209,6 +235,26 @@ class OutputPlugin(ABC):
     def filter_origin(self, origin_id: int) -> bool:
         """Whether what came from this origin (0: local) is left out."""
         return False
+
+    def filter_prepare(self, xid: int, gid: bytes) -> bool:
+        """Whether a prepared transaction is decoded as any other one, when it has committed."""
+        return False
+
+    def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What goes before the changes of a prepared transaction, at once; nothing: it begins as any other one."""
+        return []
+
+    def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What goes behind the changes of a prepared transaction, if it has begun."""
+        return []
+
+    def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that it was committed."""
+        return []
+
+    def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that it was rolled back."""
+        return []
 
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps in mind how this relation is published; it passes over changes of others at once."""

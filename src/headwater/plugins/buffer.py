@@ -99,7 +99,8 @@ def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> in
     is_literal = items.kind == LITERAL
     counts = np.diff(ready.literal_first)
     total = 2 * len(transactions.xid) + int(np.count_nonzero(~is_literal))
-    total += int(counts[transactions.origin[transactions.origin > 0] - 1].sum())
+    for literal in (transactions.origin, transactions.begin, transactions.end):
+        total += int(counts[literal[literal > 0] - 1].sum())
     total += int(counts[items.layout[is_literal]].sum())
     announced = ~is_literal & (items.flags & SEND_SCHEMA != 0) & (items.kind < TOAST)
     return total + int(np.diff(ready.schema_first)[items.layout[announced]].sum())

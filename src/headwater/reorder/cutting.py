@@ -96,7 +96,7 @@ class _Cutter:
     @cached_property
     def _is_led(self) -> NDArray[np.bool_]:
         """bool[u] the unit must be where the transaction before it is."""
-        return (self.plan.units.txn < 0) & self.plan.leads_messages
+        return self.plan.units.is_bare & self.plan.leads_messages
 
     @cached_property
     def _starts(self) -> Int64s:
@@ -153,7 +153,9 @@ class _Cutter:
         ranges = _ranges(rows, self.plan.events.place[events][made < 0])
         spans, used = self._spans(piece, rows, files, ranges)
         member_xid, member_unit = self._members(piece, rows)
-        unit_origin, origin_messages = self._origins(piece)
+        events_of = self.plan.events
+        unit_origin, origins = _shares(events_of.origin_unit, piece)
+        unit_frame, frames = _shares(events_of.frame_unit, piece)
         announced = rows.take(np.flatnonzero(rows.announce))
         return Slice(
             number=number,
@@ -164,7 +166,7 @@ class _Cutter:
             unit_commit=units.commit_lsn[span],
             unit_end=units.end_lsn[span],
             unit_time=units.commit_time[span],
-            unit_flags=_flags(units.txn[span], piece),
+            unit_flags=_flags(units.is_bare[span], piece),
             unit_own=units.own[span],
             unit_origin=unit_origin,
             unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
@@ -183,7 +185,9 @@ class _Cutter:
             event_made=made,
             messages=messages,
             relations=tuple(self.plan.relations[i] for i in used),
-            origin_messages=origin_messages,
+            origin_messages=events_of.origin_messages[origins],
+            unit_frame=unit_frame,
+            frames=events_of.frames[frames],
             left_out=self.plan.left_out,
         )
 
@@ -222,12 +226,6 @@ class _Cutter:
         low, high = np.searchsorted(self.plan.units.member_unit, [piece.start, piece.stop])
         return self.plan.units.member_xid[low:high], self.plan.units.member_unit[low:high] - piece.start
 
-    def _origins(self, piece: _Piece) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        low, high = np.searchsorted(self.plan.events.origin_unit, [piece.start, piece.stop])
-        unit_origin = np.zeros(piece.stop - piece.start, np.int64)
-        unit_origin[self.plan.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
-        return unit_origin, self.plan.events.origin_messages[low:high]
-
     @cached_property
     def _is_toast(self) -> NDArray[np.bool_]:
         return np.array([use.is_toast for use in self.plan.relations], np.bool_)
@@ -264,13 +262,29 @@ def _is_settled(cell: ChangeRows) -> bool:
     return not (cell.kinds[order[newest]] & UNSETTLED).any()
 
 
-def _flags(txn: Int64s, piece: _Piece) -> Int64s:
-    flags = np.where(txn < 0, BARE, 0)
+def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
+    """For each unit of a piece 1 + its number among those of some units that are the piece's, 0 if it is none of them.
+
+    Args:
+        units: int64[n] sorted.
+        piece: it.
+
+    Returns:
+        int64[u], and which of the units are the piece's.
+    """
+    low, high = np.searchsorted(units, [piece.start, piece.stop])
+    number = np.zeros(piece.stop - piece.start, np.int64)
+    number[units[low:high] - piece.start] = np.arange(1, high - low + 1)
+    return number, slice(int(low), int(high))
+
+
+def _flags(is_bare: NDArray[np.bool_], piece: _Piece) -> Int64s:
+    flags = np.where(is_bare, BARE, 0)
     flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
     if piece.follows_cut:
-        flags[: int(np.argmax(np.append(txn, 0) >= 0))] |= WROTE_BEFORE
+        flags[: int(np.argmin(np.append(is_bare, False)))] |= WROTE_BEFORE
     return flags
 
 

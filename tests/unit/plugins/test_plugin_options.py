@@ -69,7 +69,6 @@ REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
     ((16, 17, 18, 19), V1P | {"origin": None}, "origin requires a parameter"),
     (MAJORS, V1P | {"foo": "x"}, "unrecognized pgoutput option: foo"),
     (MAJORS, V1P | {"proto_version": "2", "streaming": None}, 'pgoutput option "streaming" is not supported yet'),
-    (SINCE_15, V1P | {"proto_version": "3", "two_phase": "TRUE"}, 'pgoutput option "two_phase" is not supported yet'),
 ]
 
 

@@ -78,6 +78,8 @@ def transactions(draw: st.DrawFn, schemas: tuple[RelationSchema, ...], literals:
         commit_time=draw(st.integers(-(2**61), 2**61)),
         flags=draw(st.integers(0, 15)),
         origin=draw(st.integers(0, literals)),
+        begin=draw(st.integers(0, literals)),
+        end=draw(st.integers(0, literals)),
     )
 
 
