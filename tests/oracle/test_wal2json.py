@@ -11,6 +11,7 @@ import pytest
 
 from oracle.cut_windows import check_slices, check_windows
 from oracle.decoded_run import DecodedRun, kept_on_failure
+from oracle.encoded_databases import DATABASES, JSON_STREAMS, EncodedDatabases, check
 from oracle.known_gaps import KNOWN_GAPS
 from oracle.oracle import JSON, run_random, run_scenarios
 from oracle.scenario_wal2json import JSON_SCENARIOS
@@ -75,6 +76,24 @@ def test_windows_say_together_what_the_plugin_says(json_run: DecodedRun, name: s
 def test_small_slices_say_together_what_the_plugin_says(random_json: DecodedRun, name: str) -> None:
     """Only a transaction whose changes are messages each is cut."""
     check_slices(random_json, random_json.run.streams[name], 2000)
+
+
+@pytest.fixture(scope="module")
+def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
+    names = list(DATABASES) if request.config.getoption("--all-majors") else ["UTF8", "LATIN1", "EUC_JP"]
+    clients = {name: dict.fromkeys(("UTF8", "SJIS", name)) for name in names}
+    chosen = {name: tuple(found) for name, found in clients.items()}
+    return EncodedDatabases(MAJOR, tmp_path_factory.mktemp("encodings"), names, chosen, JSON_STREAMS)
+
+
+@pytest.mark.parametrize("stream", JSON_STREAMS)
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_clients_of_other_encodings(encoded: EncodedDatabases, stream: str) -> None:
+    """JSON is made in the database's encoding, and converted."""
+    asked = [(database, client) for database, client, name in encoded.expected if name == stream]
+    counts = [check(encoded, database, client, stream) for database, client in asked]
+    assert sum(sent for sent, _ in counts) > 10
+    assert sum(refused for _, refused in counts) > 2
 
 
 def test_scenarios_are_rich(json_run: DecodedRun) -> None:
