@@ -24,7 +24,7 @@ from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
 from oracle.scenario_wrap import SETUP, WRAPS
-from oracle.scenarios import SCENARIOS
+from oracle.scenarios import SCENARIOS, Scenario
 from oracle.script import ScriptRun
 from oracle.session import Session
 from oracle.streams import (
@@ -58,6 +58,12 @@ TAKEN_AMID = ("test_decoding", "pgoutput, all", *TAKEN_TWO_PHASE)
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
 WRAP_PIECES = 12
+
+SERVERS_PLUGIN = "test_decoding"
+"""Servers that have it are asked for their own plugins."""
+
+JSON = "wal2json"
+"""Asked alone, on the server that has it."""
 
 PUBLICATIONS = (
     "CREATE PUBLICATION pub_all FOR ALL TABLES",
@@ -190,7 +196,7 @@ class Pieces:
         return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
 
-def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
+def run_random(major: int, seed: int, steps: int, directory: Path, plugin: str = SERVERS_PLUGIN) -> OracleRun:
     """A random workload of a seed, all sessions driven by one thread."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -203,7 +209,8 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
         return _Work(workload.sessions, middle, dict(workload.errors()))
 
     setup = setup_statements(random.Random(f"setup {seed}"), major)
-    return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
+    shape = ClusterShape.of_seed(seed)
+    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, plugin=plugin)
 
 
 def run_threads(
@@ -265,7 +272,13 @@ def run_threads(
     return attempt()
 
 
-def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
+def run_scenarios(
+    major: int,
+    names: Sequence[str],
+    directory: Path,
+    plugin: str = SERVERS_PLUGIN,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
+) -> OracleRun:
     """Scenarios one after another on one server, each behind a message that says its name."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> None:
@@ -275,14 +288,14 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
             script = ScriptRun(server, name)
             try:
-                script.run(SCENARIOS[name].script)
+                script.run(scenarios[name].script)
             finally:
                 script.close()
         _wait_for_backends(server)
 
-    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
+    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name, scenarios[name]))]
     pgoutput, two_phase = pgoutput_of(major), two_phase_of(major)
-    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput, two_phase=two_phase)
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput, two_phase=two_phase, plugin=plugin)
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -298,7 +311,7 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
     return _run(
         major,
         ClusterShape(settings=scenario.settings),
-        [*PUBLICATIONS, *_setup(name)],
+        [*PUBLICATIONS, *_setup(name, scenario)],
         work,
         directory,
         slots_come_later=slots_come_later,
@@ -354,9 +367,16 @@ def _wait_for_backends(server: EmbeddedPostgres) -> None:
             connection.execute("SELECT pg_sleep(0.005)")
 
 
-def _setup(name: str) -> list[str]:
-    statements = [part.strip() for part in SCENARIOS[name].setup.split(";\n") if part.strip()]
+def _setup(name: str, scenario: Scenario) -> list[str]:
+    statements = [part.strip() for part in scenario.setup.split(";\n") if part.strip()]
     return [f"CREATE SCHEMA {name}", f"SET search_path = {name}", *statements] if statements else []
+
+
+def _slots_of(plugin: str, decodes_prepared: bool) -> Sequence[str]:
+    """A stream of each slot that plugins are peeked at over."""
+    if plugin == JSON:
+        return (JSON,)
+    return SLOTS[: None if decodes_prepared else len(SLOTS) // 2]
 
 
 @dataclass
@@ -364,19 +384,19 @@ class _Slots:
     """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began.
 
     Attributes:
-        decodes_prepared: one more per plugin decodes prepared transactions at PREPARE.
+        slots: a stream of each slot that is one of a plugin's.
         taken: what was taken, by stream name.
     """
 
     server: EmbeddedPostgres
     taken_from: Sequence[str] = ()
-    decodes_prepared: bool = False
+    slots: Sequence[str] = ()
     starts: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[Call, ...]] = field(default_factory=dict)
 
     def make(self) -> None:
         with self.server.connect() as connection:
-            for stream in SLOTS[: None if self.decodes_prepared else len(SLOTS) // 2]:
+            for stream in self.slots:
                 slot = slot_name(stream)
                 self._make(connection, slot, stream)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
@@ -412,9 +432,10 @@ def _run(
     two_phase: Mapping[str, Options] = NO_STREAMS,
     taken_from: Sequence[str] = (),
     before_copy: Callable[[EmbeddedPostgres], None] | None = None,
+    plugin: str = SERVERS_PLUGIN,
 ) -> OracleRun:
     with EmbeddedPostgres(
-        find_programs(major, plugin="test_decoding"),
+        find_programs(major, plugin=plugin),
         settings=dict(shape.settings),
         autovacuum=shape.autovacuum,
         wal_segment_megabytes=shape.wal_segment_megabytes,
@@ -428,7 +449,7 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server, taken_from, bool(two_phase))
+        slots = _Slots(server, taken_from, _slots_of(plugin, bool(two_phase)))
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()

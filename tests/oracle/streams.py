@@ -86,6 +86,25 @@ RANDOM_PGOUTPUT: dict[str, Options] = {
 }
 """Streams of the publications that only random workloads have."""
 
+_ALL_FIELDS: Options = tuple(
+    (f"include-{name}", "1")
+    for name in ("xids", "timestamp", "origin", "lsn", "type-oids", "not-null", "column-positions", "pk")
+)
+_OBJECTS = ("format-version", "2")
+WAL2JSON: dict[str, Options] = {
+    "wal2json": (),
+    "wal2json, objects": (_OBJECTS,),
+    "wal2json, pretty": (("pretty-print", "1"), *_ALL_FIELDS),
+    "wal2json, objects with all": (_OBJECTS, *_ALL_FIELDS),
+    "wal2json, chunks": (("write-in-chunks", "1"), ("include-pk", "1"), ("include-typmod", "0")),
+    "wal2json, domains": (("include-domain-data-type", "1"), ("include-type-oids", "1"), ("actions", "insert,update")),
+    "wal2json, chosen": (
+        *(_OBJECTS, ("include-transaction", "0"), ("include-domain-data-type", "1"), ("include-types", "0")),
+        *(("filter-tables", "*.t"), ("add-tables", "public.*,*.u, *.orders"), ("add-msg-prefixes", "a,b,prefix")),
+    ),
+}
+"""Streams of wal2json, of which Debian has a package for 15 (``make wal2json``)."""
+
 OTHER_SETTINGS = "test_decoding, other settings"
 UP_TO = "test_decoding, up to"
 
@@ -169,7 +188,7 @@ def plugin_of(name: str) -> str:
 
 def options_of(name: str) -> Options:
     """The options of a stream that is asked under default settings."""
-    return (TEST_DECODING | RANDOM_PGOUTPUT | TWO_PHASE_TEST_DECODING | TWO_PHASE_PGOUTPUT)[name]
+    return (TEST_DECODING | RANDOM_PGOUTPUT | TWO_PHASE_TEST_DECODING | TWO_PHASE_PGOUTPUT | WAL2JSON)[name]
 
 
 def is_said_by(name: str, major: int) -> bool:
@@ -207,10 +226,14 @@ def peek_all(
         middle: where the stream that is named ``UP_TO`` ends, if there is to be one.
         end: where the others end.
     """
-    asked = [(name, "test_decoding", options) for name, options in TEST_DECODING.items()]
-    asked += [(name, "pgoutput", options) for name, options in pgoutput.items()]
-    asked += [(name, plugin_of(name), options) for name, options in two_phase.items()]
-    streams = [_peek(connection, starts, *one, end=end) for one in asked]
+    asked = TEST_DECODING | dict(pgoutput) | dict(two_phase) | WAL2JSON
+    streams = [
+        _peek(connection, starts, name, plugin_of(name), options, end=end)
+        for name, options in asked.items()
+        if slot_name(name) in starts
+    ]
+    if slot_name(OTHER_SETTINGS) not in starts:
+        return {stream.name: stream for stream in streams}
     for setting, value in SETTINGS:
         connection.execute(f"SET {setting} = '{value}'".encode())
     options: Options = (("include-timestamp", "1"),)
@@ -290,7 +313,7 @@ def _peek(
     end: int | None = None,
     settings: Options = (),
 ) -> Stream:
-    kind = "" if plugin == "test_decoding" else "_binary"
+    kind = "_binary" if plugin == "pgoutput" else ""
     function = f"pg_logical_slot_peek{kind}_changes"
     slot = slot_name(name)
     messages, error = call_slot(connection, function, slot, end, options)

@@ -22,6 +22,7 @@ from headwater.pipeline.driver_messages import (
     WantedTruncate,
     renumbered,
 )
+from headwater.pipeline.last_changes import MANY, changes_in_mind, last_changes, require_told, with_changes
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
@@ -36,11 +37,12 @@ from headwater.reorder.changes import (
 )
 from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
+from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
-from headwater.reorder.plan import Plan
+from headwater.reorder.plan import Plan, Units
 from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, Resolver
+from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
@@ -48,8 +50,11 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, topleve
 from headwater.reorder.units import make_units
 from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in, starting_at
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import DELETES_BARE, DELETES_OLD, UPDATES
 
 Int64s = NDArray[np.int64]
+
+_DELETES = DELETES_OLD | DELETES_BARE
 
 
 @dataclass(frozen=True)
@@ -158,13 +163,21 @@ class _Assembler:
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
+        self._tell_passed_over(candidates, resolved.resolution)
         busy = self._busy(candidates, choice, truncates, messages, prepared)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
         events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
-        plan = Plan(units, changes, events, uses, spans, rows.locators, self.window.index.grid, left_out)
+        grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
+        follows_many = False
+        if leads:
+            before = changes_in_mind(memory)
+            require_told(before, units)
+            follows_many = before == MANY
+            memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
+        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
         return Assembly(
             plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
         )
@@ -228,6 +241,38 @@ class _Assembler:
         busy[[made.txn for made in truncates]] = True
         busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
+
+    def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
+        """Tell the plugin of rows that it does not want of relations of which it wants others."""
+        uses = self.resolver.resolutions
+        kinds = or_together(candidates.kinds, resolution + 1, len(uses) + 1)[1:]
+        wanted = wanted_kinds(np.array([use.wants for use in uses], np.int64))
+        for number in np.flatnonzero((kinds & ~wanted & (UPDATES | _DELETES) != 0) & (wanted != 0)).tolist():
+            left_out = int(kinds[number] & ~wanted[number])
+            self.plugin.passes_over(uses[number].schema, bool(left_out & UPDATES), bool(left_out & _DELETES))
+
+    def _last_changes(
+        self,
+        candidates: Candidates,
+        resolved: Resolved,
+        choice: Choice,
+        messages: WantedMessages,
+        units: Units,
+        before: int,
+    ) -> int:
+        """What the next window is to know of the last transaction."""
+        # Number -1 is the last element.
+        wanted = wanted_kinds(np.array([use.wants for use in self.resolver.resolutions] + [0], np.int64))
+        found = last_changes(
+            self.rows,
+            candidates,
+            choice,
+            wanted[resolved.resolution],
+            messages,
+            units,
+            may_leave_out=self.plugin.chooses_messages,
+        )
+        return before if found is None else found
 
     # -- what a plugin that sends schemas knows of relations
 

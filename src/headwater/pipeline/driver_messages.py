@@ -237,8 +237,9 @@ class DriverMessages:
         of_txn = np.flatnonzero(~units.is_bare)
         for unit in of_txn[self.txns.origin[units.txn[of_txn]] != 0]:
             txn = units.txn[unit]
-            name = self.resolver.store.view(int(self.txns.place[txn])).origin_name(int(self.txns.origin[txn]))
-            messages = self.plugin.origin(name, int(self.txns.origin_lsn[txn])) if name else []
+            origin_id = int(self.txns.origin[txn])
+            name = self.resolver.store.view(int(self.txns.place[txn])).origin_name(origin_id)
+            messages = self.plugin.origin(origin_id, name, int(self.txns.origin_lsn[txn]))
             if messages:
                 found.append(int(unit))
                 made.append(tuple(messages))

@@ -141,6 +141,11 @@ class OutputPlugin(ABC):
             the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
+        cuts_transactions: a huge transaction may be cut over several slices; if not, each is rendered as a whole, in
+            the memory of one task.
+        chooses_messages: of logical messages that it wants it may say nothing.
+        leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
+            that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
 
@@ -158,6 +163,9 @@ class OutputPlugin(ABC):
     wants_client_encoding: bool = False
     wants_binary: bool = False
     marks_rows: bool = False
+    cuts_transactions: bool = True
+    chooses_messages: bool = False
+    leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
 
@@ -204,9 +212,25 @@ class OutputPlugin(ABC):
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """Messages of a logical message whose record ends at `lsn`."""
 
-    def origin(self, name: str, lsn: int) -> list[bytes]:
-        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`."""
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
+        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`.
+
+        Args:
+            origin_id: its id.
+            name: its name; None if it has none any more.
+            lsn: where the transaction's end is in the origin's log.
+        """
         return []
+
+    def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
+        """Told of a relation some of whose changes are wanted, of these kinds of its changes in a window.
+
+        Args:
+            schema: the relation.
+            updates: there are UPDATEs that are not wanted.
+            deletes: there are DELETEs that are not wanted.
+        """
+        return
 
     def filter_origin(self, origin_id: int) -> bool:
         """Whether what came from this origin (0: local) is left out."""

@@ -9,6 +9,7 @@ whole words.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from headwater.errors import PluginError
 from headwater.pg.sqlstates import SYNTAX_ERROR
@@ -21,6 +22,13 @@ _WORDS = (
     ("no", False, 1),
     ("on", True, 2),
     ("off", False, 2),
+)
+_NUMBER = re.compile(
+    r"[ \t\n\v\f\r]*(?P<sign>[+-]?)"
+    r"(?:(?P<whole>0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
+    r"|(?P<hex>0[xX][0-9a-fA-F]+\.[0-9a-fA-F]*(?:[pP][+-]?[0-9]+)?)"
+    r"|(?P<real>(?:(?:0[0-7]*|[1-9][0-9]*)\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|(?:0[0-7]*|[1-9][0-9]*)[eE][+-]?[0-9]+))[ \t\n\v\f\r]*"
 )
 _SWITCHES = {"true": True, "on": True, "false": False, "off": False}
 
@@ -42,6 +50,36 @@ def parse_bool(text: str) -> bool | None:
         if len(value) >= shortest and word.startswith(value):
             return meaning
     return None
+
+
+def parse_int32(text: str) -> int | None:
+    """An integer as settings are read (parse_int without units): also octal, hexadecimal, or a fraction to be rounded.
+
+    Returns:
+        the number; None if it is none, or does not fit into 32 bits.
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    sign = -1 if match["sign"] == "-" else 1
+    if match["whole"] is not None:
+        digits = match["whole"].lower()
+        base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+        value = int(digits, base)
+    elif match["hex"] is not None:
+        value = _rounded(lambda: float.fromhex(match["hex"]))
+    else:
+        value = _rounded(lambda: float(match["real"]))
+    value *= sign
+    return value if -(1 << 31) <= value < 1 << 31 else None
+
+
+def _rounded(value: Callable[[], float]) -> int:
+    """To the nearest integer, of two the even one (rint); a number that is too large for any integer here otherwise."""
+    try:
+        return round(value())
+    except OverflowError:
+        return 1 << 40
 
 
 def get_boolean(name: str, value: str | None) -> bool:

@@ -285,9 +285,9 @@ class PgOutput(KernelPlugin):
         """
         return text if text.isascii() else converted_text(self.encoding, self.client_encoding, text, lsn)
 
-    def origin(self, name: str, lsn: int) -> list[bytes]:
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """O."""
-        return [write_origin(name, lsn, self.encoding)]
+        return [write_origin(name, lsn, self.encoding)] if name else []
 
     def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
         """b; also before one that sends nothing else."""

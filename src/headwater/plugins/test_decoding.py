@@ -24,12 +24,13 @@ from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
+from headwater.plugins._stamps import Stamps
+from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, render_lines
 from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext, TwoPhaseTransaction
 from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
-from headwater.plugins.stamps import commit_stamps
+from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.rows.completeness import completeness
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
@@ -182,7 +183,7 @@ class TestDecoding(KernelPlugin):
         xid = f", txid {txn.xid}".encode() if self.options.include_xids else b""
         stamp = b""
         if self.options.include_timestamp:
-            stamp = commit_stamps(np.array([txn.time], np.int64), self.session).text.tobytes()
+            stamp = self._commit_stamps(np.array([txn.time], np.int64)).text.tobytes()
         return words + b" " + quote_literal(txn.gid) + xid + stamp
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
@@ -211,8 +212,11 @@ class TestDecoding(KernelPlugin):
 
     def _stamps(self, transactions: Transactions) -> Stamps:
         if not self.options.include_timestamp:
-            return Stamps(np.zeros(len(transactions.xid) + 1, np.int64), np.zeros(0, np.uint8))
-        return commit_stamps(transactions.commit_time, self.session)
+            return no_stamps(len(transactions.xid))
+        return self._commit_stamps(transactions.commit_time)
+
+    def _commit_stamps(self, times: NDArray[np.int64]) -> Stamps:
+        return commit_stamps(times, self.session, b" (at ", b")")
 
 
 def make_lines(

@@ -2,13 +2,14 @@
 
 In: a plan, whose rows of changes have resolutions and are in output order. Out: its slices. A slice holds whole
 transactions; one that is larger than a slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative
-insert are pending.
+insert are pending, unless the plugin must have it whole. Where it must have a non-transactional message together with
+the transaction before it, no slice begins with one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -44,12 +45,16 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``."""
+    """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
+
+    ``follows_cut`` says that a transaction of more than one change is right before, in other slices.
+    """
 
     start: int
     stop: int
     lo: int = -1
     hi: int = EVERYTHING
+    follows_cut: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -71,12 +76,33 @@ class _Cutter:
         units = len(self.plan.units.xid)
         weight = np.bincount(self.plan.rows.unit, self.plan.rows.size, units).astype(np.float64) + 64
         weight += np.bincount(self.plan.events.unit, self.plan.events.size, units)
-        start = 0
-        for huge in [*np.flatnonzero(weight > 2 * target), units]:
-            yield from self._even(start, int(huge), weight, target)
-            if huge < units:
-                yield from self._cut(int(huge), target)
-            start = int(huge) + 1
+        start, follows_cut = 0, self.plan.follows_many
+        for huge in np.append(np.flatnonzero((weight > 2 * target) & ~self._is_led), units).tolist():
+            even = self._even(start, huge, weight, target)
+            yield from (replace(piece, follows_cut=follows_cut and piece.start == start) for piece in even)
+            if huge == units:
+                return
+            cut = list(self._cut(huge, target)) if self._may_cut(huge) else []
+            follows_cut = len(cut) > 1
+            start = huge + 1 if follows_cut else int(self._starts[huge + 1])
+            yield from cut if follows_cut else [_Piece(huge, start)]
+
+    def _may_cut(self, unit: int) -> bool:
+        """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
+        low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
+        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self.plan.rows.wanted[low:high])) > 1
+        return self.plan.cuts_transactions and is_sure
+
+    @cached_property
+    def _is_led(self) -> NDArray[np.bool_]:
+        """bool[u] the unit must be where the transaction before it is."""
+        return self.plan.units.is_bare & self.plan.leads_messages
+
+    @cached_property
+    def _starts(self) -> Int64s:
+        """int64[u+1] for each unit the next one, from itself on, that a slice may begin with."""
+        free = np.where(np.append(self._is_led, False), len(self._is_led), np.arange(len(self._is_led) + 1))
+        return np.minimum.accumulate(free[::-1])[::-1]
 
     def _even(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
         if start >= stop:
@@ -84,7 +110,7 @@ class _Cutter:
         before = np.cumsum(weight[start:stop]) - weight[start:stop]
         parts = max(1, round(float(before[-1] + weight[stop - 1]) / target))
         share = (before[-1] + weight[stop - 1]) / parts
-        cuts = np.searchsorted(before, np.arange(1, parts) * share) + start
+        cuts = self._starts[np.searchsorted(before, np.arange(1, parts) * share) + start]
         bounds = np.unique(np.concatenate([[start], cuts, [stop]]))
         for low, high in pairwise(bounds):
             yield _Piece(int(low), int(high))
@@ -257,6 +283,8 @@ def _flags(is_bare: NDArray[np.bool_], piece: _Piece) -> Int64s:
     flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
+    if piece.follows_cut:
+        flags[: int(np.argmin(np.append(is_bare, False)))] |= WROTE_BEFORE
     return flags
 
 

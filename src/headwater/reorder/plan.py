@@ -197,6 +197,8 @@ class Plan:
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
+        cuts_transactions, leads_messages: what the plugin says of slices (``OutputPlugin``).
+        follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
     """
 
     units: Units
@@ -207,3 +209,6 @@ class Plan:
     files: Int64s
     grid: int = GRID
     left_out: tuple[int, ...] = ()
+    cuts_transactions: bool = True
+    leads_messages: bool = False
+    follows_many: bool = False
