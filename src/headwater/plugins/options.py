@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
 from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 
@@ -65,7 +66,7 @@ def parse_int32(text: str) -> int | None:
     if match["whole"] is not None:
         digits = match["whole"].lower()
         base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
-        value = int(digits, base)
+        value = decimal(digits) if base == 10 else int(digits, base)
     elif match["hex"] is not None:
         value = _rounded(lambda: float.fromhex(match["hex"]))
     else:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_NAME, INVALID_PARAMETER_VALUE, SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
@@ -108,7 +109,7 @@ def _protocol_version(text: str, major: int) -> int:
 def _signed(text: str) -> int | None:
     """A number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
     found = _INT8.fullmatch(text)
-    number = int(found[1]) if found else None
+    number = decimal(found[1]) if found else None
     return number if number is not None and -1 << 63 <= number < 1 << 63 else None
 
 
@@ -119,7 +120,7 @@ def _unsigned(text: str) -> int | None:
     digits = digits[1:] if digits[:1] in ("+", "-") else digits
     if (digits or text) and not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(digits or "0")
+    number = decimal(digits or "0")
     if number > 0xFFFFFFFFFFFFFFFF:
         return None
     return -number & 0xFFFFFFFFFFFFFFFF if negative else number
