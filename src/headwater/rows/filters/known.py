@@ -1,0 +1,8 @@
+"""All functions that are computed here; what each module has registered."""
+
+from __future__ import annotations
+
+from headwater.rows.filters import comparisons, numbers, numerics, patterns, texts
+from headwater.rows.filters.functions import implementation
+
+__all__ = ["comparisons", "implementation", "numbers", "numerics", "patterns", "texts"]

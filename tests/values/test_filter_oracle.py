@@ -1,0 +1,216 @@
+"""The oracle of row filters: random expressions as filters of a publication, and the server's verdict on each row.
+
+The filters are read back from ``pg_publication_rel``, rows are taken apart from the table's file as if they had just
+been logged. An expression that raises an error must raise the same one here, for the same rows. ``--expressions`` says
+how many there are on each server.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import filter_grammar
+import generated_values
+import psycopg
+import pytest
+from filter_grammar import COLUMNS, KINDS, Grammar
+from stored_tuples import schema_of, stored_items
+from test_value_oracle import _amounts
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.errors import ExpressionError
+from headwater.rows.filters.columns import RawColumn
+from headwater.rows.filters.filter import compile_filter
+from headwater.rows.filters.functions import FilterSettings
+from headwater.rows.filters.located import locate_tuples
+from headwater.rows.layout import compile_layouts
+from headwater.rows.session import SessionSettings
+
+pytestmark = pytest.mark.server
+
+MAJORS = (15, 18)
+"""Row filters came with 15."""
+
+FEW, MANY, ROWS = 200, 5_000, 120
+
+VERDICTS = """
+    create function pg_temp.verdicts(condition text)
+    returns table (id int, verdict bool, failure text) language plpgsql as $$
+    begin
+        for id in select f.id from filtered f order by f.id loop
+            begin
+                execute format('select (%s) is true from filtered where id = $1', condition) into verdict using id;
+                failure := null;
+            exception when others then
+                verdict := null; failure := sqlerrm;
+            end;
+            return next;
+        end loop;
+    end $$
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a publication, and its rows as they are stored."""
+
+    connection: psycopg.Connection[Any]
+    schema: Any
+    columns: dict[int, RawColumn]
+    pools: dict[str, list[str]]
+    settings: FilterSettings
+
+    def tree(self, condition: str) -> str | None:
+        """A filter as the catalog has it; None if the server does not take it for one."""
+        try:
+            self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
+        except psycopg.errors.FeatureNotSupported:
+            return None
+        query = "select prqual::text from pg_publication_rel where prqual is not null"
+        return str((self.connection.execute(query).fetchone() or ("",))[0])
+
+
+def _pool(connection: psycopg.Connection[Any], kind: str, type_name: str, r: random.Random) -> list[str]:
+    """Some values of a type, among them the first ones that its maker gives: the edges."""
+    found = _amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
+    chosen = [*found[:14], *r.choices(found, k=12)]
+    chosen = [value[:300] for value in chosen if "\0" not in value]
+    query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
+    row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (chosen, type_name)).fetchone()
+    assert row is not None
+    return list(row[0]) + EDGES.get(kind, [])
+
+
+EDGES = {
+    "int2": ["1", "2", "-1"],
+    "int4": ["1", "2", "3"],
+    "int8": ["1", "2"],
+    "float8": ["1", "2.5", "-0.5"],
+    "float4": ["1", "2.5"],
+    "numeric": ["1", "2.50", "1.5"],
+    "text": ["a", "abc", "ABC", "abc ", "a%c", "Abcabc"],
+    "varchar": ["a", "abc", "ABC"],
+    "bpchar": ["a", "a ", "abc"],
+    "name": ["a", "abc"],
+}
+
+
+@pytest.fixture(scope="session")
+def table(server: EmbeddedPostgres) -> Iterator[Table]:
+    """The rows of a table that has a column of each type."""
+    major = server.programs.major
+    with server.connect() as opened:
+        opened.execute("create database filter_oracle")
+    with server.connect("filter_oracle") as connection:
+        r = random.Random(major)
+        connection.execute(IS_VALID + VERDICTS)
+        names = {f"c_{name}": type_name for name, type_name in COLUMNS.items()}
+        columns = ", ".join(f"{name} {type_name}" for name, type_name in names.items())
+        connection.execute(f"create table filtered (id int primary key, {columns})")
+        pools = {name: _pool(connection, name, type_name, r) for name, type_name in COLUMNS.items()}
+        with connection.cursor().copy("copy filtered from stdin") as copy:
+            for number in range(ROWS):
+                copy.write_row((number, *(None if r.random() < 0.1 else r.choice(pools[name]) for name in COLUMNS)))
+        connection.execute("create publication some_rows with (publish = 'insert')")
+        schema = schema_of(connection, "filtered", {})
+        data, items = stored_items(server, connection, "filtered")
+        located = locate_tuples(data.copy(), items, compile_layouts([schema], SessionSettings(major=major)))
+        firsts = located.new_first[located.new_first >= 0]
+        raw = located.columns(firsts, range(1, len(schema.columns) + 1))
+        kinds = {KINDS.get(name, name): pool for name, pool in pools.items()}
+        yield Table(connection, schema, raw, kinds, FilterSettings(major, "UTF8", "C", "C"))
+
+
+IS_VALID = """
+    create function pg_temp.is_valid(value text, type text) returns bool language plpgsql as $$
+    declare found text; begin
+        execute format('select %L::%s::text', value, type) into found; return true;
+    exception when others then return false;
+    end $$;
+"""
+
+
+def one_by_one(table: Table, condition: str) -> dict[int, bool | str]:
+    """The server's verdict or error of each row."""
+    rows = table.connection.execute(b"select * from pg_temp.verdicts(%s)", (condition,)).fetchall()
+    return {number: failure if verdict is None else verdict for number, verdict, failure in rows}
+
+
+def ours_one_by_one(table: Table, tree: str) -> dict[int, bool | str]:
+    """Ours."""
+    found: dict[int, bool | str] = {}
+    compiled = compile_filter([tree], table.schema.columns, table.settings)
+    for number in range(ROWS):
+        columns = {
+            key: RawColumn(*(part[number : number + 1] for part in column[:3]), column.data)
+            for key, column in table.columns.items()
+        }
+        try:
+            found[number] = bool(compiled.verdict(columns, 1)[0])
+        except ExpressionError as error:
+            found[number] = error.message
+    return found
+
+
+def server_verdicts(table: Table, condition: str) -> list[bool] | str:
+    """All rows' verdicts, or the error that the first one that has any ends with."""
+    try:
+        rows = table.connection.execute(f"select ({condition}) is true from filtered".encode()).fetchall()
+    except psycopg.Error as error:
+        return error.diag.message_primary or ""
+    return [verdict for (verdict,) in rows]
+
+
+def our_verdicts(table: Table, tree: str) -> list[bool] | str:
+    compiled = pickle.loads(pickle.dumps(compile_filter([tree], table.schema.columns, table.settings)))
+    try:
+        found: list[bool] = compiled.verdict(table.columns, ROWS).tolist()
+    except ExpressionError as error:
+        return error.message
+    return found
+
+
+def compare(table: Table, condition: str) -> str:
+    """Compare the verdicts on an expression.
+
+    Returns:
+        ``has verdicts``, ``ends`` with an error on both sides, or ``refused`` as a row filter by the server.
+    """
+    tree = table.tree(condition)
+    if tree is None:
+        return "refused"
+    expected, found = server_verdicts(table, condition), our_verdicts(table, tree)
+    assert found == expected, condition
+    if isinstance(expected, str):
+        assert ours_one_by_one(table, tree) == one_by_one(table, condition), condition
+        return "ends"
+    return "has verdicts"
+
+
+@pytest.mark.timeout(7200)
+def test_random_filters(table: Table, request: pytest.FixtureRequest) -> None:
+    config = request.config
+    wanted = config.getoption("--expressions") or (MANY if config.getoption("--all-majors") else FEW)
+    r = random.Random(f"{table.settings.major} {wanted}")
+    grammar = Grammar(r, table.pools, filter_grammar.FUNCTIONS)
+    found = Counter(compare(table, grammar.filter()) for _ in range(wanted))
+    print(f"PostgreSQL {table.settings.major}: {dict(found)}")
+    assert found["has verdicts"] > wanted / 2
+
+
+@pytest.mark.parametrize("kind", sorted(filter_grammar.FUNCTIONS))
+def test_every_function(table: Table, kind: str) -> None:
+    """Each template by itself, with columns and with literals."""
+    r = random.Random(zlib.crc32(kind.encode()))
+    grammar = Grammar(r, table.pools, {})
+    for template, arguments in filter_grammar.FUNCTIONS[kind]:
+        for _ in range(2):
+            call = template.format(*(grammar.argument(one, 0) for one in arguments))
+            condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
+            assert compare(table, condition) != "refused"
