@@ -46,9 +46,10 @@ def lines(text: str) -> Iterator[str]:
         if found is not None:
             yield f"o {row['oid']} {row['oprname']} {found}"
     subtypes = {row[key]: row["rngsubtype"] for row in rows(text, "pg_range") for key in ("rngtypid", "rngmultitypid")}
+    (handler,) = (row["oid"] for row in rows(text, "pg_proc") if row["proname"] == "array_subscript_handler")
     for row in rows(text, "pg_type"):
         fields = [LENGTHS.get(row[key], row[key]) for key in ("typlen", "typalign", "typbyval")]
-        element = row["typelem"] if row["typsubscript"] == "array_subscript_handler" else "0"
+        element = row["typelem"] if row["typsubscript"] == handler else "0"
         more = f"{element} {row['typtype']} {subtypes.get(row['oid'], 0)}"
         yield f"t {row['oid']} {row['typname']} {' '.join(fields)} {more}"
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 Random = random.Random
 
+ARRAYS = ("int4", "int8", "text", "numeric", "float8", "date", "bool", "name", "bytea", "interval")
+"""Types of which there are columns of arrays, called by their plural."""
+
 COLUMNS: dict[str, str] = {
     "bool": "bool",
     "int2": "int2",
@@ -45,6 +48,9 @@ COLUMNS: dict[str, str] = {
     "varbit": "bit varying",
     "bit": "bit(7)",
     "pg_lsn": "pg_lsn",
+    "json": "json",
+    "jsonb": "jsonb",
+    **{f"{name}s": f"{name}[]" for name in ARRAYS},
 }
 """The table's columns, without ``c_``, and their types."""
 
@@ -52,10 +58,17 @@ KINDS = {"amount": "numeric", "letter": "char"}
 """Of columns that are not called as their kind of expression."""
 
 CASTS = {"char": '"char"', "bpchar": "char(35)", "varbit": "bit varying", "varchar": "varchar(40)", "bit": "bit(7)"}
+CASTS |= {f"{name}s": f"{name}[]" for name in ARRAYS}
 """How the type of a kind of expression is written where it is not the kind's own name."""
 
-UNORDERED = ("xid",)
+UNORDERED = ("xid", "jsonb")
 """Kinds that can be equal only."""
+
+UNLIKE = ("json",)
+"""Kinds that cannot even be equal."""
+
+NO_EXTREMES = (*UNORDERED, *UNLIKE, *(f"{name}s" for name in ARRAYS))
+"""Kinds that GREATEST and LEAST do not take here."""
 
 MIXED = (
     [(a, b) for a in ("int2", "int4", "int8") for b in ("int2", "int4", "int8") if a != b]
@@ -189,6 +202,114 @@ FUNCTIONS["bool"] = [
 ]
 
 
+DATE_UNITS = ["day", "month", "quarter", "week", "year", "decade", "century", "millennium", "isoyear", "dow", "isodow"]
+DATE_UNITS += ["doy", "epoch"]
+TIME_UNITS = ["microseconds", "milliseconds", "second", "minute", "hour", "epoch"]
+TRUNCATED = ["week", "month", "quarter", "year", "decade", "century", "millennium", "day", "milliseconds", "second"]
+TRUNCATED += ["minute", "hour"]
+FUNCTIONS["numeric"] += [(f"extract({unit} from {{}})", ("date",)) for unit in (*DATE_UNITS, "julian", "hour")]
+FUNCTIONS["numeric"] += [
+    (f"extract({unit} from {{}})", ("timestamp",)) for unit in (*DATE_UNITS, *TIME_UNITS[:-1], "timezone")
+]
+FUNCTIONS["numeric"] += [(f"extract({unit} from {{}})", ("time",)) for unit in (*TIME_UNITS, "year")]
+FUNCTIONS["float8"] += [(f"date_part('{unit}', {{}})", ("timestamp",)) for unit in (*DATE_UNITS, *TIME_UNITS[:-1])]
+FUNCTIONS["float8"] += [("date_part('year', {})", ("date",)), ("date_part('second', {})", ("time",))]
+FUNCTIONS["date"] = [
+    ("{} + {}", ("date", "int4")),
+    ("{} - {}", ("date", "int4")),
+    ("{} + {}", ("int4", "date")),
+    ("{} + 7", ("date",)),
+    ("{}::date", ("timestamp",)),
+    ("make_date({}, {}, 28)", ("int4", "int4")),
+    ("make_date({}, 2, 29)", ("int4",)),
+]
+FUNCTIONS["time"] = [
+    ("{} + {}", ("time", "interval")),
+    ("{} - {}", ("time", "interval")),
+    ("{}::time", ("timestamp",)),
+    ("{}::time", ("interval",)),
+    ("{} + {}", ("interval", "time")),
+]
+FUNCTIONS["timestamp"] = [
+    ("{}::timestamp", ("date",)),
+    ("{} + {}", ("timestamp", "interval")),
+    ("{} - {}", ("timestamp", "interval")),
+    ("{} + {}", ("interval", "timestamp")),
+    ("{} + {}", ("date", "interval")),
+    ("{} - {}", ("date", "interval")),
+    ("{} + {}", ("interval", "date")),
+    ("{} + interval '1 mon -1 day 3 hours'", ("timestamp",)),
+    ("{} - interval '13 mons'", ("timestamp",)),
+    ("{} + {}", ("date", "time")),
+    ("{} + {}", ("time", "date")),
+    *((f"date_trunc('{unit}', {{}})", ("timestamp",)) for unit in TRUNCATED),
+]
+FUNCTIONS["interval"] = [
+    ("{} - {}", ("timestamp", "timestamp")),
+    ("{} - {}", ("timestamptz", "timestamptz")),
+    ("{} - {}", ("time", "time")),
+    ("{} + {}", ("interval", "interval")),
+    ("{} - {}", ("interval", "interval")),
+    ("- {}", ("interval",)),
+    ("{}::interval", ("time",)),
+]
+FUNCTIONS["int4"] += [("{} - {}", ("date", "date"))]
+FUNCTIONS["bool"] += [("isfinite({})", (kind,)) for kind in ("date", "timestamp", "timestamptz", "interval")]
+
+for _name in ARRAYS:
+    _many = f"{_name}s"
+    FUNCTIONS["bool"] += [("{} @> {}", (_many, _many)), ("{} <@ {}", (_many, _many)), ("{} && {}", (_many, _many))]
+    FUNCTIONS["bool"] += [("{} = any ({})", (_name, _many)), ("{} <> all ({})", (_name, _many))]
+    FUNCTIONS["bool"] += [("{} > any ({})", (_name, _many)), ("{} = any ({})", (_name, f"'{_many}"))]
+    FUNCTIONS["bool"] += [("{} && array[{}, {}]", (_many, _name, _name))]
+    FUNCTIONS["int4"] += [("array_length({}, 1)", (_many,)), ("cardinality({})", (_many,))]
+    FUNCTIONS[_many] = [("array[{}, {}]", (_name, _name)), ("array[{}]", (f"'{_name}",))]
+FUNCTIONS["int4"] += [
+    ("array_upper({}, 1)", ("int4s",)),
+    ("array_lower({}, 2)", ("texts",)),
+    ("array_ndims({})", ("texts",)),
+]
+
+
+_STEPS = ("a", "b", "0", "-1", "c", "")
+for _step in _STEPS:
+    FUNCTIONS["text"] += [(f"{{}} ->> '{_step}'", ("jsonb",)), (f"{{}} ->> '{_step}'", ("json",))]
+    FUNCTIONS["bool"] += [(f"{{}} ? '{_step}'", ("jsonb",)), (f"{{}} ?| array['{_step}', 'b']", ("jsonb",))]
+FUNCTIONS["text"] += [
+    ("{} ->> 0", ("jsonb",)),
+    ("{} ->> -1", ("json",)),
+    ("{} -> 'a' ->> 'b'", ("jsonb",)),
+    ("{} -> 'a' ->> 'b'", ("json",)),
+    ("{} -> 'a' ->> 1", ("json",)),
+    ("{} #>> '{{a,b}}'", ("jsonb",)),
+    ("{} #>> '{{a,1}}'", ("jsonb",)),
+    ("{} #>> '{{}}'", ("jsonb",)),
+    ("jsonb_typeof({})", ("jsonb",)),
+    ("json_typeof({})", ("json",)),
+    ("jsonb_typeof({} -> 'a')", ("jsonb",)),
+]
+FUNCTIONS["jsonb"] = [
+    ("{} -> 'a'", ("jsonb",)),
+    ("{} -> 0", ("jsonb",)),
+    ("{} -> {}", ("jsonb", "int4")),
+    ("{} -> {}", ("jsonb", "text")),
+    ("{} #> '{{a,b}}'", ("jsonb",)),
+    ("{} #> {}", ("jsonb", "texts")),
+]
+FUNCTIONS["bool"] += [
+    ("{} @> {}", ("jsonb", "jsonb")),
+    ("{} <@ {}", ("jsonb", "'jsonb")),
+    ("{} ?& array['a', 'b']", ("jsonb",)),
+    ("{} ?| {}", ("jsonb", "texts")),
+    ("{} @> '{{\"a\": 1}}'", ("jsonb",)),
+    ("{} @> '[1]'", ("jsonb",)),
+    ("({} -> 'a')::bool", ("jsonb",)),
+]
+FUNCTIONS["int4"] += [("jsonb_array_length({})", ("jsonb",)), ("({} -> 'a')::int4", ("jsonb",))]
+FUNCTIONS["numeric"] += [("({} -> 'a')::numeric", ("jsonb",))]
+FUNCTIONS["float8"] += [("({} -> 'a')::float8", ("jsonb",))]
+
+
 @dataclass
 class Grammar:
     """Writes expressions.
@@ -241,12 +362,12 @@ class Grammar:
     def _chosen(self, kind: str, depth: int) -> str:
         """One of several values of a kind."""
         r = self.r
-        form = r.randrange(5)
+        form = r.randrange(5) if kind not in UNLIKE else r.choice([0, 4])
         if form == 0:
             return f"coalesce({self.value(kind, depth)}, {self.value(kind, depth)})"
         if form == 1:
             return f"nullif({self.value(kind, depth)}, {self.value(kind, depth)})"
-        if form == 2 and kind not in UNORDERED:
+        if form == 2 and kind not in NO_EXTREMES:
             values = ", ".join(self.value(kind, depth) for _ in range(r.choice([2, 3])))
             return f"{r.choice(['greatest', 'least'])}({values})"
         if form == 3:
@@ -256,8 +377,8 @@ class Grammar:
         return f"case when {self.truth(depth)} then {self.value(kind, depth)} {otherwise}end"
 
     def kind(self) -> str:
-        """Any kind."""
-        name = self.r.choice(list(COLUMNS))
+        """Any kind that can be compared."""
+        name = self.r.choice([name for name in COLUMNS if name not in UNLIKE])
         return KINDS.get(name, name)
 
     def truth(self, depth: int) -> str:
@@ -301,12 +422,12 @@ class Grammar:
             operator = r.choice(["=", "<>", "<", "<=", ">", ">="])
             return f"{self.value(left, depth - 1)} {operator} {self.value(right, depth - 1)}"
         if form == 7 and operator not in ("=", "<>"):
-            kinds = [kind, *(one for one in (self.kind(), self.kind()) if one not in UNORDERED)]
+            kinds = [one for one in (kind, self.kind(), self.kind()) if one not in NO_EXTREMES] or ["int4"]
             sides = [", ".join(self.value(one, depth - 1) for one in kinds) for _ in range(2)]
             return f"row({sides[0]}) {operator} row({sides[1]})"
         if form == 8:
             return f"row({self.value(kind, depth - 1)}, {self.value(self.kind(), 0)}) is {r.choice(['', 'not '])}null"
-        if form == 9:
+        if form == 9 and kind[:-1] not in ARRAYS:
             among = ", ".join(self.value(kind, depth - 1) for _ in range(r.choice([1, 3])))
             return f"{self.value(kind, depth - 1)} {operator} {r.choice(['any', 'all'])} (array[{among}])"
         return f"{self.value(kind, depth - 1)} {operator} {self.value(kind, depth - 1)}"

@@ -43,7 +43,7 @@ VERDICTS = """
     create function pg_temp.verdicts(condition text)
     returns table (id int, verdict bool, failure text) language plpgsql as $$
     begin
-        for id in select f.id from filtered f order by f.id loop
+        for id in select f.id from filtered f order by f.ctid loop
             begin
                 execute format('select (%s) is true from filtered where id = $1', condition) into verdict using id;
                 failure := null;
@@ -78,16 +78,47 @@ class Table:
 
 def _pool(connection: psycopg.Connection[Any], kind: str, type_name: str, r: random.Random) -> list[str]:
     """Some values of a type, among them the first ones that its maker gives: the edges."""
-    found = _amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
+    if type_name.endswith("[]"):
+        single = _pool(connection, type_name[:-2], type_name[:-2], r)
+        found = ["{}", "{NULL}", *generated_values.array_of(lambda _: single[-8:], longest=60)(r)]
+    else:
+        found = _amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
     chosen = [*found[:14], *r.choices(found, k=12)]
     chosen = [value[:300] for value in chosen if "\0" not in value]
     query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
     row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (chosen, type_name)).fetchone()
     assert row is not None
-    return list(row[0]) + EDGES.get(kind, [])
+    more = ["infinity", "-infinity"] if kind == "interval" and connection.info.server_version >= 170000 else []
+    return list(row[0]) + EDGES.get(kind, []) + more
 
 
+JSONS = [
+    '{"a": 1}',
+    '{"a": 1.0, "b": "x"}',
+    '{"a": {"b": "c", "c": [1, 2]}, "b": null}',
+    '{"a": {"b": null}}',
+    '{"a": [1, "a", {"b": 2}], "c": true}',
+    '{"a": true}',
+    '{"a": "text \\u00e9 \\"quoted\\" \\n"}',
+    '{"a": null}',
+    '{"": 1, "0": "zero", "-1": [], "a": {}}',
+    "[1]",
+    '["a", "b", 1.0, null, {"a": 1}]',
+    "[]",
+    "{}",
+    '"a"',
+    "1",
+    "1.00",
+    "null",
+    "true",
+    "[[1], [2, 3]]",
+    ' {"a" : [ 1 , 2 ] , "a" : { "b" : "last" } } ',
+    '{"a": 1e3}',
+    '{"a": 99999999999}',
+]
 EDGES = {
+    "json": JSONS,
+    "jsonb": JSONS,
     "int2": ["1", "2", "-1"],
     "int4": ["1", "2", "3"],
     "int8": ["1", "2"],
@@ -98,6 +129,9 @@ EDGES = {
     "varchar": ["a", "abc", "ABC"],
     "bpchar": ["a", "a ", "abc"],
     "name": ["a", "abc"],
+    "date": ["2024-02-29", "2023-12-31", "2021-01-03", "infinity", "0001-01-01 BC"],
+    "timestamp": ["2024-02-29 12:34:56.789", "2021-01-03", "0001-01-01 BC", "-infinity", "2000-12-31 23:59:59.5"],
+    "interval": ["1 day", "1 mon", "1 hour"],
 }
 
 
@@ -137,9 +171,9 @@ IS_VALID = """
 
 
 def one_by_one(table: Table, condition: str) -> dict[int, bool | str]:
-    """The server's verdict or error of each row."""
+    """The server's verdict or error of each row, in the order in which they lie in the table."""
     rows = table.connection.execute(b"select * from pg_temp.verdicts(%s)", (condition,)).fetchall()
-    return {number: failure if verdict is None else verdict for number, verdict, failure in rows}
+    return {place: failure if verdict is None else verdict for place, (_, verdict, failure) in enumerate(rows)}
 
 
 def ours_one_by_one(table: Table, tree: str) -> dict[int, bool | str]:

@@ -183,6 +183,11 @@ class Version:
         return self.major < 19
 
     @property
+    def casts_jsonb_null(self) -> bool:
+        """A null inside a jsonb becomes NULL by a cast; before, it cannot be cast."""
+        return self.major >= 18
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

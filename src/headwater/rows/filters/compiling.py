@@ -21,6 +21,7 @@ from headwater.rows.filters.comparisons import ORDER_OF, ORDERS
 from headwater.rows.filters.expressions import Constant, Expression
 from headwater.rows.filters.functions import Context, FilterSettings
 from headwater.rows.filters.known import implementation
+from headwater.rows.filters.parts import elements_of, inner_type
 from headwater.rows.filters.values import FIXED
 from headwater.rows.missing_values import varlena_payload
 
@@ -137,7 +138,8 @@ class _Compiler:
         """
         collation = node.integer("inputcollid") if collation < 0 else collation
         types = tuple(argument.type for argument in arguments)
-        context = Context(function, types, self.known_type(result), collation, self.settings)
+        constants = tuple(one.payload if isinstance(one, Constant) else None for one in arguments)
+        context = Context(function, types, self.known_type(result), collation, self.settings, constants)
         found = implementation(function)
         if found is None:
             raise UnsupportedFilterError(
@@ -167,9 +169,7 @@ class _Compiler:
         element = built_in_types(self.settings.major)[array.type].element
         function = self.operator(node)
         if isinstance(array, Constant) and array.payload is not None:
-            array = constant_elements(array, self.settings)
-        if not isinstance(array, Constant | made.Elements):
-            raise UnsupportedFilterError("row filter with ANY or ALL of an array that is not constant is not supported")
+            array = constant_elements(array, array.payload, self.settings)
         context = self.context(node, function, (scalar, Constant(element, None)), _BOOL)
         return made.AnyOrAll(context, node.boolean("useOr"), scalar, array)
 
@@ -242,7 +242,8 @@ class _Compiler:
         if node.boolean("multidims"):
             raise UnsupportedFilterError("row filter with an array of several dimensions is not supported")
         element = self.known_type(node.integer("element_typeid"))
-        return made.Elements(self.several(node.nodes("elements")), element, node.integer("array_typeid"))
+        type = self.known_type(node.integer("array_typeid"))
+        return made.Elements(self.several(node.nodes("elements")), element, type, self.settings.major)
 
     def row_order(self, node: Node) -> Expression:
         """RowCompareExpr; its kind is ``cmptype`` from 18 on."""
@@ -260,9 +261,11 @@ class _Compiler:
         return made.RowOrder(kind, tuple(pairs))
 
 
-def constant_elements(array: Constant, settings: FilterSettings) -> made.Elements | Constant:
+def constant_elements(array: Constant, payload: bytes, settings: FilterSettings) -> made.Elements:
     """The elements of an array that is a constant."""
-    raise UnsupportedFilterError("row filter with a constant array is not supported")
+    element = inner_type(array.type, settings.major)
+    values = elements_of(array.type, settings.major, payload)
+    return made.Elements(tuple(Constant(element, value) for value in values), element, array.type, settings.major)
 
 
 def _payload(datum: Datum, length: int, type: int) -> bytes:

@@ -14,14 +14,15 @@ from typing import Protocol
 
 import numpy as np
 
-from headwater.errors import UnsupportedFilterError
 from headwater.rows.filters.columns import Frame
 from headwater.rows.filters.comparisons import ORDER_OF, ORDERS, order_plain
 from headwater.rows.filters.functions import Context, Implementation, implementation
+from headwater.rows.filters.parts import made_array, payloads, taken_apart
 from headwater.rows.filters.values import (
     Bools,
     Index,
     Plain,
+    Spans,
     Values,
     booleans,
     constant,
@@ -29,6 +30,7 @@ from headwater.rows.filters.values import (
     nulls,
     retyped,
     scattered,
+    spans,
 )
 
 BOOL = 16
@@ -347,15 +349,18 @@ class Relabelled:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """``ARRAY[...]`` of single values, as what a scalar is compared with (ArrayExpr)."""
+    """``ARRAY[...]`` of single values (ArrayExpr)."""
 
     arguments: tuple[Expression, ...]
     element: int
     type: int
+    major: int
 
     def evaluate(self, frame: Frame) -> Values:
-        """Not as an array of its own."""
-        raise UnsupportedFilterError("an ARRAY[...] that a scalar is not compared with is not supported")
+        """See :class:`Expression`."""
+        columns = [payloads(argument.evaluate(frame)) for argument in self.arguments]
+        rows = zip(*columns, strict=True) if columns else [()] * len(frame)
+        return spans([made_array(self.element, self.major, row) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,28 +370,45 @@ class AnyOrAll:
     context: Context
     is_any: bool
     scalar: Expression
-    array: Elements | Constant
+    array: Expression
     type: int = BOOL
 
     def evaluate(self, frame: Frame) -> Values:
         """See :class:`Expression`."""
         n = len(frame)
         scalar = self.scalar.evaluate(frame)
-        if isinstance(self.array, Constant):
-            return nulls(BOOL, n)
+        if not isinstance(self.array, Elements):
+            return self._by_array(scalar, self.array.evaluate(frame))
         arrays = [element.evaluate(frame) for element in self.array.arguments]
         if self._is_plain():
             return self._is_among(scalar)
-        decided, unknown, live = np.zeros(n, bool), np.zeros(n, bool), np.arange(n)
-        for element in arrays:
+        whole = np.arange(n)
+        return self._one_by_one(scalar, [(whole, element) for element in arrays], no_nulls(n))
+
+    def _by_array(self, scalar: Values, arrays: Values) -> Plain:
+        """Of arrays that are values: an element of each, then the next one of those that have one."""
+        assert isinstance(arrays, Spans)
+        there = np.flatnonzero(~arrays.null)
+        parts = taken_apart(self.array.type, self.context.settings.major, arrays.take(there))
+        counts, steps = np.diff(parts.first), []
+        for number in range(int(counts.max()) if len(counts) else 0):
+            longer = np.flatnonzero(counts > number)
+            steps.append((there[longer], parts.values.take(parts.first[longer] + number)))
+        return self._one_by_one(scalar, steps, arrays.null)
+
+    def _one_by_one(self, scalar: Values, steps: Sequence[tuple[Index, Values]], null: Bools) -> Plain:
+        """Compare with elements in their order until they decide; each step is of the rows that have so many."""
+        n = len(scalar)
+        decided, unknown = np.zeros(n, bool), null.copy()
+        for index, element in steps:
+            kept = np.flatnonzero(~decided[index])
+            live = index[kept]
             if not len(live):
-                break
-            value = called(self.context, [scalar.take(live), element.take(live)], len(live))
+                continue
+            value = called(self.context, [scalar.take(live), element.take(kept)], len(live))
             assert isinstance(value, Plain)
-            decides = (value.data == self.is_any) & ~value.null
             unknown[live] |= value.null
-            decided[live[decides]] = True
-            live = live[~decides]
+            decided[live[(value.data == self.is_any) & ~value.null]] = True
         return Plain(decided == self.is_any, unknown & ~decided)
 
     def _is_plain(self) -> bool:
@@ -401,12 +423,12 @@ class AnyOrAll:
     def _is_among(self, scalar: Values) -> Plain:
         assert isinstance(scalar, Plain)
         assert isinstance(self.array, Elements)
-        payloads = [element.payload for element in self.array.arguments if isinstance(element, Constant)]
-        there = [payload for payload in payloads if payload is not None]
+        listed = [element.payload for element in self.array.arguments if isinstance(element, Constant)]
+        there = [payload for payload in listed if payload is not None]
         wanted = np.frombuffer(b"".join(there), scalar.data.dtype)
         found = np.isin(scalar.data, wanted)
-        null = scalar.null | (~found & (len(there) < len(payloads)))
-        return Plain(found == self.is_any, null if payloads else no_nulls(len(scalar)))
+        null = scalar.null | (~found & (len(there) < len(listed)))
+        return Plain(found == self.is_any, null if listed else no_nulls(len(scalar)))
 
 
 LESS, LESS_EQUAL, EQUAL, GREATER_EQUAL, GREATER = 1, 2, 3, 4, 5

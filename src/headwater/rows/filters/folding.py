@@ -70,7 +70,7 @@ def simplified(expression: Expression, case: Constant | None = None) -> Expressi
         return replace(expression, pairs=pairs)
     if isinstance(expression, RowNullTest):
         return _row_test(replace(expression, arguments=_all(expression.arguments, case)))
-    if isinstance(expression, Extreme):
+    if isinstance(expression, Extreme | Elements):
         expression = replace(expression, arguments=_all(expression.arguments, case))
         return _computed(expression) if _are_constant(expression.arguments) else expression
     if isinstance(expression, Negation | NullTest | BooleanTest | Relabelled):
@@ -142,7 +142,9 @@ def _any_or_all(expression: AnyOrAll, case: Constant | None) -> Expression:
     array = expression.array
     if isinstance(array, Elements):
         array = replace(array, arguments=_all(array.arguments, case))
-        expression = replace(expression, array=array)
+    else:
+        array = simplified(array, case)
+    expression = replace(expression, array=array)
     is_constant = isinstance(array, Constant) or (isinstance(array, Elements) and _are_constant(array.arguments))
     return _computed(expression) if is_constant and isinstance(expression.scalar, Constant) else expression
 

@@ -50,6 +50,7 @@ class Context(NamedTuple):
         result: OID of its result's type.
         collation: OID of its input collation, 0 for none.
         settings: those of the filter.
+        constants: the stored forms of the arguments that are constants, None for others and for NULL.
     """
 
     function: BuiltInFunction
@@ -57,6 +58,7 @@ class Context(NamedTuple):
     result: int
     collation: int
     settings: FilterSettings
+    constants: tuple[bytes | None, ...] = ()
 
     @property
     def sorts_bytes(self) -> bool:

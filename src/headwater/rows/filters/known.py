@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.rows.filters import comparisons, numbers, numerics, patterns, texts
+from headwater.rows.filters import arrays, comparisons, datetimes, jsons, numbers, numerics, patterns, texts
 from headwater.rows.filters.functions import implementation
 
-__all__ = ["comparisons", "implementation", "numbers", "numerics", "patterns", "texts"]
+__all__ = ["arrays", "comparisons", "datetimes", "implementation", "jsons", "numbers", "numerics", "patterns", "texts"]

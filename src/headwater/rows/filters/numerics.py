@@ -281,8 +281,12 @@ def _coerced(value: Number, typmod: int) -> Number:
     return found
 
 
-def _as_integer(context: Context, payload: bytes) -> int:
-    value = number(payload)
+def as_integer(context: Context, value: Number) -> int:
+    """A number as an integer of the result's type.
+
+    Raises:
+        ExpressionError: it does not fit.
+    """
     names = {21: "smallint", 23: "integer", 20: "bigint"}
     if value.is_special:
         what = "NaN" if value.is_nan else "infinity"
@@ -294,16 +298,28 @@ def _as_integer(context: Context, payload: bytes) -> int:
     return found
 
 
-def _as_float(context: Context, payload: bytes) -> float:
-    value = number(payload)
+def as_float(context: Context, value: Number) -> float:
+    """A number as a float of the result's type.
+
+    Raises:
+        ExpressionError: it is too large, or too small.
+    """
     if value.is_special:
         return value.special
     is_double = context.result == 701
     found = _nearest(value, is_double)
     if value.coefficient and (found == 0 or math.isinf(found)):
         name = "double precision" if is_double else "real"
-        raise ExpressionError(f'"{numeric_text(payload)}" is out of range for type {name}')
+        raise ExpressionError(f'"{numeric_text(stored_number(value))}" is out of range for type {name}')
     return found
+
+
+def _integer_of(context: Context, payload: bytes) -> int:
+    return as_integer(context, number(payload))
+
+
+def _float_of(context: Context, payload: bytes) -> float:
+    return as_float(context, number(payload))
 
 
 def _nearest(value: Number, is_double: bool) -> float:
@@ -331,12 +347,13 @@ def _of_float(digits: int) -> Callable[[Context, float], bytes]:
     def convert(_: Context, value: float) -> bytes:
         if math.isnan(value) or math.isinf(value):
             return stored_number(Number(0, 0, value))
-        return stored_number(_parsed(f"{value:.{digits}g}"))
+        return stored_number(number_of_text(f"{value:.{digits}g}"))
 
     return convert
 
 
-def _parsed(text: str) -> Number:
+def number_of_text(text: str) -> Number:
+    """A number that is written out, with or without an exponent."""
     with decimal.localcontext(decimal.Context(prec=decimal.MAX_PREC)):
         sign, digits, exponent = Decimal(text).as_tuple()
     coefficient = int("".join(map(str, digits))) * (-1 if sign else 1)
@@ -376,5 +393,5 @@ register("numeric_uplus", lambda _, value: value, total=True)
 register(["int2_numeric", "int4_numeric", "int8_numeric"], each(_of_integer))
 register("float8_numeric", each(_of_float(15)))
 register("float4_numeric", each(_of_float(6)))
-register(["numeric_int2", "numeric_int4", "numeric_int8"], each(_as_integer))
-register(["numeric_float4", "numeric_float8"], each(_as_float))
+register(["numeric_int2", "numeric_int4", "numeric_int8"], each(_integer_of))
+register(["numeric_float4", "numeric_float8"], each(_float_of))
