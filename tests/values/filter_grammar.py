@@ -15,6 +15,9 @@ Random = random.Random
 ARRAYS = ("int4", "int8", "text", "numeric", "float8", "date", "bool", "name", "bytea", "interval")
 """Types of which there are columns of arrays, called by their plural."""
 
+RANGES = {"int4range": "int4", "int8range": "int8", "numrange": "numeric", "tsrange": "timestamp", "daterange": "date"}
+"""Range types, and the kinds of their bounds."""
+
 COLUMNS: dict[str, str] = {
     "bool": "bool",
     "int2": "int2",
@@ -50,6 +53,7 @@ COLUMNS: dict[str, str] = {
     "pg_lsn": "pg_lsn",
     "json": "json",
     "jsonb": "jsonb",
+    **{name: name for name in RANGES},
     **{f"{name}s": f"{name}[]" for name in ARRAYS},
 }
 """The table's columns, without ``c_``, and their types."""
@@ -67,7 +71,7 @@ UNORDERED = ("xid", "jsonb")
 UNLIKE = ("json",)
 """Kinds that cannot even be equal."""
 
-NO_EXTREMES = (*UNORDERED, *UNLIKE, *(f"{name}s" for name in ARRAYS))
+NO_EXTREMES = (*UNORDERED, *UNLIKE, *RANGES, *(f"{name}s" for name in ARRAYS))
 """Kinds that GREATEST and LEAST do not take here."""
 
 MIXED = (
@@ -308,6 +312,62 @@ FUNCTIONS["bool"] += [
 FUNCTIONS["int4"] += [("jsonb_array_length({})", ("jsonb",)), ("({} -> 'a')::int4", ("jsonb",))]
 FUNCTIONS["numeric"] += [("({} -> 'a')::numeric", ("jsonb",))]
 FUNCTIONS["float8"] += [("({} -> 'a')::float8", ("jsonb",))]
+
+
+PATTERNS = [
+    r"^a",
+    r"b|c$",
+    r"[a-c]{{2,3}}",
+    r"^[^a-z]",
+    r"\d+",
+    r"\s",
+    r"^\w*$",
+    r"a.c",
+    r"(ab|X)+?c?",
+    r"[[:upper:]]{{1,}}",
+    r"[]x[,.-]",
+    r"\.|\{{|\\",
+    r"\mabc\M",
+    r"^(?:[[:alpha:]]|[0-9_])+\Z",
+    r"\yY|é|日",
+    r"[^[:space:]a]b?$",
+    r"^$",
+    r"{{a",
+    r"[[:punct:]]",
+    r"a|",
+    r"[\w-]+[\d.]",
+    r"\D\W\S",
+]
+for _sign in ("~", "!~", "~*", "!~*"):
+    FUNCTIONS["bool"] += [(f"{{}} {_sign} '{_pattern}'", ("text",)) for _pattern in PATTERNS]
+FUNCTIONS["bool"] += [
+    ("{} ~ '^a.*[ ]$'", ("bpchar",)),
+    ("{} ~ 'a'", ("name",)),
+    ("regexp_like({}, '[b-d]')", ("text",)),
+]
+
+for _range, _bound in RANGES.items():
+    for _sign in ("@>", "<@", "&&", "<<", ">>", "&<", "&>"):
+        FUNCTIONS["bool"].append((f"{{}} {_sign} {{}}", (_range, _range)))
+    FUNCTIONS["bool"] += [("{} @> {}", (_range, _bound)), ("{} <@ {}", (_bound, _range))]
+    for _name in ("isempty", "lower_inc", "upper_inc", "lower_inf", "upper_inf"):
+        FUNCTIONS["bool"].append((f"{_name}({{}})", (_range,)))
+    FUNCTIONS[_bound] += [("lower({})", (_range,)), ("upper({})", (_range,))]
+for _sign in ("<<", "<<=", ">>", ">>=", "&&"):
+    FUNCTIONS["bool"] += [(f"{{}} {_sign} {{}}", ("inet", "inet")), (f"{{}} {_sign} '10.0.0.0/8'", ("inet",))]
+    FUNCTIONS["bool"] += [(f"{{}} {_sign} {{}}", ("inet", "cidr"))]
+FUNCTIONS["bool"] += [("inet_same_family({}, {})", ("inet", "inet"))]
+FUNCTIONS["int4"] += [("family({})", ("inet",)), ("masklen({})", ("cidr",))]
+FUNCTIONS["cidr"] = [("network({})", ("inet",)), ("{}::cidr", ("inet",)), ("set_masklen({}, 7)", ("cidr",))]
+FUNCTIONS["inet"] = [
+    ("broadcast({})", ("inet",)),
+    ("netmask({})", ("inet",)),
+    ("set_masklen({}, {})", ("inet", "int4")),
+]
+FUNCTIONS["inet"] += [("hostmask({})", ("inet",)), ("{}::inet", ("cidr",))]
+FUNCTIONS["int8"] += [("{} - {}", ("inet", "inet"))]
+FUNCTIONS["macaddr"] = [("trunc({})", ("macaddr",))]
+FUNCTIONS["macaddr8"] = [("trunc({})", ("macaddr8",))]
 
 
 @dataclass

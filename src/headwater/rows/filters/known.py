@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
-from headwater.rows.filters import arrays, comparisons, datetimes, jsons, numbers, numerics, patterns, texts
+from headwater.rows.filters import (
+    arrays,
+    comparisons,
+    datetimes,
+    jsons,
+    networks,
+    numbers,
+    numerics,
+    patterns,
+    ranges,
+    regexes,
+    texts,
+)
 from headwater.rows.filters.functions import implementation
 
-__all__ = ["arrays", "comparisons", "datetimes", "implementation", "jsons", "numbers", "numerics", "patterns", "texts"]
+__all__ = [
+    "arrays",
+    "comparisons",
+    "datetimes",
+    "implementation",
+    "jsons",
+    "networks",
+    "numbers",
+    "numerics",
+    "patterns",
+    "ranges",
+    "regexes",
+    "texts",
+]
