@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel
-from headwater.rows._compare import Spans
+from headwater.rows._stored_columns import Spans
 from headwater.rows._text_bytes import Int
 from headwater.rows._text_codes import CORRUPT
 from headwater.rows._text_parts import NO_PART, PLAIN_PART, next_part, open_parts

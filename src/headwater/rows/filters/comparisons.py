@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.rows import _compare
+from headwater.rows import _stored_columns
 from headwater.rows._text_codes import CORRUPT
 from headwater.rows.filters.functions import Check, Compute, Context, needs_byte_order, register
 from headwater.rows.filters.values import Plain, Spans, Values, booleans
@@ -56,16 +56,16 @@ def _by_kernel(kernel: Callable[..., int]) -> Order:
     return order
 
 
-order_bytes = _by_kernel(_compare.compare_bytes)
-equal_bytes = _by_kernel(_compare.equal_bytes)
-order_numerics = _by_kernel(_compare.compare_numerics)
-order_networks = _by_kernel(_compare.compare_networks)
+order_bytes = _by_kernel(_stored_columns.compare_bytes)
+equal_bytes = _by_kernel(_stored_columns.equal_bytes)
+order_numerics = _by_kernel(_stored_columns.compare_numerics)
+order_networks = _by_kernel(_stored_columns.compare_networks)
 
 
 def without_blanks(values: Spans) -> Spans:
     """Values of character(n) as they compare."""
     length = np.empty(len(values), dtype=np.int64)
-    _compare.without_trailing(values.for_kernels, 32, length)
+    _stored_columns.without_trailing(values.for_kernels, 32, length)
     return replace(values, length=length)
 
 

@@ -271,7 +271,7 @@ def _timestamp_difference(context: Context, one: int, other: int) -> Interval:
         return INFINITE if one == _NOEND or other == _NOBEGIN else NEGATIVE_INFINITE
     time = one - other
     if time not in _INT64:
-        if _infinite_intervals(context):
+        if VERSIONS[context.settings.major].checks_timestamp_differences:
             raise ExpressionError(_INTERVAL_RANGE)
         time = (time + (1 << 63)) % (1 << 64) - (1 << 63)
     return _justified_hours(context, time, 0, 0)

@@ -22,6 +22,7 @@ C_COLLATIONS = frozenset({950, 951, 962})
 
 DEFAULT_COLLATION = 100
 C_LOCALES = ("C", "POSIX")
+_TURKIC = ("tr", "az")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,9 @@ class FilterSettings:
     Attributes:
         major: PostgreSQL's.
         encoding: the database's.
-        collate: ``datcollate`` of the database; empty if it is not known.
-        ctype: ``datctype`` likewise.
+        collate: the locale that the database's text is ordered by: ``datcollate``, or ``datlocale`` (before 17
+            ``daticulocale``) if its provider is not libc; empty if it is not known.
+        ctype: the one that says what letters are: likewise, of libc ``datctype``.
     """
 
     major: int
@@ -73,6 +75,23 @@ class Context(NamedTuple):
         if self.collation == DEFAULT_COLLATION:
             return self.settings.ctype in C_LOCALES
         return self.collation in C_COLLATIONS
+
+    @property
+    def knows_ascii_letters(self) -> bool:
+        """Whether letters of ASCII have the cases that they have everywhere but in Turkic languages."""
+        if self.has_plain_letters:
+            return True
+        language = self.settings.ctype.lower()[:2]
+        return self.collation == DEFAULT_COLLATION and language not in ("", *_TURKIC)
+
+    def require_ascii(self, *values: bytes) -> None:
+        """Refuse characters beyond ASCII where the collation may know them for letters.
+
+        Raises:
+            UnsupportedFilterError: there is one.
+        """
+        if not self.has_plain_letters and not all(value.isascii() for value in values):
+            raise _letters_refused(self, ", of a value that has more than those of ASCII")
 
 
 Compute: TypeAlias = Callable[..., Values]
@@ -121,11 +140,21 @@ def needs_byte_order(context: Context) -> None:
 def needs_plain_letters(context: Context) -> None:
     """Refuse collations under which characters beyond ASCII are letters."""
     if not context.has_plain_letters:
-        raise UnsupportedFilterError(
-            f"{context.function.signature} (OID {context.function.oid}) goes by the letters of "
-            f"{_named(context.collation, context.settings.ctype)}, which are not known here",
-            hint='COLLATE "C" in the filter knows those of ASCII',
-        )
+        raise _letters_refused(context, "")
+
+
+def needs_ascii_letters(context: Context) -> None:
+    """Refuse collations of which not even the letters of ASCII are known; see :meth:`Context.require_ascii`."""
+    if not context.knows_ascii_letters:
+        raise _letters_refused(context, "")
+
+
+def _letters_refused(context: Context, of: str) -> UnsupportedFilterError:
+    return UnsupportedFilterError(
+        f"{context.function.signature} (OID {context.function.oid}) goes by the letters of "
+        f"{_named(context.collation, context.settings.ctype)}, which are not known here{of}",
+        hint='COLLATE "C" in the filter knows those of ASCII',
+    )
 
 
 def _named(collation: int, locale: str) -> str:

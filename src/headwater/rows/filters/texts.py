@@ -18,7 +18,7 @@ import numpy as np
 
 from headwater.errors import ExpressionError, UnsupportedFilterError
 from headwater.pg.encodings import CHARACTERS, UTF8
-from headwater.rows import _compare
+from headwater.rows import _stored_columns
 from headwater.rows.filters.functions import Context, each, needs_plain_letters, register
 from headwater.rows.filters.values import Plain, Spans, Values, retyped
 
@@ -85,7 +85,7 @@ def _text_length(context: Context, value: Spans) -> Values:
     if context.settings.encoding != UTF8:
         return _octets(context, value)
     count = np.empty(len(value), dtype=np.int32)
-    _compare.count_characters(value.for_kernels, count)
+    _stored_columns.count_characters(value.for_kernels, count)
     return Plain(count, value.null)
 
 

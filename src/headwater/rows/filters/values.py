@@ -17,7 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.rows import _compare
+from headwater.errors import RecordError
+from headwater.pg.functions import type_name
+from headwater.rows import _stored_columns
 
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.int64]
@@ -107,9 +109,9 @@ class Spans:
         return replace(self, null=null)
 
     @cached_property
-    def for_kernels(self) -> _compare.Spans:
+    def for_kernels(self) -> _stored_columns.Spans:
         """The same without the mask."""
-        return _compare.Spans(self.data, self.start, self.length)
+        return _stored_columns.Spans(self.data, self.start, self.length)
 
     def to_list(self) -> list[bytes]:
         """Each value's bytes; none of NULLs."""
@@ -199,19 +201,21 @@ def stored(type: int, data: NDArray[np.uint8], start: Index, length: Index, null
         start: int64[n] what stands there for NULLs has no meaning.
         length: int64[n] likewise.
         null: bool[n].
+
+    Raises:
+        RecordError: a value lies outside, or is not as long as its type's are.
     """
     start, length = np.where(null, 0, start), np.where(null, 0, length)
+    found = Spans(data, start, length, null)
+    if len(null) and (min(int(start.min()), int(length.min())) < 0 or int((start + length).max()) > len(data)):
+        raise RecordError("values of a column of a row filter lie outside its data")
     if not is_fixed(type):
-        found = Spans(data, start, length, null)
         return _ended(found) if type == NAME else found
     dtype = FIXED[type]
-    places = start[:, np.newaxis] + np.arange(dtype.itemsize)
-    if null.any():
-        places = np.where(null[:, np.newaxis], 0, places)
-        data = data if len(data) >= dtype.itemsize else np.zeros(dtype.itemsize, np.uint8)
-    gathered = np.ascontiguousarray(data[places]) if len(null) else np.zeros((0, dtype.itemsize), np.uint8)
-    gathered[null] = 0
-    return Plain(gathered.reshape(-1).view(dtype), null)
+    gathered = np.empty(len(null) * dtype.itemsize, dtype=np.uint8)
+    if _stored_columns.gather(found.for_kernels, null, dtype.itemsize, gathered) < 0:
+        raise RecordError(f"malformed value of type {type_name(type)} in a column of a row filter")
+    return Plain(gathered.view(dtype), null)
 
 
 def scattered(type: int, n: int, parts: Sequence[tuple[Index, Values]]) -> Values:
@@ -248,5 +252,5 @@ def _name_length(payload: bytes) -> int:
 def _ended(values: Spans) -> Spans:
     """Names up to their ends."""
     length = np.empty(len(values), dtype=np.int64)
-    _compare.until_byte(values.for_kernels, 0, length)
+    _stored_columns.until_byte(values.for_kernels, 0, length)
     return replace(values, length=length)

@@ -1,7 +1,7 @@
-"""Kernels that compare values of variable length by their stored forms, two columns of n values each.
+"""Kernels over columns of stored values: gathered, measured, and compared, two columns of n values each.
 
-Each writes -1, 0 or 1 for every pair, as the type's comparison function would, and returns the number of pairs
-compared, or CORRUPT. A value is ``data[start:start+length]``, where the bounds have been checked.
+What compares writes -1, 0 or 1 for every pair, as the type's comparison function would, and returns the number of pairs
+compared, or CORRUPT. A value is ``data[start:start+length]``, whose bounds the caller has checked.
 
 PostgreSQL: ``varlena.c`` (byteacmp, and varstr_cmp under the collation "C"), ``numeric.c`` (cmp_numerics),
 ``network.c`` (network_cmp_internal), ``varchar.c`` (bpchartruelen).
@@ -35,6 +35,21 @@ class Spans(NamedTuple):
     data: Bytes
     start: NDArray[np.int64]
     length: NDArray[np.int64]
+
+
+@borrowing_kernel
+def gather(values: Spans, null: NDArray[np.bool_], width: Int, out: Bytes) -> Int:
+    """Values of a fixed width one behind the other, zeros for NULL; how many there are, or CORRUPT."""
+    for i in range(len(null)):
+        if null[i]:
+            for k in range(width):
+                out[i * width + k] = 0
+            continue
+        if values.length[i] != width:
+            return CORRUPT
+        for k in range(width):
+            out[i * width + k] = values.data[values.start[i] + k]
+    return len(null)
 
 
 @inline_kernel
