@@ -75,6 +75,7 @@ def compiled(*trees: str, settings: FilterSettings = C) -> Filter:
     return found
 
 
+@pytest.mark.interpreted
 def test_null_is_not_true() -> None:
     rows = {1: numbers(1, 2, None)}
     equal = operator(EQUAL, NUMBER, integer(1))
@@ -134,6 +135,7 @@ def test_a_value_that_is_not_there_is_an_error_where_it_is_needed() -> None:
     assert compiled(later).verdict(rows, 3).tolist() == [True, False, False]
 
 
+@pytest.mark.interpreted
 def test_text_is_ordered_by_bytes_or_not_at_all() -> None:
     rows = {3: words("a", "B", "b")}
     less = operator(TEXT_LESS, WORDS, text("a"), collation=100)
@@ -145,6 +147,21 @@ def test_text_is_ordered_by_bytes_or_not_at_all() -> None:
     assert compiled(c_itself, settings=norwegian).verdict(rows, 3).tolist() == [False, True, False]
     equal = operator(TEXT_EQUAL, WORDS, text("B"), collation=100)
     assert compiled(equal, settings=norwegian).verdict(rows, 3).tolist() == [False, True, False]
+
+
+@pytest.mark.interpreted
+def test_letters_of_ascii_are_known_in_most_locales() -> None:
+    """``words ILIKE 'A%'``."""
+    tree = operator(1627, WORDS, text("A%"), collation=100)
+    norwegian = FilterSettings(18, collate="nb_NO.UTF-8", ctype="nb_NO.UTF-8")
+    found = compiled(tree, settings=norwegian)
+    assert found.verdict({3: words("ab", "Ab", "b")}, 3).tolist() == [True, True, False]
+    with pytest.raises(UnsupportedFilterError, match="more than those of ASCII"):
+        found.verdict({3: words("ab", "å")}, 2)
+    assert compiled(tree).verdict({3: words("ab", "å")}, 2).tolist() == [True, False]
+    for locale in ("tr_TR.UTF-8", ""):
+        with pytest.raises(UnsupportedFilterError, match="letters of the database's collation"):
+            compiled(tree, settings=FilterSettings(18, ctype=locale))
 
 
 @pytest.mark.parametrize(

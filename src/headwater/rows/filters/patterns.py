@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from headwater.errors import ExpressionError
-from headwater.rows.filters.functions import Context, each, needs_plain_letters, register
+from headwater.rows.filters.functions import Context, each, needs_ascii_letters, register
 from headwater.rows.filters.texts import _LOWER, codec, needs_characters
 
 _ESCAPE, _ANY, _ONE = "\\%_"
@@ -113,6 +113,7 @@ def _escaped(pattern: str, escape: str) -> str:
 def _like(wanted: bool, *, ignores_case: bool = False, is_bytes: bool = False) -> Callable[..., bool]:
     def compare(context: Context, value: bytes, pattern: bytes) -> bool:
         if ignores_case:
+            context.require_ascii(value, pattern)
             value, pattern = value.translate(_LOWER), pattern.translate(_LOWER)
         name = "latin-1" if is_bytes else codec(context)
         return is_like(value.decode(name), pattern.decode(name)) == wanted
@@ -130,7 +131,7 @@ def _escape(is_bytes: bool) -> Callable[[Context, bytes, bytes], bytes]:
 
 def _needs_both(context: Context) -> None:
     needs_characters(context)
-    needs_plain_letters(context)
+    needs_ascii_letters(context)
 
 
 register(["textlike", "namelike"], each(_like(True)), needs_characters)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from headwater.errors import UnsupportedFilterError
-from headwater.rows.filters.functions import Context, each, needs_plain_letters, register
+from headwater.rows.filters.functions import Context, each, needs_ascii_letters, register
 from headwater.rows.filters.texts import codec, needs_characters
 
 _SPACE, _WORD = r" \t\n\v\f\r", "A-Za-z0-9_"
@@ -231,7 +231,7 @@ def _needs_known_pattern(ignores_case: bool) -> Callable[[Context], None]:
         except (re.error, OverflowError) as error:
             raise UnsupportedFilterError(f'{what} with the pattern "{pattern}" is not supported: {error}') from None
         if goes_by_letters or ignores_case:
-            needs_plain_letters(context)
+            needs_ascii_letters(context)
 
     return check
 
@@ -239,6 +239,10 @@ def _needs_known_pattern(ignores_case: bool) -> Callable[[Context], None]:
 def _matches(wanted: bool, ignores_case: bool) -> Callable[[Context, bytes, bytes], bool]:
     def matches(context: Context, value: bytes, pattern: bytes) -> bool:
         name = codec(context)
+        if ignores_case:
+            context.require_ascii(pattern, value)
+        elif _translation(pattern.decode(name))[1]:
+            context.require_ascii(value)
         return (_compiled(pattern.decode(name), ignores_case).search(value.decode(name)) is not None) == wanted
 
     return matches

@@ -2,7 +2,7 @@
 
 Characters are those of the database's encoding: UTF8, or one of single bytes; databases in another one are refused
 where characters count. Letters are those of ASCII, as the collation "C" has them; where the collation knows others,
-functions that go by letters are refused.
+functions that go by letters are refused, or take values of ASCII only.
 
 PostgreSQL: ``varlena.c``, ``oracle_compat.c``, ``varchar.c``, ``char.c``, ``name.c``, ``varbit.c``.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from headwater.errors import ExpressionError, UnsupportedFilterError
 from headwater.pg.encodings import CHARACTERS, UTF8
 from headwater.rows import _stored_columns
-from headwater.rows.filters.functions import Context, each, needs_plain_letters, register
+from headwater.rows.filters.functions import Context, each, needs_ascii_letters, needs_plain_letters, register
 from headwater.rows.filters.values import Plain, Spans, Values, retyped
 
 _VARLENA = 4
@@ -210,8 +210,12 @@ def _translate(value: str, old: str, new: str) -> str:
     return "".join(table.get(character, character) for character in value)
 
 
-def _cased(table: bytes) -> Callable[[bytes], bytes]:
-    return lambda value: value.translate(table)
+def _cased(table: bytes) -> Callable[[Context, bytes], bytes]:
+    def cased(context: Context, value: bytes) -> bytes:
+        context.require_ascii(value)
+        return value.translate(table)
+
+    return cased
 
 
 def _initcap(value: bytes) -> bytes:
@@ -320,8 +324,8 @@ _text("repeat", _repeat)
 _text("text_reverse", lambda value: value[::-1])
 _text("translate", _translate)
 _bytes("textcat byteacat", lambda left, right: left + right)
-register("lower", each(lambda _, value: _cased(_LOWER)(value)), needs_plain_letters)
-register("upper", each(lambda _, value: _cased(_UPPER)(value)), needs_plain_letters)
+register("lower", each(_cased(_LOWER)), needs_ascii_letters)
+register("upper", each(_cased(_UPPER)), needs_ascii_letters)
 register("initcap", each(lambda _, value: _initcap(value)), needs_plain_letters)
 register("name_text", _same)
 register(["text_name", "name_bpchar"], each(_as_name), needs_characters)
