@@ -369,6 +369,16 @@ FUNCTIONS["int8"] += [("{} - {}", ("inet", "inet"))]
 FUNCTIONS["macaddr"] = [("trunc({})", ("macaddr",))]
 FUNCTIONS["macaddr8"] = [("trunc({})", ("macaddr8",))]
 
+for _name in ("int2", "int4", "int8", "oid", "float4", "float8", "text", "bpchar", "name"):
+    FUNCTIONS["int4"].append((f"hash{_name}({{}})", (_name,)))
+    FUNCTIONS["int8"].append((f"hash{_name}extended({{}}, {{}})", (_name, "int8")))
+for _name in ("uuid", "time", "timestamp", "pg_lsn"):
+    FUNCTIONS["int4"].append((f"{_name}_hash({{}})", (_name,)))
+    FUNCTIONS["int8"].append((f"{_name}_hash_extended({{}}, 0)", (_name,)))
+
+for _zone in ("UTC", "Europe/Oslo", "america/new_york", "Asia/Kathmandu", "Pacific/Apia"):
+    FUNCTIONS["timestamp"].append((f"{{}} at time zone '{_zone}'", ("timestamptz",)))
+
 
 @dataclass
 class Grammar:

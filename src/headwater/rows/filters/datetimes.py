@@ -6,7 +6,7 @@ counted with a year 0, as the server counts them inside.
 PostgreSQL: ``date.c``, ``timestamp.c``, ``datetime.c`` (date2j, j2date), ``utils/datetime.h``. 17 has infinite
 intervals.
 
-Known gaps: time zones (``AT TIME ZONE``), abbreviations of units, units that are no constants, ``interval * float8``.
+Known gaps: abbreviations of units, units that are no constants, ``interval * float8``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,13 @@ def _timestamp(julian: int, time: int) -> int:
     return found
 
 
-def _is_finite(timestamp: int) -> bool:
+def is_timestamp(timestamp: int) -> bool:
+    """Whether a number is in the range of finite timestamps."""
+    return _FIRST <= timestamp < _END
+
+
+def is_finite(timestamp: int) -> bool:
+    """Whether a timestamp is not infinite."""
     return _NOBEGIN < timestamp < _NOEND
 
 
@@ -138,14 +144,14 @@ def _date_timestamp(_: Context, date: int) -> int:
 
 
 def _timestamp_date(_: Context, timestamp: int) -> int:
-    if not _is_finite(timestamp):
+    if not is_finite(timestamp):
         return _DATE_NOBEGIN if timestamp < 0 else _DATE_NOEND
     return timestamp // DAY
 
 
 def _date_and_time(context: Context, date: int, time: int) -> int:
     found = _date_timestamp(context, date)
-    if not _is_finite(found):
+    if not is_finite(found):
         return found
     if not _FIRST <= found + time < _END:
         raise ExpressionError(_TIMESTAMP_RANGE)
@@ -184,7 +190,7 @@ def _interval_time(context: Context, interval: Interval) -> int:
 
 
 def _timestamp_time(_: Context, timestamp: int) -> int | None:
-    return timestamp % DAY if _is_finite(timestamp) else None
+    return timestamp % DAY if is_finite(timestamp) else None
 
 
 # Timestamps and intervals.
@@ -197,7 +203,7 @@ def _plus_interval(sign: int) -> Callable[[Context, int, Interval], int]:
             if timestamp == (_NOBEGIN if infinite > 0 else _NOEND):
                 raise ExpressionError(_TIMESTAMP_RANGE)
             return _NOEND if infinite > 0 else _NOBEGIN
-        if not _is_finite(timestamp):
+        if not is_finite(timestamp):
             return timestamp
         return _moved(timestamp, interval if sign > 0 else _negative(context, interval))
 
@@ -263,7 +269,7 @@ def _justified_hours(context: Context, time: int, day: int, month: int) -> Inter
 
 
 def _timestamp_difference(context: Context, one: int, other: int) -> Interval:
-    if not (_is_finite(one) and _is_finite(other)):
+    if not (is_finite(one) and is_finite(other)):
         if not _infinite_intervals(context):
             raise ExpressionError("cannot subtract infinite timestamps")
         if one == other:
@@ -391,7 +397,7 @@ def _extract_date(_: Context, unit: bytes, date: int) -> Number | None:
 
 def _extract_timestamp(_: Context, unit: bytes, timestamp: int) -> Number | None:
     name = _unit(unit)
-    if not _is_finite(timestamp):
+    if not is_finite(timestamp):
         if name in _CYCLIC | _ZONE_UNITS:
             return None
         return Number(0, 0, math.copysign(math.inf, timestamp))
@@ -449,7 +455,7 @@ def _part_of_date(context: Context, unit: bytes, date: int) -> Number | None:
 
 def _truncated(_: Context, unit: bytes, timestamp: int) -> int:
     name = _unit(unit)
-    if not _is_finite(timestamp):
+    if not is_finite(timestamp):
         return timestamp
     if name not in _TRUNCATED:
         if name in _ZONE_UNITS or name in _DATE_UNITS - {"dow", "isodow", "doy", "julian", "isoyear"}:
@@ -498,7 +504,7 @@ register("datetime_timestamp", each(_date_and_time))
 register("timedate_pl(time,date)", each(_turned(_date_and_time)))
 register("make_date", each(_make_date))
 register("date_finite", each(lambda _, date: _is_finite_date(date)))
-register("timestamp_finite", each(lambda _, timestamp: _is_finite(timestamp)))
+register("timestamp_finite", each(lambda _, timestamp: is_finite(timestamp)))
 register("interval_finite", each(_is_finite_interval))
 register("timestamp_time", each(_timestamp_time))
 register("time_interval", each(lambda _, time: (time, 0, 0)))

@@ -7,13 +7,14 @@ all.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from headwater.errors import UnsupportedFilterError
+from headwater.errors import RecordError, UnsupportedFilterError
 from headwater.pg.functions import BuiltInFunction
 from headwater.rows.filters.values import FIXED, Values, from_list, is_fixed
 
@@ -174,10 +175,15 @@ def each(function: Callable[..., Any]) -> Compute:
         rows = zip(*(argument.to_list() for argument in arguments), strict=True)
         known: dict[tuple[Any, ...], Any] = {}
         found = []
-        for key, row in zip(keys, rows, strict=True):
-            if key not in known:
-                known[key] = function(context, *row)
-            found.append(known[key])
+        try:
+            for key, row in zip(keys, rows, strict=True):
+                if key not in known:
+                    known[key] = function(context, *row)
+                found.append(known[key])
+        except (ValueError, IndexError, struct.error) as error:
+            raise RecordError(f"malformed value given to {context.function.signature}: {error}") from None
+        except RecursionError:
+            raise UnsupportedFilterError(f"value given to {context.function.signature} is nested too deep") from None
         return _column(context.result, found)
 
     return compute

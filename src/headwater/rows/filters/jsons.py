@@ -32,6 +32,9 @@ from headwater.rows.filters.parts import elements_of
 
 MADE = b"\xff\xff\xff\xff"
 _TEXT_ARRAY = 1009
+_KEPT_BYTES = 2048
+"""Values up to this size are kept: several parts of a filter may look at the same ones."""
+
 _INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+")
 _INT32 = range(-(1 << 31), 1 << 31)
 _BLANKS = re.compile(r"[ \t\n\r]*")
@@ -51,13 +54,21 @@ class Figure:
         return number_of_text(self.text)
 
 
-@lru_cache(maxsize=1 << 12)
 def parsed(payload: bytes) -> Any:
     """A jsonb value: a dictionary, a list, a string, a :class:`Figure`, a truth value or None.
 
     Raises:
         RecordError: it is malformed.
     """
+    return _kept(payload) if len(payload) <= _KEPT_BYTES else _parsed(payload)
+
+
+@lru_cache(maxsize=1 << 10)
+def _kept(payload: bytes) -> Any:
+    return _parsed(payload)
+
+
+def _parsed(payload: bytes) -> Any:
     return json.loads(jsonb_text(payload), parse_float=Figure, parse_int=Figure, parse_constant=Figure)
 
 

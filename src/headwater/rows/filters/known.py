@@ -6,6 +6,7 @@ from headwater.rows.filters import (
     arrays,
     comparisons,
     datetimes,
+    hashes,
     jsons,
     networks,
     numbers,
@@ -14,6 +15,7 @@ from headwater.rows.filters import (
     ranges,
     regexes,
     texts,
+    zones,
 )
 from headwater.rows.filters.functions import implementation
 
@@ -21,6 +23,7 @@ __all__ = [
     "arrays",
     "comparisons",
     "datetimes",
+    "hashes",
     "implementation",
     "jsons",
     "networks",
@@ -30,4 +33,5 @@ __all__ = [
     "ranges",
     "regexes",
     "texts",
+    "zones",
 ]

@@ -32,6 +32,7 @@ _HEADERS = {"nan": _NAN, "inf": _INFINITE, "-inf": _NEGATIVE_INFINITE}
 _BASE = 10_000
 _MOST_WEIGHT, _MOST_SCALE, _MOST_DIVISION_SCALE = 0x7FFF, 0x3FFF, 1000
 _MIN_DIGITS = 16
+_KEPT_BYTES = 64
 
 
 class Number(NamedTuple):
@@ -80,13 +81,21 @@ def _integer(digits: str) -> int:
     return int(Decimal(digits)) if len(digits) > 4000 else int(digits)
 
 
-@lru_cache(maxsize=1 << 12)
 def number(payload: bytes) -> Number:
     """A stored numeric.
 
     Raises:
         RecordError: it is malformed.
     """
+    return _kept(payload) if len(payload) <= _KEPT_BYTES else _read(payload)
+
+
+@lru_cache(maxsize=1 << 12)
+def _kept(payload: bytes) -> Number:
+    return _read(payload)
+
+
+def _read(payload: bytes) -> Number:
     text = numeric_text(payload)
     if text in _SPECIAL:
         return Number(0, 0, _SPECIAL[text])
@@ -356,7 +365,7 @@ def number_of_text(text: str) -> Number:
     """A number that is written out, with or without an exponent."""
     with decimal.localcontext(decimal.Context(prec=decimal.MAX_PREC)):
         sign, digits, exponent = Decimal(text).as_tuple()
-    coefficient = int("".join(map(str, digits))) * (-1 if sign else 1)
+    coefficient = _integer("".join(map(str, digits))) * (-1 if sign else 1)
     assert isinstance(exponent, int)
     return Number(coefficient, -exponent) if exponent < 0 else Number(coefficient * 10**exponent, 0)
 
