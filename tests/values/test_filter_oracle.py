@@ -7,6 +7,7 @@ how many there are on each server.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import random
 import zlib
@@ -17,6 +18,7 @@ from typing import Any
 
 import filter_grammar
 import generated_values
+import numpy as np
 import psycopg
 import pytest
 from filter_grammar import COLUMNS, KINDS, RANGES, Grammar
@@ -24,8 +26,8 @@ from stored_tuples import schema_of, stored_items
 from test_value_oracle import _amounts
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.errors import ExpressionError
-from headwater.rows.filters.columns import RawColumn
+from headwater.errors import ExpressionError, RecordError
+from headwater.rows.filters.columns import VALUE, RawColumn
 from headwater.rows.filters.filter import compile_filter
 from headwater.rows.filters.functions import FilterSettings
 from headwater.rows.filters.located import locate_tuples
@@ -264,3 +266,34 @@ def test_every_function(table: Table, kind: str, request: pytest.FixtureRequest)
             call = template.format(*(grammar.argument(one, 0) for one in arguments))
             condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
             assert compare(table, condition, thorough) != "refused"
+
+
+def damaged(column: RawColumn, r: random.Random) -> RawColumn:
+    """Most of a column's values with other bytes in them; where they lie stays as it is."""
+    data = column.data.copy()
+    there = np.flatnonzero((column.kind == VALUE) & (column.length > 0)).tolist()
+    for row in there:
+        start, length = int(column.start[row]), int(column.length[row])
+        for _ in range(r.choice([0, 1, 1, 4])):
+            data[start + r.randrange(min(length, r.choice([4, 40, 400])))] = r.choice([0, 1, 127, 128, 255])
+    return column._replace(data=data)
+
+
+@pytest.mark.timeout(3600)
+def test_damaged_values_have_a_verdict_or_a_typed_error(table: Table, request: pytest.FixtureRequest) -> None:
+    r = random.Random(f"damaged {table.settings.major}")
+    grammar = Grammar(r, table.pools, {})
+    templates = [(kind, *one) for kind, several in filter_grammar.FUNCTIONS.items() for one in several]
+    for kind, template, arguments in templates if is_long(request) else r.sample(templates, 100):
+        call = template.format(*(grammar.argument(one, 0) for one in arguments))
+        tree = table.tree(call if kind == "bool" else f"({call}) = {grammar.column(kind)}")
+        assert tree is not None
+        compiled = compile_filter([tree], table.schema.columns, table.settings)
+        columns = {number: damaged(table.columns[number], r) for number in compiled.columns}
+        for row in range(0, ROWS, 8):
+            few = {
+                number: RawColumn(*(part[row : row + 8] for part in column[:3]), column.data)
+                for number, column in columns.items()
+            }
+            with contextlib.suppress(ExpressionError, RecordError):
+                assert len(compiled.verdict(few, 8)) == 8

@@ -180,11 +180,11 @@ def each(function: Callable[..., Any]) -> Compute:
                 if key not in known:
                     known[key] = function(context, *row)
                 found.append(known[key])
-        except (ValueError, IndexError, struct.error) as error:
+            return _column(context.result, found)
+        except (ValueError, IndexError, OverflowError, struct.error) as error:
             raise RecordError(f"malformed value given to {context.function.signature}: {error}") from None
         except RecursionError:
             raise UnsupportedFilterError(f"value given to {context.function.signature} is nested too deep") from None
-        return _column(context.result, found)
 
     return compute
 

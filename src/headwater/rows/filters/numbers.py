@@ -181,7 +181,8 @@ def _register_integers() -> None:
 
 
 def _floats(context: Context, value: Plain) -> NDArray[Any]:
-    return value.data.astype(FIXED[context.result], copy=False)
+    with np.errstate(invalid="ignore"):
+        return value.data.astype(FIXED[context.result], copy=False)
 
 
 def _checked(found: NDArray[Any], overflows: NDArray[np.bool_], underflows: NDArray[np.bool_], type: int) -> Plain:
