@@ -56,6 +56,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="values of the value oracle on each major under test",
     )
+    group.addoption(
+        "--expressions",
+        metavar="COUNT",
+        type=int,
+        help="row filters that are compared on each major under test",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

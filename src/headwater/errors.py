@@ -13,6 +13,10 @@
     ├── CatalogError           the catalog cannot be read, or does not fit the WAL
     ├── UnsupportedTypeError   a value's type has no text form here yet
     ├── DecodingError          a transaction cannot be decoded as the server would
+    ├── RowFilterError         a publication's row filter has no verdict
+    │   ├── UnsupportedFilterError   it holds what cannot be evaluated here
+    │   ├── UnchangedValueError      it needs a TOAST value that the WAL does not have
+    │   └── ExpressionError    the server's evaluation ends with this error, too
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     ├── SparkError             Spark does not start, or loses a task
     └── UntrustedPathError     another user could have planted what would be run or loaded
@@ -127,6 +131,22 @@ class UnsupportedTypeError(HeadwaterError):
 
 class DecodingError(HeadwaterError):
     """A transaction cannot be decoded as the server would decode it."""
+
+
+class RowFilterError(HeadwaterError):
+    """A publication's row filter has no verdict of a row."""
+
+
+class UnsupportedFilterError(RowFilterError):
+    """A row filter holds a function, a type or a collation that is not evaluated here."""
+
+
+class UnchangedValueError(RowFilterError):
+    """A row filter looks at a TOAST value that was not written again: the old row has to give it first."""
+
+
+class ExpressionError(RowFilterError):
+    """The server, too, ends with this error where it evaluates the expression; the message is its own."""
 
 
 class PluginError(HeadwaterError):

@@ -16,7 +16,9 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresE
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
-        majors = (14, 15, 16, 17, 18, 19) if metafunc.config.getoption("--all-majors") else (15, 16, 18)
+        majors = getattr(metafunc.module, "MAJORS", (15, 16, 18))
+        if metafunc.config.getoption("--all-majors"):
+            majors = tuple(range(15 if "MAJORS" in vars(metafunc.module) else 14, 20))
         metafunc.parametrize("server", majors, indirect=True, ids=[f"pg{major}" for major in majors], scope="session")
 
 

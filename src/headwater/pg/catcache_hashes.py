@@ -15,13 +15,26 @@ _MURMUR_INVERSES = tuple(pow(factor, -1, 1 << 32) for factor in _MURMUR)
 
 def hash_any(key: bytes) -> int:
     """The 32-bit hash of some bytes, as a little-endian server computes it."""
+    return hash_any_extended(key, 0) & _WORD
+
+
+def hash_any_extended(key: bytes, seed: int) -> int:
+    """The 64-bit hash of some bytes with a seed (hash_bytes_extended); without one its low half is the 32-bit hash.
+
+    Args:
+        key: the bytes.
+        seed: 64 bits, unsigned.
+    """
     a = b = c = (_START + len(key)) & _WORD
+    if seed:
+        a, b, c = _mix(*_added(a, b, c, (seed >> 32 | (seed & _WORD) << 32).to_bytes(8, "little") + bytes(4)))
     whole = len(key) // 12 * 12
     for at in range(0, whole, 12):
         a, b, c = _mix(*_added(a, b, c, key[at : at + 12]))
     # The lowest byte of the last word is left to the length.
     rest = key[whole:]
-    return _final(*_added(a, b, c, rest[:8].ljust(8, b"\0") + b"\0" + rest[8:].ljust(3, b"\0")))
+    high, low = _final(*_added(a, b, c, rest[:8].ljust(8, b"\0") + b"\0" + rest[8:].ljust(3, b"\0")))
+    return high << 32 | low
 
 
 def hash_oid(oid: int) -> int:
@@ -63,8 +76,9 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
     return a, b, c
 
 
-def _final(a: int, b: int, c: int) -> int:
+def _final(a: int, b: int, c: int) -> tuple[int, int]:
+    """Two words of hash."""
     for bits in (14, 11, 25, 16, 4, 14, 24):
         c = (c ^ b) - _rotated(b, bits) & _WORD
         a, b, c = b, c, a
-    return b
+    return a, b

@@ -183,6 +183,16 @@ class Version:
         return self.major < 19
 
     @property
+    def casts_jsonb_null(self) -> bool:
+        """A null inside a jsonb becomes NULL by a cast; before, it cannot be cast."""
+        return self.major >= 18
+
+    @property
+    def checks_timestamp_differences(self) -> bool:
+        """A difference of timestamps that is too large is an error; before, it wraps around."""
+        return self.major >= 16
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

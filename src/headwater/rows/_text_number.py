@@ -153,26 +153,34 @@ def put_infinity(out: Bytes, o: Int, capital: bool) -> None:
     out[o + 7] = 121
 
 
+@inline_kernel
+def numeric_header(src: Bytes, start: Int, length: Int) -> tuple[Int, bool, Int, Int, Int]:
+    """What a numeric's header says.
+
+    Returns:
+        0, CORRUPT or, of NaN and the infinities, the header itself; whether it is negative; the weight of its first
+        digit; its display scale; where its digits begin.
+    """
+    if start < 0 or length < 2 or length & 1:
+        return CORRUPT, False, 0, 0, 0
+    header = load_u16(src, start)
+    if header & 0xC000 == 0xC000:
+        return header, False, 0, 0, start + 2
+    if header & 0x8000:
+        return 0, header & 0x2000 != 0, (header & 0x3F) - (header & 0x40), header >> 7 & 0x3F, start + 2
+    if length < 4:
+        return CORRUPT, False, 0, 0, 0
+    return 0, header & 0x4000 != 0, load_i16(src, start + 2), header & 0x3FFF, start + 4
+
+
 @borrowing_kernel
 def write_numeric(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Decimal text with the value's own display scale (numeric_out, get_str_from_var)."""
-    if start < 0 or length < 2 or length & 1:
+    kind, negative, weight, dscale, at = numeric_header(src, start, length)
+    if kind < 0:
         return CORRUPT
-    header = load_u16(src, start)
-    if header & 0xC000 == 0xC000:
-        return _write_special(header, out, o)
-    if header & 0x8000:
-        negative = header & 0x2000 != 0
-        dscale = header >> 7 & 0x3F
-        weight = (header & 0x3F) - (header & 0x40)
-        at = start + 2
-    else:
-        if start < 0 or length < 4:
-            return CORRUPT
-        negative = header & 0x4000 != 0
-        dscale = header & 0x3FFF
-        weight = load_i16(src, start + 2)
-        at = start + 4
+    if kind > 0:
+        return _write_special(kind, out, o)
     return _write_digits(src, at, start + length, negative, weight, dscale, out, o)
 
 

@@ -29,13 +29,13 @@ def missing_payload(column: Column, label: str) -> bytes | None:
     datum = column.missing
     if datum is None or column.is_dropped:
         return None
-    payload = _varlena_payload(datum) if column.attlen == -1 else datum
+    payload = varlena_payload(datum) if column.attlen == -1 else datum
     if payload is None or (column.attlen > 0 and len(datum) != column.attlen):
         raise CatalogError(f"{label} has a malformed missing value of {len(datum)} bytes")
     return payload
 
 
-def _varlena_payload(datum: bytes) -> bytes | None:
+def varlena_payload(datum: bytes) -> bytes | None:
     """A varlena's payload, decompressed; None if it is malformed or out of line (access/varatt.h)."""
     if not datum or datum[0] == 1:
         return None

@@ -37,8 +37,15 @@ _MALFORMED = {
 _MAX_AHEAD = 1 << 32
 
 
-class _Located(NamedTuple):
-    """Cells on their way: kinds, offsets and lengths become those of :class:`Cells`; owners are columns."""
+class LocatedCells(NamedTuple):
+    """Cells on their way: kinds, offsets and lengths become those of :class:`Cells`; owners are columns.
+
+    Attributes:
+        kinds: uint8[m].
+        starts: int64[m].
+        lengths: int32[m].
+        owners: int32[m].
+    """
 
     kinds: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -74,9 +81,9 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     new_first, old_first = np.empty((2, len(items.kind)), dtype=np.int64)
     counts = np.zeros(2, dtype=np.int64)
     _deform.count_cells(items, layouts.first_column, counts)
-    cells = _Located(*(np.empty(counts[0], dtype=type) for type in (np.uint8, np.int64, np.int32, np.int32)))
+    cells = LocatedCells(*(np.empty(counts[0], dtype=type) for type in (np.uint8, np.int64, np.int32, np.int32)))
     chunks = int(counts[1])
-    arena = _locate(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
+    arena = locate_cells(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
     if layouts.unknown:
         _take_unknown_out(cells, layouts, items, (old_first, new_first))
     text = np.empty(_guess(cells) if room is None else room, dtype=np.uint8)
@@ -87,17 +94,29 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     return converted_cells(printed, layouts.conversion)
 
 
-def _locate(
+def locate_cells(
     data: NDArray[np.uint8],
     items: Items,
     layouts: SliceLayouts,
-    cells: _Located,
+    cells: LocatedCells,
     new_first: NDArray[np.int64],
     old_first: NDArray[np.int64],
     chunks: int,
     room: int,
 ) -> NDArray[np.uint8]:
-    """Find all payloads; the arena that holds those which are not in data."""
+    """Find all payloads.
+
+    Args:
+        data: see :func:`render`; likewise items and layouts.
+        cells: gets, of each cell, where its payload lies.
+        new_first: int64[n] gets the first cell of each item's new tuple, -1 where there is none.
+        old_first: likewise of its old tuple.
+        chunks: how many chunk rows there are (``_deform.count_cells``).
+        room: bytes to make room for at first.
+
+    Returns:
+        uint8[] the arena, which holds the payloads that are not in data (kind IN_ARENA).
+    """
     pending = make_pending(chunks)
     state = np.zeros(_deform.STATE_SIZE, dtype=np.int64)
     state[_deform.TXN] = -1
@@ -115,7 +134,7 @@ def _locate(
 
 
 def _take_unknown_out(
-    cells: _Located, layouts: SliceLayouts, items: Items, firsts: tuple[NDArray[np.int64], NDArray[np.int64]]
+    cells: LocatedCells, layouts: SliceLayouts, items: Items, firsts: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> None:
     """Make values NULL whose type has no text form, or refuse the first of them."""
     is_value = (cells.kinds == TEXT) | (cells.kinds == _deform.IN_ARENA)
@@ -136,7 +155,7 @@ def _print_cells(
     data: NDArray[np.uint8],
     arena: NDArray[np.uint8],
     layouts: SliceLayouts,
-    cells: _Located,
+    cells: LocatedCells,
     text: NDArray[np.uint8],
     items: Items,
     firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
@@ -162,7 +181,7 @@ def _printer(layouts: SliceLayouts) -> Callable[..., int]:
     return _print.print_common if np.isin(codes, _print.COMMON).all() else _print.print_any
 
 
-def _print_added(cells: _Located, layouts: SliceLayouts, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _print_added(cells: LocatedCells, layouts: SliceLayouts, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Put texts in the place of the stored bytes of types that other packages print; all text."""
     is_printed = np.isin(cells.kinds, (TEXT, BINARY, REFUSED))
     for column, output in layouts.added.items():
@@ -178,7 +197,7 @@ def _print_added(cells: _Located, layouts: SliceLayouts, text: NDArray[np.uint8]
     return text
 
 
-def _guess(cells: _Located) -> int:
+def _guess(cells: LocatedCells) -> int:
     """Text is mostly shorter than twice the payloads and 16 bytes a cell."""
     return 2 * int(cells.lengths.sum(dtype=np.int64)) + 16 * len(cells.lengths) + 64
 

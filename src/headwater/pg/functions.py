@@ -1,0 +1,114 @@
+"""The functions, operators and types that are built into the server, as far as expressions may use them.
+
+PostgreSQL: ``pg_proc.dat``, ``pg_operator.dat``, ``pg_type.dat``, ``pg_range.dat``. OIDs of built-in objects are the
+same in every major version; a few functions have changed their arguments or came later. Only immutable functions are
+known: no others may stand in a publication's row filter, a generated column or an index.
+
+``functions.txt`` is written by ``tools/generate_functions.py`` from the ``postgres.bki`` of 15 to 19.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_FILE = Path(__file__).with_name("functions.txt")
+
+
+class BuiltInFunction(NamedTuple):
+    """One row of ``pg_proc``.
+
+    Attributes:
+        oid: its OID.
+        name: ``proname``.
+        source: the C function, empty for one that is written in SQL.
+        arguments: OIDs of the types it takes.
+        result: OID of the type it gives.
+        is_strict: whether it is NULL for any NULL.
+    """
+
+    oid: int
+    name: str
+    source: str
+    arguments: tuple[int, ...]
+    result: int
+    is_strict: bool
+
+    @property
+    def signature(self) -> str:
+        """``pg_catalog.name(types)``."""
+        return f"pg_catalog.{self.name}({', '.join(map(type_name, self.arguments))})"
+
+
+class BuiltInType(NamedTuple):
+    """One row of ``pg_type``.
+
+    Attributes:
+        oid: its OID.
+        name: ``typname``.
+        length: ``typlen``.
+        align: ``typalign``.
+        is_by_value: ``typbyval``.
+        element: of an array the OID of its elements' type, else 0.
+        kind: ``typtype``.
+        subtype: of a range or multirange the OID of its bounds' type, else 0.
+    """
+
+    oid: int
+    name: str
+    length: int
+    align: str
+    is_by_value: bool
+    element: int
+    kind: str
+    subtype: int
+
+
+@cache
+def _lines(major: int) -> tuple[list[str], ...]:
+    found = []
+    for line in _FILE.read_text().splitlines():
+        *words, last = line.split(" ")
+        first, dash, end = last.partition("-")
+        if line[0] == "#" or (dash and first and not int(first) <= major <= int(end)):
+            continue
+        found.append(words if dash and first else [*words, last])
+    return tuple(found)
+
+
+@cache
+def built_in_functions(major: int) -> dict[int, BuiltInFunction]:
+    """The immutable functions of a major version by OID."""
+    found = {}
+    for kind, oid, name, *rest in _lines(major):
+        if kind == "f":
+            source, arguments, result, strict = rest
+            types = () if arguments == "-" else tuple(map(int, arguments.split(",")))
+            source = "" if source == "-" else source
+            found[int(oid)] = BuiltInFunction(int(oid), name, source, types, int(result), strict == "t")
+    return found
+
+
+@cache
+def operator_functions(major: int) -> dict[int, int]:
+    """The OIDs of the functions of operators, by the operators' OIDs, of those that are immutable."""
+    return {int(words[1]): int(words[3]) for words in _lines(major) if words[0] == "o"}
+
+
+@cache
+def built_in_types(major: int) -> dict[int, BuiltInType]:
+    """The types of a major version by OID."""
+    found = {}
+    for kind, oid, name, *rest in _lines(major):
+        if kind == "t":
+            length, align, by_value, element, typtype, subtype = rest
+            own = BuiltInType(int(oid), name, int(length), align, by_value == "t", int(element), typtype, int(subtype))
+            found[own.oid] = own
+    return found
+
+
+@cache
+def type_name(oid: int) -> str:
+    """A built-in type's name in any major version, or its OID."""
+    return next((types[oid].name for m in (19, 18, 15) if oid in (types := built_in_types(m))), str(oid))

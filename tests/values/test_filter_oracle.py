@@ -1,0 +1,299 @@
+"""The oracle of row filters: random expressions as filters of a publication, and the server's verdict on each row.
+
+The filters are read back from ``pg_publication_rel``, rows are taken apart from the table's file as if they had just
+been logged. An expression that raises an error must raise the same one here, for the same rows. ``--expressions`` says
+how many there are on each server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import filter_grammar
+import generated_values
+import numpy as np
+import psycopg
+import pytest
+from filter_grammar import COLUMNS, KINDS, RANGES, Grammar
+from stored_tuples import schema_of, stored_items
+from test_value_oracle import _amounts
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from headwater.errors import ExpressionError, RecordError
+from headwater.rows.filters.columns import VALUE, RawColumn
+from headwater.rows.filters.filter import compile_filter
+from headwater.rows.filters.functions import FilterSettings
+from headwater.rows.filters.located import locate_tuples
+from headwater.rows.layout import compile_layouts
+from headwater.rows.session import SessionSettings
+
+pytestmark = pytest.mark.server
+
+MAJORS = (15, 18)
+"""Row filters came with 15."""
+
+FEW, MANY, ROWS = 200, 5_000, 80
+
+VERDICTS = """
+    create function pg_temp.verdicts(condition text)
+    returns table (id int, verdict bool, failure text) language plpgsql as $$
+    begin
+        for id in select f.id from filtered f order by f.ctid loop
+            begin
+                execute format('select (%s) is true from filtered where id = $1', condition) into verdict using id;
+                failure := null;
+            exception when others then
+                verdict := null; failure := sqlerrm;
+            end;
+            return next;
+        end loop;
+    end $$
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a publication, and its rows as they are stored."""
+
+    connection: psycopg.Connection[Any]
+    schema: Any
+    columns: dict[int, RawColumn]
+    pools: dict[str, list[str]]
+    settings: FilterSettings
+
+    def tree(self, condition: str) -> str | None:
+        """A filter as the catalog has it; None if the server does not take it for one."""
+        try:
+            self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
+        except psycopg.errors.FeatureNotSupported:
+            return None
+        query = "select prqual::text from pg_publication_rel where prqual is not null"
+        return str((self.connection.execute(query).fetchone() or ("",))[0])
+
+
+def _pool(connection: psycopg.Connection[Any], kind: str, type_name: str, r: random.Random) -> list[str]:
+    """Some values of a type, among them the first ones that its maker gives: the edges."""
+    if type_name.endswith("[]"):
+        single = _pool(connection, type_name[:-2], type_name[:-2], r)
+        found = ["{}", "{NULL}", *generated_values.array_of(lambda _: single[-8:], longest=60)(r)]
+    elif type_name in RANGES:
+        single = _pool(connection, RANGES[type_name], RANGES[type_name], r)
+        brackets = ("[]", "[)", "(]", "()")
+        pairs = [(r.choice(brackets), r.choice(single), r.choice(single)) for _ in range(80)]
+        found = ["empty", "(,)", *(f'{ends[0]}"{low}","{high}"{ends[1]}' for ends, low, high in pairs)]
+        found += [f'{ends[0]}"{low}",{ends[1]}' for ends, low, _ in pairs[:4]]
+        found += [f'{ends[0]},"{high}"{ends[1]}' for ends, _, high in pairs[:4]]
+    else:
+        found = _amounts(r, 0) if kind == "money" else generated_values.VALUES[type_name](r)
+    chosen = found if type_name in RANGES else [*found[:14], *r.choices(found, k=12)]
+    chosen = [value[:300] for value in chosen if "\0" not in value]
+    query = "select array_agg(value order by at) from unnest(%s::text[]) with ordinality as v (value, at)"
+    row = connection.execute(f"{query} where pg_temp.is_valid(value, %s)", (chosen, type_name)).fetchone()
+    assert row is not None
+    more = ["infinity", "-infinity"] if kind == "interval" and connection.info.server_version >= 170000 else []
+    return list(row[0]) + EDGES.get(kind, []) + more
+
+
+JSONS = [
+    '{"a": 1}',
+    '{"a": 1.0, "b": "x"}',
+    '{"a": {"b": "c", "c": [1, 2]}, "b": null}',
+    '{"a": {"b": null}}',
+    '{"a": [1, "a", {"b": 2}], "c": true}',
+    '{"a": true}',
+    '{"a": "text \\u00e9 \\"quoted\\" \\n"}',
+    '{"a": null}',
+    '{"": 1, "0": "zero", "-1": [], "a": {}}',
+    "[1]",
+    '["a", "b", 1.0, null, {"a": 1}]',
+    "[]",
+    "{}",
+    '"a"',
+    "1",
+    "1.00",
+    "null",
+    "true",
+    "[[1], [2, 3]]",
+    ' {"a" : [ 1 , 2 ] , "a" : { "b" : "last" } } ',
+    '{"a": 1e3}',
+    '{"a": 99999999999}',
+]
+EDGES = {
+    "json": JSONS,
+    "jsonb": JSONS,
+    "int2": ["1", "2", "-1"],
+    "int4": ["1", "2", "3"],
+    "int8": ["1", "2"],
+    "float8": ["1", "2.5", "-0.5"],
+    "float4": ["1", "2.5"],
+    "numeric": ["1", "2.50", "1.5"],
+    "text": ["a", "abc", "ABC", "abc ", "a%c", "Abcabc"],
+    "varchar": ["a", "abc", "ABC"],
+    "bpchar": ["a", "a ", "abc"],
+    "name": ["a", "abc"],
+    "date": ["2024-02-29", "2023-12-31", "2021-01-03", "infinity", "0001-01-01 BC"],
+    "timestamp": ["2024-02-29 12:34:56.789", "2021-01-03", "0001-01-01 BC", "-infinity", "2000-12-31 23:59:59.5"],
+    "interval": ["1 day", "1 mon", "1 hour"],
+}
+
+
+@pytest.fixture(scope="session")
+def table(server: EmbeddedPostgres) -> Iterator[Table]:
+    """The rows of a table that has a column of each type."""
+    major = server.programs.major
+    with server.connect() as opened:
+        opened.execute("create database filter_oracle")
+    with server.connect("filter_oracle") as connection:
+        r = random.Random(major)
+        connection.execute(IS_VALID + VERDICTS)
+        names = {f"c_{name}": type_name for name, type_name in COLUMNS.items()}
+        columns = ", ".join(f"{name} {type_name}" for name, type_name in names.items())
+        connection.execute(f"create table filtered (id int primary key, {columns})")
+        pools = {name: _pool(connection, name, type_name, r) for name, type_name in COLUMNS.items()}
+        with connection.cursor().copy("copy filtered from stdin") as copy:
+            for number in range(ROWS):
+                copy.write_row((number, *(None if r.random() < 0.1 else r.choice(pools[name]) for name in COLUMNS)))
+        connection.execute("create publication some_rows with (publish = 'insert')")
+        schema = schema_of(connection, "filtered", {})
+        data, items = stored_items(server, connection, "filtered")
+        located = locate_tuples(data.copy(), items, compile_layouts([schema], SessionSettings(major=major)))
+        firsts = located.new_first[located.new_first >= 0]
+        raw = located.columns(firsts, range(1, len(schema.columns) + 1))
+        kinds = {KINDS.get(name, name): pool for name, pool in pools.items()}
+        yield Table(connection, schema, raw, kinds, FilterSettings(major, "UTF8", "C", "C"))
+
+
+IS_VALID = """
+    create function pg_temp.is_valid(value text, type text) returns bool language plpgsql as $$
+    declare found text; begin
+        execute format('select %L::%s::text', value, type) into found; return true;
+    exception when others then return false;
+    end $$;
+"""
+
+
+def one_by_one(table: Table, condition: str) -> dict[int, bool | str]:
+    """The server's verdict or error of each row, in the order in which they lie in the table."""
+    rows = table.connection.execute(b"select * from pg_temp.verdicts(%s)", (condition,)).fetchall()
+    return {place: failure if verdict is None else verdict for place, (_, verdict, failure) in enumerate(rows)}
+
+
+def ours_one_by_one(table: Table, tree: str) -> dict[int, bool | str]:
+    """Ours."""
+    found: dict[int, bool | str] = {}
+    compiled = compile_filter([tree], table.schema.columns, table.settings)
+    for number in range(ROWS):
+        columns = {
+            key: RawColumn(*(part[number : number + 1] for part in column[:3]), column.data)
+            for key, column in table.columns.items()
+        }
+        try:
+            found[number] = bool(compiled.verdict(columns, 1)[0])
+        except ExpressionError as error:
+            found[number] = error.message
+    return found
+
+
+def server_verdicts(table: Table, condition: str) -> list[bool] | str:
+    """All rows' verdicts, or the error that the first one that has any ends with."""
+    try:
+        rows = table.connection.execute(f"select ({condition}) is true from filtered".encode()).fetchall()
+    except psycopg.Error as error:
+        return error.diag.message_primary or ""
+    return [verdict for (verdict,) in rows]
+
+
+def our_verdicts(table: Table, tree: str) -> list[bool] | str:
+    compiled = pickle.loads(pickle.dumps(compile_filter([tree], table.schema.columns, table.settings)))
+    try:
+        found: list[bool] = compiled.verdict(table.columns, ROWS).tolist()
+    except ExpressionError as error:
+        return error.message
+    return found
+
+
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether the test may take long."""
+    return bool(request.config.getoption("--expressions") or request.config.getoption("--all-majors"))
+
+
+def compare(table: Table, condition: str, thorough: bool) -> str:
+    """Compare the verdicts on an expression.
+
+    Returns:
+        ``has verdicts``, ``ends`` with an error on both sides, or ``refused`` as a row filter by the server.
+    """
+    tree = table.tree(condition)
+    if tree is None:
+        return "refused"
+    expected, found = server_verdicts(table, condition), our_verdicts(table, tree)
+    assert found == expected, condition
+    if isinstance(expected, str):
+        # Row by row takes a while: of a few expressions, that of some.
+        if not thorough and zlib.crc32(condition.encode()) % 4:
+            return "ends"
+        assert ours_one_by_one(table, tree) == one_by_one(table, condition), condition
+        return "ends"
+    return "has verdicts"
+
+
+@pytest.mark.timeout(7200)
+def test_random_filters(table: Table, request: pytest.FixtureRequest) -> None:
+    thorough = is_long(request)
+    wanted = request.config.getoption("--expressions") or (MANY if thorough else FEW)
+    r = random.Random(f"{table.settings.major} {wanted}")
+    grammar = Grammar(r, table.pools, filter_grammar.FUNCTIONS)
+    found = Counter(compare(table, grammar.filter(), thorough) for _ in range(wanted))
+    print(f"PostgreSQL {table.settings.major}: {dict(found)}")
+    assert found["has verdicts"] > wanted / 2
+
+
+@pytest.mark.parametrize("kind", sorted(filter_grammar.FUNCTIONS))
+def test_every_function(table: Table, kind: str, request: pytest.FixtureRequest) -> None:
+    """Each template by itself, with columns and with literals."""
+    thorough = is_long(request)
+    r = random.Random(zlib.crc32(kind.encode()))
+    grammar = Grammar(r, table.pools, {})
+    for template, arguments in filter_grammar.FUNCTIONS[kind]:
+        for _ in range(4 if thorough else 1):
+            call = template.format(*(grammar.argument(one, 0) for one in arguments))
+            condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
+            assert compare(table, condition, thorough) != "refused"
+
+
+def damaged(column: RawColumn, r: random.Random) -> RawColumn:
+    """Most of a column's values with other bytes in them; where they lie stays as it is."""
+    data = column.data.copy()
+    there = np.flatnonzero((column.kind == VALUE) & (column.length > 0)).tolist()
+    for row in there:
+        start, length = int(column.start[row]), int(column.length[row])
+        for _ in range(r.choice([0, 1, 1, 4])):
+            data[start + r.randrange(min(length, r.choice([4, 40, 400])))] = r.choice([0, 1, 127, 128, 255])
+    return column._replace(data=data)
+
+
+@pytest.mark.timeout(3600)
+def test_damaged_values_have_a_verdict_or_a_typed_error(table: Table, request: pytest.FixtureRequest) -> None:
+    r = random.Random(f"damaged {table.settings.major}")
+    grammar = Grammar(r, table.pools, {})
+    templates = [(kind, *one) for kind, several in filter_grammar.FUNCTIONS.items() for one in several]
+    for kind, template, arguments in templates if is_long(request) else r.sample(templates, 100):
+        call = template.format(*(grammar.argument(one, 0) for one in arguments))
+        tree = table.tree(call if kind == "bool" else f"({call}) = {grammar.column(kind)}")
+        assert tree is not None
+        compiled = compile_filter([tree], table.schema.columns, table.settings)
+        columns = {number: damaged(table.columns[number], r) for number in compiled.columns}
+        for row in range(0, ROWS, 8):
+            few = {
+                number: RawColumn(*(part[row : row + 8] for part in column[:3]), column.data)
+                for number, column in columns.items()
+            }
+            with contextlib.suppress(ExpressionError, RecordError):
+                assert len(compiled.verdict(few, 8)) == 8
