@@ -29,7 +29,9 @@ from headwater.rmgr.index import Request
 
 TABLE, OTHER = 20000, 20002
 INSERT, OTHER_INSERT, UPDATE = plain.insert(700, TABLE), plain.insert(700, OTHER), plain.update(700, TABLE)
-SPECULATIVE = 4 | 8
+SPECULATIVE = plain.insert(700, TABLE, flags=4 | 8)
+UPSERT = SPECULATIVE, plain.confirm(700, TABLE)
+GIVEN_UP = SPECULATIVE, plain.delete(700, TABLE, super_delete=True)
 MESSAGE = plain.message(700, b"m")
 
 
@@ -66,7 +68,10 @@ def told(records: list[object], wants: int = WANT_ALL, may_leave_out: bool = Fal
         ([MESSAGE, MESSAGE], MANY),
         ([plain.multi_insert(700, TABLE, 1)], 1),
         ([plain.multi_insert(700, TABLE, 3)], MANY),
-        ([plain.insert(700, TABLE, flags=SPECULATIVE), plain.confirm(700, TABLE)], UNTOLD),
+        ([*UPSERT], 1),
+        ([*UPSERT, *UPSERT], MANY),
+        ([*UPSERT, INSERT], MANY),
+        ([*GIVEN_UP, *UPSERT], 1),
     ],
 )
 def test_changes_and_messages_are_counted(records: list[object], expected: int) -> None:
