@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.errors import UsageError
+from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import ON_LEVEL_GAP, DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
@@ -233,7 +234,7 @@ def parse_partition_bytes(given: Mapping[str, str]) -> int:
 
 def _bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
     text = given.get(option.lower(), str(default))
-    size = int(text) if text.isascii() and text.isdigit() else 0
+    size = decimal(text) if text.isascii() and text.isdigit() else 0
     if size < 1:
         raise UsageError(f'invalid {option} "{text}", expected a number of bytes')
     return size

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
+from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 
 _WORDS = (
@@ -64,7 +66,7 @@ def parse_int32(text: str) -> int | None:
     if match["whole"] is not None:
         digits = match["whole"].lower()
         base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
-        value = int(digits, base)
+        value = decimal(digits) if base == 10 else int(digits, base)
     elif match["hex"] is not None:
         value = _rounded(lambda: float.fromhex(match["hex"]))
     else:
@@ -91,7 +93,7 @@ def get_boolean(name: str, value: str | None) -> bool:
         return True
     switch = _SWITCHES.get(lower_ascii(value))
     if switch is None:
-        raise PluginError(f"{name} requires a Boolean value")
+        raise PluginError(f"{name} requires a Boolean value", sqlstate=SYNTAX_ERROR)
     return switch
 
 
@@ -106,7 +108,7 @@ def get_streaming_mode(name: str, value: str | None) -> str:
     try:
         return "on" if get_boolean(name, value) else "off"
     except PluginError:
-        raise PluginError(f'{name} requires a Boolean value or "parallel"') from None
+        raise PluginError(f'{name} requires a Boolean value or "parallel"', sqlstate=SYNTAX_ERROR) from None
 
 
 def get_string(name: str, value: str | None) -> str:
@@ -116,7 +118,7 @@ def get_string(name: str, value: str | None) -> str:
         PluginError: there is none.
     """
     if value is None:
-        raise PluginError(f"{name} requires a parameter")
+        raise PluginError(f"{name} requires a parameter", sqlstate=SYNTAX_ERROR)
     return value
 
 

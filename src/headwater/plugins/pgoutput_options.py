@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_NAME, INVALID_PARAMETER_VALUE, SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
 
@@ -55,7 +57,7 @@ def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOu
     if VERSIONS[major].requires_options:
         for name in ("proto_version", "publication_names"):
             if _FIELDS.get(name, name) not in values:
-                raise PluginError(f'option "{name}" missing')
+                raise PluginError(f'option "{name}" missing', sqlstate=INVALID_PARAMETER_VALUE)
     result = PgOutputOptions(**values)  # type: ignore[arg-type]
     _check_protocol(result, major)
     return result
@@ -79,7 +81,7 @@ def _parse_option(name: str, value: str | None, major: int, seen: dict[str, obje
         raise PluginError(f"unrecognized pgoutput option: {name}")
     field = _FIELDS.get(name, name)
     if field in seen:
-        raise PluginError("conflicting or redundant options")
+        raise PluginError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
     if name == "proto_version":
         return field, _protocol_version(get_string(name, value), major)
     if name == "publication_names":
@@ -98,16 +100,16 @@ def _protocol_version(text: str, major: int) -> int:
     """The number of a protocol version."""
     number = _unsigned(text) if VERSIONS[major].reads_numbers_as_unsigned else _signed(text)
     if number is None:
-        raise PluginError("invalid proto_version")
+        raise PluginError("invalid proto_version", sqlstate=INVALID_PARAMETER_VALUE)
     if not 0 <= number <= 0xFFFFFFFF:
-        raise PluginError(f'proto_version "{text}" out of range')
+        raise PluginError(f'proto_version "{text}" out of range', sqlstate=INVALID_PARAMETER_VALUE)
     return number
 
 
 def _signed(text: str) -> int | None:
     """A number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
     found = _INT8.fullmatch(text)
-    number = int(found[1]) if found else None
+    number = decimal(found[1]) if found else None
     return number if number is not None and -1 << 63 <= number < 1 << 63 else None
 
 
@@ -118,7 +120,7 @@ def _unsigned(text: str) -> int | None:
     digits = digits[1:] if digits[:1] in ("+", "-") else digits
     if (digits or text) and not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(digits or "0")
+    number = decimal(digits or "0")
     if number > 0xFFFFFFFFFFFFFFFF:
         return None
     return -number & 0xFFFFFFFFFFFFFFFF if negative else number
@@ -127,7 +129,7 @@ def _unsigned(text: str) -> int | None:
 def _publication_names(text: str, major: int) -> tuple[str, ...]:
     names = split_identifiers(text, major)
     if names is None:
-        raise PluginError("invalid publication_names syntax")
+        raise PluginError("invalid publication_names syntax", sqlstate=INVALID_NAME)
     return tuple(names)
 
 
@@ -135,7 +137,7 @@ def _origin(text: str) -> bool:
     """Whether only changes without an origin are wanted."""
     value = lower_ascii(text)
     if value not in ("none", "any"):
-        raise PluginError(f'unrecognized origin value: "{text}"')
+        raise PluginError(f'unrecognized origin value: "{text}"', sqlstate=INVALID_PARAMETER_VALUE)
     return value == "none"
 
 
@@ -145,18 +147,25 @@ def _check_protocol(options: PgOutputOptions, major: int) -> None:
     shown = version - (version >> 31 << 32)
     side = "server only supports" if VERSIONS[major].calls_itself_server else "we only support"
     if version > MAX_PROTOCOL[major]:
-        raise PluginError(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
+        raise _unsupported(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
     if version < 1:
-        raise PluginError(f"client sent proto_version={shown} but {side} protocol 1 or higher")
+        raise _unsupported(f"client sent proto_version={shown} but {side} protocol 1 or higher")
     if not VERSIONS[major].requires_options and not options.publication_names:
-        raise PluginError("publication_names parameter missing")
+        raise PluginError("publication_names parameter missing", sqlstate=INVALID_PARAMETER_VALUE)
     for asked, feature, needed in (
         (options.streaming == "on", "streaming", STREAM_VERSION),
         (options.streaming == "parallel", "parallel streaming", PARALLEL_VERSION),
         (options.two_phase, "two-phase commit", TWO_PHASE_VERSION),
     ):
         if asked and version < needed:
-            raise PluginError(f"requested proto_version={version} does not support {feature}, need {needed} or higher")
+            raise PluginError(
+                f"requested proto_version={version} does not support {feature}, need {needed} or higher",
+                sqlstate=INVALID_PARAMETER_VALUE,
+            )
+
+
+def _unsupported(message: str) -> PluginError:
+    return PluginError(message, sqlstate=FEATURE_NOT_SUPPORTED)
 
 
 def refuse_features(options: PgOutputOptions) -> None:

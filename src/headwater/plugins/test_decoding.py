@@ -20,6 +20,7 @@ from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
 from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
+from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
@@ -87,10 +88,13 @@ def parse_options(options: Sequence[tuple[str, str | None]]) -> TestDecodingOpti
     result = TestDecodingOptions()
     for name, value in options:
         if name not in _WITHOUT_VALUE:
-            raise PluginError(f'option "{name}" = "{"(null)" if value is None else value}" is unknown')
+            shown = "(null)" if value is None else value
+            raise PluginError(f'option "{name}" = "{shown}" is unknown', sqlstate=INVALID_PARAMETER_VALUE)
         parsed = _WITHOUT_VALUE[name] if value is None else parse_bool(value)
         if parsed is None and value is not None:
-            raise PluginError(f'could not parse value "{value}" for parameter "{name}"')
+            raise PluginError(
+                f'could not parse value "{value}" for parameter "{name}"', sqlstate=INVALID_PARAMETER_VALUE
+            )
         # force-binary 'off' does not take back an earlier 'on'.
         if parsed is not None and not (name == "force-binary" and not parsed):
             result = replace(result, **{name.replace("-", "_"): parsed})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
 from headwater.plugins.options import parse_bool, parse_int32
 
 _SPACE = " \t\n\v\f\r"
@@ -203,7 +204,7 @@ def _table(name: str, value: str, word: str) -> TablePattern:
 def _origins(name: str, value: str) -> list[int]:
     """Numbers (atoi); what is none counts as 0."""
     found = (re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", word) for word in _split(name, value, takes_empty=True))
-    return [max(-_LONG - 1, min(int(match[1]), _LONG)) & 0xFFFFFFFF if match else 0 for match in found]
+    return [max(-_LONG - 1, min(decimal(match[1]), _LONG)) & 0xFFFFFFFF if match else 0 for match in found]
 
 
 _LISTS: dict[str, Callable[[str, str], Sequence[Any]]] = {

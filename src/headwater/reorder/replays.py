@@ -93,11 +93,11 @@ class TwoPhase:
     """How prepared transactions are decoded at PREPARE.
 
     Attributes:
-        at: ``two_phase_at``, None if it is where decoding begins.
+        at: ``two_phase_at``: where this was switched on.
         is_filtered: whether the plugin has one with this xid and name decoded at its commit only (filter_prepare_cb).
     """
 
-    at: int | None
+    at: int
     is_filtered: Callable[[int, bytes], bool]
 
 
@@ -138,7 +138,7 @@ def replays_with_prepared(
     prepared = _Prepared.of(rows, two_phase)
     if not len(prepared.at):
         return replays_of_commits(commits)
-    replayed, made_up = prepared.replayed(lo, decodable), prepared.made_up(two_phase.at, decodable)
+    replayed, made_up = prepared.replayed(lo, decodable), prepared.made_up(two_phase.at)
     others = np.flatnonzero(~np.isin(commits.xid, prepared.table.xid))
     parts = (
         _taken(replays_of_commits(commits), others),
@@ -189,13 +189,9 @@ class _Prepared:
         """bool[p]: those that were prepared in this window, where it is decoded."""
         return (self.table.lsn >= lo) & lies_in(self.table.lsn, decodable)
 
-    def made_up(self, since: int | None, decodable: tuple[Decodable, ...]) -> Bools:
+    def made_up(self, two_phase_at: int) -> Bools:
         """bool[p]: those that were committed, and prepared before ``two_phase_at``."""
-        begins = np.full(len(self.at), NEVER if since is None else since, np.int64)
-        if since is None:
-            for one in decodable:
-                begins[(self.end_lsn >= one.start) & (self.end_lsn < one.stop)] = one.start
-        made_up: Bools = self.is_committed & (self.table.lsn < begins)
+        made_up: Bools = self.is_committed & (self.table.lsn < two_phase_at)
         return made_up
 
     def replays(self, which: Int64s, places: Int64s) -> Replays:
