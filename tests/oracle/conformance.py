@@ -136,9 +136,7 @@ def gaps_section() -> str:
     lines = ["## Known gaps\n"]
     for scenario, gap in KNOWN_GAPS.items():
         streams = "; ".join(sorted(gap.streams))
-        lines.append(
-            f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), from {gap.since} on ({streams}): {gap.reason}."
-        )
+        lines.append(f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), {gap.majors} ({streams}): {gap.reason}.")
     return "\n".join(lines) + "\n"
 
 

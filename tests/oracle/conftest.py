@@ -89,6 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # Of the two only the server's run is shared: what is shared decides in which order tests run.
         servers = majors if everything else (14, *majors)
         metafunc.parametrize("scenario_run", servers, indirect=True, ids=[f"pg{m}" for m in servers], scope="module")
+    if "scenario" in metafunc.fixturenames:
         metafunc.parametrize("scenario", [name for name, one in SCENARIOS.items() if not one.is_alone])
     if "publishing" in metafunc.fixturenames:
         metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
@@ -126,7 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_of_first_minors(item: pytest.Item) -> bool:
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
-    return "scenario_run" in given and SCENARIOS[given["scenario"]].theme in OF_FIRST_MINORS
+    return "scenario" in given and SCENARIOS[given["scenario"]].theme in OF_FIRST_MINORS
 
 
 def _belongs(item: pytest.Item, everything: bool) -> bool:
@@ -135,6 +136,8 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
     run = next((given[name] for name in given if name in RUNS), None)
     if run is not None and not is_packaged(run if isinstance(run, int) else run[0]):
         return False
+    if "scenario_run" in given and "scenario" not in given:
+        return is_said_by(given["name"], given["scenario_run"])
     if "scenario_run" in given:
         major, name = given["scenario_run"], given["scenario"]
     elif "alone_run" in given:

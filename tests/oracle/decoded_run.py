@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from oracle.oracle import OracleRun
 from oracle.streams import Stream
 
 KEPT = Path(__file__).parents[2] / "build" / "oracle"
+
+CALLBACKS = f"{Path(__file__).with_name('callback_test_decoding.py')}:TestDecoding"
+"""A plugin of callbacks that does what test_decoding does."""
 
 
 @contextmanager
@@ -98,6 +102,11 @@ class DecodedRun:
             settings=stream.settings,
             two_phase=stream.two_phase,
         )
+
+    def by_callbacks(self, stream: Stream) -> pa.Table:
+        """Our messages of a stream of test_decoding, without options, written by a plugin of callbacks."""
+        with decode(self.spark, replace(self.request(stream), plugin=CALLBACKS)) as result:
+            return joined(result.tables())
 
     def by_hand(self, stream: Stream) -> str:
         """The command that decodes the stream from what is kept."""

@@ -17,6 +17,7 @@ from oracle.streams import (
     NO_ORIGIN,
     OTHER_SETTINGS,
     PGOUTPUT,
+    TAKEN_TWO_PHASE,
     TEST_DECODING,
     TWO_PHASE_PGOUTPUT,
     TWO_PHASE_TEST_DECODING,
@@ -48,13 +49,20 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_pro
     expected, actual = (_part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
     _note(record_property, scenario_run, scenario, name, len(expected))
     gap = KNOWN_GAPS.get(scenario)
-    if gap is not None and name in gap.streams and scenario_run.run.major >= gap.since:
+    if gap is not None and gap.is_of(scenario_run.run.major, name):
         assert first_difference(expected, actual) is not None, "the gap is closed: take it off the list"
         pytest.xfail(gap.reason)
     older = older_minor_differs(scenario, scenario_run.run.server_version)
     if older is not None and first_difference(expected, actual) is not None:
         pytest.xfail(older)
     scenario_run.compare(stream, expected, actual)
+
+
+@pytest.mark.parametrize("name", ["test_decoding", TAKEN_TWO_PHASE[0]])
+def test_plugin_of_callbacks(scenario_run: DecodedRun, name: str) -> None:
+    """The same events in the same order as the plugin has that renders slices."""
+    stream = scenario_run.run.streams[name]
+    scenario_run.compare(stream, scenario_run.decoded(stream), scenario_run.by_callbacks(stream))
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from headwater.plugins.api import (
     WANT_UPDATE,
     OutputPlugin,
     PluginContext,
-    load_plugin,
 )
+from headwater.plugins.loading import load_plugin
 from headwater.rmgr import standby, xact
 from headwater.rmgr.registry import STANDBY, XACT
 from headwater.wal.directory import WalDirectory

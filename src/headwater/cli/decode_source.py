@@ -102,7 +102,10 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
         source.request = replace(
-            source.request, wal=_source_of_slot(source.request.source, flags), on_level_gap=flags.on_level_gap
+            source.request,
+            wal=_source_of_slot(source.request.source, flags),
+            on_level_gap=flags.on_level_gap,
+            slot=Path(flags.slot).name,
         )
         source.slot = None if flags.peek else opened
         yield source

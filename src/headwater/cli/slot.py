@@ -64,6 +64,8 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         tables=tables,
         user=flags.user,
         two_phase=flags.two_phase,
+        slot=path.name,
+        makes_slot=True,
     )
     found = begin(request)
     kept = SlotRequest(

@@ -6,7 +6,7 @@ options, and an instance pickles. The server's callbacks keep their names where 
 ``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
 :meth:`render` here.
 
-A plugin is found by its name in the entry point group ``headwater.plugins``.
+How a plugin is found: :mod:`headwater.plugins.loading`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
-from headwater.errors import PluginError
 from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
@@ -37,12 +35,8 @@ __all__ = [
     "SinvalMessage",
     "TwoPhaseTransaction",
     "WholeCatalog",
-    "load_plugin",
-    "plugin_names",
 ]
 """What a plugin is written with, and found by."""
-
-GROUP = "headwater.plugins"
 
 
 class CatalogView(Protocol):
@@ -113,12 +107,16 @@ class PluginContext:
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
+        slot: name of the slot, empty without one.
+        is_init: the slot is being made.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
     marks_rows: bool = False
     two_phase: bool = False
+    slot: str = ""
+    is_init: bool = False
 
 
 class OutputPlugin(ABC):
@@ -322,22 +320,3 @@ class OutputPlugin(ABC):
             schemas: its layouts.
             schema_messages: for each layout what :meth:`schema_messages` said as of its first item.
         """
-
-
-def plugin_names() -> list[str]:
-    """Names of the plugins that are installed."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
-
-
-def load_plugin(name: str) -> type[OutputPlugin]:
-    """The class of an output plugin.
-
-    Raises:
-        PluginError: no plugin of that name, or what is found is none.
-    """
-    for point in entry_points(group=GROUP, name=name):
-        found = point.load()
-        if isinstance(found, type) and issubclass(found, OutputPlugin):
-            return found
-        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of OutputPlugin")
-    raise PluginError(f'unknown output plugin "{name}"', hint=f"known plugins are {', '.join(plugin_names())}")

@@ -8,7 +8,8 @@ import pytest
 
 from headwater.errors import PluginError
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
-from headwater.plugins.api import PluginContext, load_plugin, plugin_names
+from headwater.plugins.api import PluginContext
+from headwater.plugins.loading import load_plugin, plugin_names
 from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.test_decoding import TestDecoding
