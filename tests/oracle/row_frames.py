@@ -74,14 +74,16 @@ class RowFrames:
         before = self._held.before.get(table.oid)
         if before is not None and (before.rows is None or before.key != table.key):
             return False
-        done, first = self._doings.done(table.qualified), before or table
+        done = self._doings.done(table.qualified)
         if done & UNFOLLOWED or table.replica_identity == "n":
             return False
         if table.has_primary_key:
             return True
         if table.key:
             return before is not None and "identity DEFAULT" not in done
-        return first.replica_identity == "f" and not done & {"identity DEFAULT", "identity USING"}
+        # No table is made with REPLICA IDENTITY FULL: rows that went before it was set are not told of.
+        is_full = before is not None and before.replica_identity == "f" == table.replica_identity
+        return is_full and not done & {"identity DEFAULT", "identity USING"}
 
     def _replay_images(self, table: Content, changes: list[RowChange]) -> list[str]:
         before = self._held.before.get(table.oid)
