@@ -79,6 +79,7 @@ def test_small_slices_say_together_what_the_plugin_says(random_json: DecodedRun,
     check_slices(random_json, random_json.run.streams[name], 2000)
 
 
+@pytest.mark.slow
 def test_messages_in_spark(spark: Any, random_json: DecodedRun) -> None:
     stream = random_json.run.streams["wal2json, objects"]
     options = {"path": str(random_json.run.wal), "catalog": str(random_json.run.backup), "database": "postgres"}
