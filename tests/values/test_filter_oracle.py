@@ -74,7 +74,7 @@ class Table:
             self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
         except psycopg.errors.FeatureNotSupported:
             return None
-        query = "select prqual::text from pg_publication_rel where prqual is not null"
+        query = "select prqual::text from pg_publication_rel where prrelid = 'filtered'::regclass"
         return str((self.connection.execute(query).fetchone() or ("",))[0])
 
 
@@ -266,6 +266,42 @@ def test_every_function(table: Table, kind: str, request: pytest.FixtureRequest)
             call = template.format(*(grammar.argument(one, 0) for one in arguments))
             condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
             assert compare(table, condition, thorough) != "refused"
+
+
+def test_pgoutput_goes_by_the_same_verdicts(table: Table) -> None:
+    """The server's own decoding of the rows, under publications with some of the filters."""
+    connection, r = table.connection, random.Random(table.settings.major)
+    grammar = Grammar(r, table.pools, {})
+    columns = ", ".join(column.name for column in table.schema.columns)
+    connection.execute("create table again (like filtered)")
+    connection.execute("select pg_create_logical_replication_slot('f', 'pgoutput')")
+    expected = {}
+    while len(expected) < 12:
+        condition, name = grammar.filter(), f"publication{len(expected)}"
+        tree = table.tree(condition)
+        verdicts = our_verdicts(table, tree) if tree is not None else "refused"
+        if not isinstance(verdicts, str):
+            connection.execute(f"create publication {name} for table again where ({condition})".encode())
+            expected[name] = [number for number, verdict in zip(numbers_of(table), verdicts, strict=True) if verdict]
+    connection.execute(f"insert into again ({columns}) select {columns} from filtered order by ctid".encode())
+    try:
+        for name, numbers in expected.items():
+            assert published(connection, name) == numbers
+    finally:
+        connection.execute("select pg_drop_replication_slot('f')")
+
+
+def numbers_of(table: Table) -> list[int]:
+    """The rows' ids, in the order in which they lie."""
+    return [number for (number,) in table.connection.execute("select id from filtered order by ctid").fetchall()]
+
+
+def published(connection: psycopg.Connection[Any], publication: str) -> list[int]:
+    """The ids in the INSERT messages of pgoutput."""
+    changes = "pg_logical_slot_peek_binary_changes('f', null, null, 'proto_version', '1', 'publication_names', %s)"
+    rows = connection.execute(f"select data from {changes}".encode(), (publication,)).fetchall()
+    # I, the relation's OID, N, the number of columns, and of the first one: t, its length, its text.
+    return [int(data[13 : 13 + int.from_bytes(data[9:13])]) for (data,) in rows if data[:1] == b"I"]
 
 
 def damaged(column: RawColumn, r: random.Random) -> RawColumn:
