@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz hosts postgis test-spark bench bench-memory \
-	bench-schemas conformance seeds demo clean
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz hosts postgis wal2json test-spark \
+	bench bench-memory bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -89,6 +89,10 @@ hosts: ## install what the cluster of the tests is made with
 
 postgis: ## install Debian's PostgreSQL 15 with PostGIS, for tests/values/test_postgis.py
 	@tools/system_package.sh /usr/lib/postgresql/15/bin/postgres postgresql-15-postgis-3
+
+wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare all scenarios with it
+	@tools/system_package.sh /usr/lib/postgresql/15/lib/wal2json.so postgresql-15-wal2json
+	$(VENV)/bin/pytest --all-majors tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

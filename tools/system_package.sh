@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Make sure that a program is there: tools/system_package.sh PROGRAM PACKAGE. Missing, it is installed with apt-get.
+# Make sure that a program, or the file of that path, is there: tools/system_package.sh PROGRAM PACKAGE. Missing, it is
+# installed with apt-get.
 set -euo pipefail
 
 program=$1
 package=$2
-command -v "$program" >/dev/null && exit 0
+if command -v "$program" >/dev/null || [ -f "$program" ]; then
+    exit 0
+fi
 
 if ! command -v apt-get >/dev/null; then
     echo "$program is missing and this machine has no apt-get: install it by hand" >&2

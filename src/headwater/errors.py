@@ -34,6 +34,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 
@@ -59,7 +60,7 @@ class HeadwaterError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.lsn, self.file, self.hint)
+        return partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint), (self.message,)
 
     def one_line(self) -> str:
         """The whole error in one line: place, message, hint."""
@@ -77,12 +78,6 @@ def _one_line(message: str, lsn: int | None, file: str | None, hint: str | None)
         place.append(f"in {file}")
     text = f"{message} ({', '.join(place)})" if place else message
     return f"{text}; {hint}" if hint else text
-
-
-def _rebuild(
-    cls: type[HeadwaterError], message: str, lsn: int | None, file: str | None, hint: str | None
-) -> HeadwaterError:
-    return cls(message, lsn=lsn, file=file, hint=hint)
 
 
 @contextmanager
@@ -155,7 +150,28 @@ class ExpressionError(RowFilterError):
 
 
 class PluginError(HeadwaterError):
-    """The output plugin refuses: an unknown plugin, option or publication, or a value out of range."""
+    """The output plugin refuses: an unknown plugin, option or publication, or a value out of range.
+
+    Args:
+        message, lsn, file, hint: see :class:`HeadwaterError`.
+        sqlstate: the server's code for it (``utils/errcodes.txt``); ``XX000``, an internal error, where it has none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lsn: int | None = None,
+        file: str | None = None,
+        hint: str | None = None,
+        sqlstate: str = "XX000",
+    ) -> None:
+        super().__init__(message, lsn=lsn, file=file, hint=hint)
+        self.sqlstate = sqlstate
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again = partial(type(self), lsn=self.lsn, file=self.file, hint=self.hint, sqlstate=self.sqlstate)
+        return again, (self.message,)
 
 
 class SparkError(HeadwaterError):

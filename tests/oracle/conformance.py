@@ -16,7 +16,7 @@ from pathlib import Path
 from oracle.known_gaps import KNOWN_GAPS
 from oracle.postgresql_tests import CASES, Case
 from oracle.scenarios import SCENARIOS
-from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE, PGOUTPUT, TEST_DECODING, Options, pgoutput_of, plugin_of
+from oracle.streams import TEST_DECODING, Options, is_said_by, pgoutput_of, plugin_of, two_phase_of
 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
@@ -117,11 +117,13 @@ def _servers(found: Found) -> str:
 
 
 def _streams() -> str:
-    streams: dict[str, Options] = {**TEST_DECODING, **PGOUTPUT, **pgoutput_of(NO_ORIGIN_SINCE)}
+    newest = max(SUPPORTED)
+    streams: dict[str, Options] = {**TEST_DECODING, **pgoutput_of(newest), **two_phase_of(newest)}
     lines = []
     for name, options in streams.items():
         said = ", ".join(f"`{option}={value}`" for option, value in options) or "no options"
-        lines.append(f"- {name}: {said}" + (f" (from {NO_ORIGIN_SINCE} on)" if name == NO_ORIGIN else ""))
+        since = next(major for major in SUPPORTED if is_said_by(name, major))
+        lines.append(f"- {name}: {said}" + (f" (from {since} on)" if since > SUPPORTED[0] else ""))
     lines.append(
         "- scenarios with a server of their own also under other session settings, and those that say so call by"
     )
@@ -134,9 +136,7 @@ def gaps_section() -> str:
     lines = ["## Known gaps\n"]
     for scenario, gap in KNOWN_GAPS.items():
         streams = "; ".join(sorted(gap.streams))
-        lines.append(
-            f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), from {gap.since} on ({streams}): {gap.reason}."
-        )
+        lines.append(f"- [{scenario}](#{_anchor(SCENARIOS[scenario].theme)}), {gap.majors} ({streams}): {gap.reason}.")
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from oracle.killing import SEGMENT_BYTES
 from oracle.oracle import run_alone, run_random, run_scenarios, run_threads, run_wrap
 from oracle.scenario_wrap import WITHIN, WRAPS
 from oracle.scenarios import SCENARIOS
-from oracle.streams import NO_ORIGIN, NO_ORIGIN_SINCE
+from oracle.streams import is_said_by
 from packaged_servers import is_packaged
 from slots.conftest import command as command
 
@@ -89,6 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # Of the two only the server's run is shared: what is shared decides in which order tests run.
         servers = majors if everything else (14, *majors)
         metafunc.parametrize("scenario_run", servers, indirect=True, ids=[f"pg{m}" for m in servers], scope="module")
+    if "scenario" in metafunc.fixturenames:
         metafunc.parametrize("scenario", [name for name, one in SCENARIOS.items() if not one.is_alone])
     if "publishing" in metafunc.fixturenames:
         metafunc.parametrize("publishing", majors, indirect=True, ids=[f"pg{m}" for m in majors], scope="module")
@@ -126,7 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_of_first_minors(item: pytest.Item) -> bool:
     given: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
-    return "scenario_run" in given and SCENARIOS[given["scenario"]].theme in OF_FIRST_MINORS
+    return "scenario" in given and SCENARIOS[given["scenario"]].theme in OF_FIRST_MINORS
 
 
 def _belongs(item: pytest.Item, everything: bool) -> bool:
@@ -135,6 +136,8 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
     run = next((given[name] for name in given if name in RUNS), None)
     if run is not None and not is_packaged(run if isinstance(run, int) else run[0]):
         return False
+    if "scenario_run" in given and "scenario" not in given:
+        return is_said_by(given["name"], given["scenario_run"])
     if "scenario_run" in given:
         major, name = given["scenario_run"], given["scenario"]
     elif "alone_run" in given:
@@ -146,7 +149,7 @@ def _belongs(item: pytest.Item, everything: bool) -> bool:
             return False
     else:
         return True
-    if given.get("name") == NO_ORIGIN and major < NO_ORIGIN_SINCE:
+    if not is_said_by(given.get("name", ""), major):
         return False
     is_daily = name in FEW_OF_14 if major == 14 else major in SCENARIOS[name].days
     return SCENARIOS[name].since <= major and (everything or is_daily)

@@ -68,6 +68,19 @@ def check_windows(decoded: DecodedRun, stream: Stream, windows: int, seed: int) 
     assert reached == list(ends[: len(reached)])
 
 
+def check_slices(decoded: DecodedRun, stream: Stream, slice_bytes: int) -> None:
+    """Fail unless many slices of one window say together what the server says.
+
+    Args:
+        decoded: the run.
+        stream: one of its, without an error.
+        slice_bytes: bytes of WAL that a slice should hold.
+    """
+    piece = one_window(decoded.request(stream), None, slice_bytes=slice_bytes)
+    assert piece.slices > 10
+    decoded.compare(stream, stream.messages, joined([piece.messages]))
+
+
 def check_states(decoded: DecodedRun, stream: Stream, windows: int, seed: int) -> list[State]:
     """Fail unless the states between windows are those of one window each; gives them.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from oracle.oracle import OracleRun
 from oracle.streams import Stream
 
 KEPT = Path(__file__).parents[2] / "build" / "oracle"
+
+CALLBACKS = f"{Path(__file__).with_name('callback_test_decoding.py')}:TestDecoding"
+"""A plugin of callbacks that does what test_decoding does."""
 
 
 @contextmanager
@@ -96,7 +100,13 @@ class DecodedRun:
             start=stream.start,
             end=stream.end,
             settings=stream.settings,
+            two_phase=stream.two_phase,
         )
+
+    def by_callbacks(self, stream: Stream) -> pa.Table:
+        """Our messages of a stream of test_decoding, without options, written by a plugin of callbacks."""
+        with decode(self.spark, replace(self.request(stream), plugin=CALLBACKS)) as result:
+            return joined(result.tables())
 
     def by_hand(self, stream: Stream) -> str:
         """The command that decodes the stream from what is kept."""
@@ -104,6 +114,7 @@ class DecodedRun:
         words = ["headwater decode", f"--wal {kept / 'pg_wal'}", f"--catalog {kept / 'backup'}"]
         words += [f"--plugin {stream.plugin}", f"--database {self.run.database}", f"--start {Lsn(stream.start)}"]
         words += [f"--end {Lsn(stream.end)}"] if stream.end is not None else []
+        words += ["--two-phase"] if stream.two_phase else []
         words += [f"-o '{name}={value}'" for name, value in stream.options]
         words += [f"--set '{name}={value}'" for name, value in stream.settings]
         words += ["--with-lsn" if stream.plugin == "test_decoding" else "--out x.parquet"]

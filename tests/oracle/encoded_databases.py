@@ -17,7 +17,7 @@ import pyarrow as pa
 from psycopg import pq
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.demo.stream_comparison import joined, messages_table
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import HeadwaterError, UsageError
 from headwater.pg.encodings import MULE_INTERNAL, SQL_ASCII, UTF8, can_send
 from headwater.pg.version import VERSIONS
@@ -28,9 +28,9 @@ from headwater.pipeline.source_options import PARTITION_BYTES, SourceOptions
 from headwater.pipeline.source_plan import SourcePlan, plan_source
 from headwater.plugins.api import PluginContext
 from headwater.reorder.plan import Slice
-from oracle.streams import PluginStop, format_lsn, parse_lsn, plugin_of
+from oracle.streams import Options, PluginStop, format_lsn, parse_lsn, plugin_of
 
-STREAMS = {
+STREAMS: dict[str, Options] = {
     "test_decoding": (("include-timestamp", "0"),),
     "pgoutput": (("proto_version", "1"), ("publication_names", "everything"), ("messages", "true")),
     "pgoutput, binary": (
@@ -40,7 +40,8 @@ STREAMS = {
         ("messages", "true"),
     ),
 }
-PLUGINS = ("test_decoding", "pgoutput")
+JSON_STREAMS: dict[str, Options] = {"wal2json": (), "wal2json, objects": (("format-version", "2"),)}
+"""Of the server that has this plugin."""
 COMMON_CLIENTS = ("UTF8", "LATIN1", "SJIS", "EUC_JP", "SQL_ASCII")
 
 NAMES = """
@@ -162,24 +163,32 @@ class EncodedDatabases:
         directory: for its files.
         encodings: of which databases there are.
         clients: encodings that are asked for, None for all.
+        streams: what is asked for.
     """
 
     def __init__(
-        self, major: int, directory: Path, encodings: Sequence[str], clients: Mapping[str, Sequence[str]] | None = None
+        self,
+        major: int,
+        directory: Path,
+        encodings: Sequence[str],
+        clients: Mapping[str, Sequence[str]] | None = None,
+        streams: Mapping[str, Options] = STREAMS,
     ) -> None:
         self.major = major
+        self.streams = streams
         self.databases = [DATABASES[one] for one in encodings if has_encoding(major, one)]
         self.expected: dict[tuple[str, str, str], list[Said]] = {}
         self._plans: dict[tuple[str, str], PlannedStream] = {}
         settings = {"max_replication_slots": "1000", "max_connections": "20"}
-        programs = find_programs(major, plugin="test_decoding")
+        plugins = list(dict.fromkeys(map(plugin_of, streams)))
+        programs = find_programs(major, plugin=plugins[0])
         with EmbeddedPostgres(programs, settings, autovacuum=False, wal_segment_megabytes=4) as server:
             for database in self.databases:
                 _make(server, database)
             server.stop()
             self.backup = server.copy_data_directory(directory / "backup")
             server.start()
-            spans = {database.encoding: _write(server, database) for database in self.databases}
+            spans = {database.encoding: _write(server, database, plugins) for database in self.databases}
             for database in self.databases:
                 for client in database.all_clients if clients is None else clients[database.encoding]:
                     self._ask(server, database, client, spans[database.encoding])
@@ -190,8 +199,9 @@ class EncodedDatabases:
         self, server: EmbeddedPostgres, database: Database, client: str, spans: Sequence[Mapping[str, tuple[int, int]]]
     ) -> None:
         """What all plugins say to one client."""
-        for stream, options in STREAMS.items():
-            plugin, kind = plugin_of(stream), "" if stream == "test_decoding" else "_binary"
+        for stream, options in self.streams.items():
+            plugin = plugin_of(stream)
+            kind = "_binary" if plugin == "pgoutput" else ""
             said = []
             for group, span in enumerate(spans):
                 start, end = span[plugin]
@@ -206,7 +216,7 @@ class EncodedDatabases:
     def request(self, database: str, client: str, stream: str, start: int, end: int) -> DecodeRequest:
         """What a client asks for."""
         settings = (("client_encoding", client),)
-        options = STREAMS[stream]
+        options = self.streams[stream]
         names = str(self.wal), str(self.backup), database.lower(), plugin_of(stream)
         return DecodeRequest(*names, options, start, end, settings=settings)
 
@@ -317,7 +327,7 @@ def _make(server: EmbeddedPostgres, database: Database) -> None:
     )
 
 
-def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple[int, int]]]:
+def _write(server: EmbeddedPostgres, database: Database, plugins: Sequence[str]) -> list[dict[str, tuple[int, int]]]:
     """Write all groups; of each where its slots begin, by plugin, and where it ends."""
     spans = []
     # The server reads xml and json by way of UTF8, to which it does not convert everything.
@@ -327,7 +337,7 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
     for group, (script, word) in enumerate(scripts):
         with server.connect(database.name, client_encoding=database.writer) as connection:
             starts = {}
-            for plugin in PLUGINS:
+            for plugin in plugins:
                 make = f"pg_create_logical_replication_slot('{database.name}_{plugin}_{group}', '{plugin}')"
                 row = connection.execute(f"SELECT lsn::text FROM {make}".encode()).fetchone()
                 assert row is not None
@@ -344,3 +354,21 @@ def _write(server: EmbeddedPostgres, database: Database) -> list[dict[str, tuple
 def described(said: Said, database: str, client: str, stream: str) -> str:
     """For a failure."""
     return f"{stream} of {database} for {client}, {format_lsn(said.start)} to {format_lsn(said.end)}"
+
+
+def check(databases: EncodedDatabases, database: str, client: str, stream: str) -> tuple[int, int]:
+    """Compare all groups; how many were sent, and how many refused."""
+    sent = refused = 0
+    expected = databases.expected[database, client, stream]
+    for said, found in zip(expected, databases.found(database, client, stream), strict=True):
+        place = described(said, database, client, stream)
+        if said.error is not None:
+            assert isinstance(found, HeadwaterError), (place, said.error)
+            assert said.error.is_same(found), (place, said.error, found)
+            refused += 1
+            continue
+        assert not isinstance(found, HeadwaterError), (place, found)
+        assert first_difference(said.messages, found) is None, (place, first_difference(said.messages, found))
+        assert len(said.messages) > 1
+        sent += 1
+    return sent, refused

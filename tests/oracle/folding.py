@@ -26,10 +26,11 @@ SLICE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece: its messages, and the state behind it as bytes."""
+    """One piece: its messages, the state behind it as bytes, and in how many slices it was decoded."""
 
     messages: pa.Table
     state: bytes
+    slices: int
 
     @property
     def value(self) -> State:
@@ -46,9 +47,11 @@ def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
         yield piece
 
 
-def one_window(request: DecodeRequest, state: State | None, goes_on: bool = False) -> Piece:
+def one_window(
+    request: DecodeRequest, state: State | None, goes_on: bool = False, slice_bytes: int = SLICE_BYTES
+) -> Piece:
     """Decode up to the request's end, from a state or from the catalog on."""
-    (piece,) = _pieces(request, state, goes_on, DEFAULT_BOUNDS)
+    (piece,) = _pieces(request, state, goes_on, DEFAULT_BOUNDS, slice_bytes)
     return piece
 
 
@@ -57,13 +60,16 @@ def windows_in_a_row(request: DecodeRequest, state: State | None) -> Iterator[Pi
     return _pieces(request, state, False, WindowBounds(1))
 
 
-def _pieces(request: DecodeRequest, state: State | None, goes_on: bool, bounds: WindowBounds) -> Iterator[Piece]:
+def _pieces(
+    request: DecodeRequest, state: State | None, goes_on: bool, bounds: WindowBounds, slice_bytes: int = SLICE_BYTES
+) -> Iterator[Piece]:
     opened = open_request(request, kept=None if state is None else KeptState(state))
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
     windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, bounds=bounds, goes_on=goes_on)
     for window in windows:
-        slices = cut_slices(window.assembly.plan, SLICE_BYTES)
-        yield Piece(pa.concat_tables(_tables(opened, slices)), value_bytes(windows.state_behind(window.behind)))
+        slices = cut_slices(window.assembly.plan, slice_bytes)
+        messages = pa.concat_tables(_tables(opened, slices))
+        yield Piece(messages, value_bytes(windows.state_behind(window.behind)), len(slices))
 
 
 def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:

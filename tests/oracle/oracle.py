@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -23,20 +24,25 @@ from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
 from oracle.scenario_wrap import SETUP, WRAPS
-from oracle.scenarios import SCENARIOS
+from oracle.scenarios import SCENARIOS, Scenario
 from oracle.script import ScriptRun
 from oracle.session import Session
 from oracle.streams import (
     PGOUTPUT,
     RANDOM_PGOUTPUT,
+    SLOTS,
+    TAKEN_TWO_PHASE,
+    TWO_PHASE,
     Options,
     Stream,
+    is_said_by,
     options_of,
     parse_lsn,
     peek_all,
     pgoutput_of,
     plugin_of,
     slot_name,
+    two_phase_of,
     with_what_came_before,
 )
 from oracle.threads import ThreadedWorkload
@@ -47,11 +53,17 @@ SCENARIO_PREFIX = "oracle scenario"
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
 
-TAKEN_AMID = ("test_decoding", "pgoutput, all")
+TAKEN_AMID = ("test_decoding", "pgoutput, all", *TAKEN_TWO_PHASE)
 """Streams for which slots are asked where a script says so."""
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
 WRAP_PIECES = 12
+
+SERVERS_PLUGIN = "test_decoding"
+"""Servers that have it are asked for their own plugins."""
+
+JSON = "wal2json"
+"""Asked alone, on the server that has it."""
 
 PUBLICATIONS = (
     "CREATE PUBLICATION pub_all FOR ALL TABLES",
@@ -59,6 +71,10 @@ PUBLICATIONS = (
     "CREATE PUBLICATION pub_some WITH (publish = 'insert, delete')",
 )
 
+
+NO_STREAMS: Mapping[str, Options] = MappingProxyType({})
+"""Of slots that decode prepared transactions at PREPARE. A server that is asked after they were rolled back leaves out
+what it would have to look up in the catalog for them, so random workloads are not asked."""
 
 _TRIES = 3
 
@@ -180,7 +196,7 @@ class Pieces:
         return tuple(sorted({first, *cut(records, lo, hi, self.count - 1, self.seed)}))
 
 
-def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
+def run_random(major: int, seed: int, steps: int, directory: Path, plugin: str = SERVERS_PLUGIN) -> OracleRun:
     """A random workload of a seed, all sessions driven by one thread."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> _Work:
@@ -193,7 +209,8 @@ def run_random(major: int, seed: int, steps: int, directory: Path) -> OracleRun:
         return _Work(workload.sessions, middle, dict(workload.errors()))
 
     setup = setup_statements(random.Random(f"setup {seed}"), major)
-    return _run(major, ClusterShape.of_seed(seed), setup, work, directory, pgoutput=RANDOM_PGOUTPUT)
+    shape = ClusterShape.of_seed(seed)
+    return _run(major, shape, setup, work, directory, pgoutput=RANDOM_PGOUTPUT, plugin=plugin)
 
 
 def run_threads(
@@ -255,7 +272,13 @@ def run_threads(
     return attempt()
 
 
-def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRun:
+def run_scenarios(
+    major: int,
+    names: Sequence[str],
+    directory: Path,
+    plugin: str = SERVERS_PLUGIN,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
+) -> OracleRun:
     """Scenarios one after another on one server, each behind a message that says its name."""
 
     def work(server: EmbeddedPostgres, _: _Slots) -> None:
@@ -265,13 +288,14 @@ def run_scenarios(major: int, names: Sequence[str], directory: Path) -> OracleRu
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
             script = ScriptRun(server, name)
             try:
-                script.run(SCENARIOS[name].script)
+                script.run(scenarios[name].script)
             finally:
                 script.close()
         _wait_for_backends(server)
 
-    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name))]
-    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput_of(major))
+    setup = [*PUBLICATIONS, *(statement for name in names for statement in _setup(name, scenarios[name]))]
+    pgoutput, two_phase = pgoutput_of(major), two_phase_of(major)
+    return _run(major, ClusterShape(), setup, work, directory, pgoutput=pgoutput, two_phase=two_phase, plugin=plugin)
 
 
 def run_alone(major: int, name: str, directory: Path) -> OracleRun:
@@ -287,12 +311,13 @@ def run_alone(major: int, name: str, directory: Path) -> OracleRun:
     return _run(
         major,
         ClusterShape(settings=scenario.settings),
-        [*PUBLICATIONS, *_setup(name)],
+        [*PUBLICATIONS, *_setup(name, scenario)],
         work,
         directory,
         slots_come_later=slots_come_later,
         pgoutput=pgoutput_of(major),
-        taken_from=TAKEN_AMID if scenario.takes else (),
+        two_phase=two_phase_of(major),
+        taken_from=[stream for stream in TAKEN_AMID if is_said_by(stream, major)] if scenario.takes else (),
     )
 
 
@@ -342,9 +367,16 @@ def _wait_for_backends(server: EmbeddedPostgres) -> None:
             connection.execute("SELECT pg_sleep(0.005)")
 
 
-def _setup(name: str) -> list[str]:
-    statements = [part.strip() for part in SCENARIOS[name].setup.split(";\n") if part.strip()]
+def _setup(name: str, scenario: Scenario) -> list[str]:
+    statements = [part.strip() for part in scenario.setup.split(";\n") if part.strip()]
     return [f"CREATE SCHEMA {name}", f"SET search_path = {name}", *statements] if statements else []
+
+
+def _slots_of(plugin: str, decodes_prepared: bool) -> Sequence[str]:
+    """A stream of each slot that plugins are peeked at over."""
+    if plugin == JSON:
+        return (JSON,)
+    return SLOTS[: None if decodes_prepared else len(SLOTS) // 2]
 
 
 @dataclass
@@ -352,22 +384,25 @@ class _Slots:
     """The slots of a run: one per plugin, and one for each stream that is taken from; and where they began.
 
     Attributes:
+        slots: a stream of each slot that is one of a plugin's.
         taken: what was taken, by stream name.
     """
 
     server: EmbeddedPostgres
     taken_from: Sequence[str] = ()
+    slots: Sequence[str] = ()
     starts: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[Call, ...]] = field(default_factory=dict)
 
     def make(self) -> None:
         with self.server.connect() as connection:
-            for plugin in ("test_decoding", "pgoutput"):
-                self._make(connection, slot_name(plugin), plugin)
+            for stream in self.slots:
+                slot = slot_name(stream)
+                self._make(connection, slot, stream)
                 query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-                self.starts[plugin] = parse_lsn(_one(connection, query, [slot_name(plugin)]))
+                self.starts[slot] = parse_lsn(_one(connection, query, [slot]))
             for place, name in enumerate(self.taken_from):
-                self._make(connection, f"taken_{place}", plugin_of(name))
+                self._make(connection, f"taken_{place}", name)
 
     def take(self, connection: psycopg.Connection[Any], ends: Sequence[int]) -> None:
         """Take up to one end after the other."""
@@ -380,8 +415,9 @@ class _Slots:
         with self.server.connect() as connection:
             self.take(connection, [_flushed(connection, "get")])
 
-    def _make(self, connection: psycopg.Connection[Any], slot: str, plugin: str) -> None:
-        connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [slot, plugin])
+    def _make(self, connection: psycopg.Connection[Any], slot: str, stream: str) -> None:
+        query = "SELECT pg_create_logical_replication_slot(%s, %s, false, %s)"
+        connection.execute(query, [slot, plugin_of(stream), TWO_PHASE in stream])
 
 
 def _run(
@@ -393,11 +429,13 @@ def _run(
     *,
     slots_come_later: bool = False,
     pgoutput: Mapping[str, Options] = PGOUTPUT,
+    two_phase: Mapping[str, Options] = NO_STREAMS,
     taken_from: Sequence[str] = (),
     before_copy: Callable[[EmbeddedPostgres], None] | None = None,
+    plugin: str = SERVERS_PLUGIN,
 ) -> OracleRun:
     with EmbeddedPostgres(
-        find_programs(major, plugin="test_decoding"),
+        find_programs(major, plugin=plugin),
         settings=dict(shape.settings),
         autovacuum=shape.autovacuum,
         wal_segment_megabytes=shape.wal_segment_megabytes,
@@ -411,11 +449,12 @@ def _run(
         server.stop()
         backup = server.copy_data_directory(directory / "backup")
         server.start()
-        slots = _Slots(server, taken_from)
+        slots = _Slots(server, taken_from, _slots_of(plugin, bool(two_phase)))
         if not slots_come_later:
             slots.make()
         done = work(server, slots) or _Work()
-        run = _ask(OracleRun(major, backup, directory / "pg_wal", "postgres", {}), shape, slots, done, pgoutput)
+        made = OracleRun(major, backup, directory / "pg_wal", "postgres", {})
+        run = _ask(made, shape, slots, done, pgoutput, two_phase)
         server.crash() if shape.crashes else server.stop()
         for session in done.sessions:
             session.connection.close()
@@ -423,7 +462,14 @@ def _run(
     return run
 
 
-def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutput: Mapping[str, Options]) -> OracleRun:
+def _ask(
+    run: OracleRun,
+    shape: ClusterShape,
+    slots: _Slots,
+    done: _Work,
+    pgoutput: Mapping[str, Options],
+    two_phase: Mapping[str, Options],
+) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
         _require_publications(connection)
@@ -435,12 +481,19 @@ def _ask(run: OracleRun, shape: ClusterShape, slots: _Slots, done: _Work, pgoutp
         middle = done.middle
         ends: tuple[int, ...] = (end,)
         if done.pieces is not None:
-            lo = slots.starts["pgoutput"]
+            lo = slots.starts[slot_name("pgoutput")]
             records = record_ends(slots.server.wal_directory, hi=end)
             ends = done.pieces.ends(records, lo, end)
             middle = cut(records, lo, end, 2, done.pieces.seed)[0]
         # The server goes on logging what runs while the plugins are asked one after the other.
-        streams = peek_all(connection, slots.starts, pgoutput, middle=middle, end=end if shape.autovacuum else None)
+        streams = peek_all(
+            connection,
+            slots.starts,
+            pgoutput,
+            two_phase,
+            middle=middle,
+            end=end if shape.autovacuum else None,
+        )
         if done.pieces is not None:
             streams = with_what_came_before(connection, streams, records)
         slots.take(connection, ends)

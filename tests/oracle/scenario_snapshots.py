@@ -18,6 +18,42 @@ CREATE TABLE noted (a int) WITH (user_catalog_table = true);
 """
 
 SNAPSHOTS: dict[str, tuple[str, Settings]] = {
+    "prepared_and_rolled_back_later": (
+        _TABLES
+        + """
+a| INSERT INTO t VALUES (8)
+a| BEGIN
+a| TRUNCATE t
+a| INSERT INTO t VALUES (1)
+a| PREPARE TRANSACTION 'one'
+a| BEGIN
+a| ALTER TABLE u ADD c text DEFAULT 'stored'
+a| INSERT INTO u VALUES (1)
+a| SAVEPOINT s
+a| ALTER TABLE u ALTER c TYPE varchar(20)
+a| INSERT INTO u VALUES (2, 3, 'rewritten')
+a| PREPARE TRANSACTION 'two'
+a| BEGIN
+a| INSERT INTO noted VALUES (1)
+a| SELECT pg_logical_emit_message(true, 'prepared', 'a message')
+a| PREPARE TRANSACTION 'three_nodecode'
+!get
+a| ROLLBACK PREPARED 'one'
+a| INSERT INTO t VALUES (2)
+b| BEGIN
+b| INSERT INTO t VALUES (3)
+a| ROLLBACK PREPARED 'two'
+!get
+a| INSERT INTO u VALUES (3)
+b| PREPARE TRANSACTION 'four'
+a| COMMIT PREPARED 'three_nodecode'
+!get
+a| COMMIT PREPARED 'four'
+a| INSERT INTO u VALUES (4)
+!get
+""",
+        (),
+    ),
     "truncated_in_a_subtransaction_before_the_restart": (
         _TABLES
         + """

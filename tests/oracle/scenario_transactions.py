@@ -121,6 +121,19 @@ a| PREPARE TRANSACTION 'it''s three'
 a| COMMIT PREPARED 'it''s three'
 a| INSERT INTO t VALUES (7, 'after', 7)
 """,
+    "prepared_without_changes": """
+a| CREATE TABLE t (id int PRIMARY KEY)
+a| INSERT INTO t VALUES (8)
+a| BEGIN
+a| SELECT * FROM t WHERE id = 8 FOR SHARE
+a| PREPARE TRANSACTION 'p_nodecode'
+a| COMMIT PREPARED 'p_nodecode'
+a| BEGIN
+a| SELECT * FROM t WHERE id = 8 FOR SHARE
+a| PREPARE TRANSACTION 'p_nodecode'
+a| ROLLBACK PREPARED 'p_nodecode'
+a| INSERT INTO t VALUES (9)
+""",
     "prepared_with_rewrites_and_savepoints": """
 a| CREATE TABLE t (id int PRIMARY KEY, a text)
 a| DO $$ BEGIN EXECUTE format('CREATE TABLE long_default (a text DEFAULT %L)', repeat('toast value ', 4000)); END $$
@@ -143,14 +156,6 @@ a| INSERT INTO long_default VALUES ('test')
 a| PREPARE TRANSACTION 'p'
 a| COMMIT PREPARED 'p'
 a| BEGIN
-a| SELECT * FROM t WHERE id = 8 FOR SHARE
-a| PREPARE TRANSACTION 'p'
-a| COMMIT PREPARED 'p'
-a| BEGIN
-a| SELECT * FROM t WHERE id = 8 FOR SHARE
-a| PREPARE TRANSACTION 'p'
-a| ROLLBACK PREPARED 'p'
-a| BEGIN
 a| SAVEPOINT s
 a| INSERT INTO t SELECT g, repeat('large ' || g, 300) FROM generate_series(100, 160) g
 a| ROLLBACK TO SAVEPOINT s
@@ -160,12 +165,6 @@ a| PREPARE TRANSACTION 'p'
 b| ALTER TABLE long_default ADD b int
 b| INSERT INTO long_default (b) VALUES (1)
 a| COMMIT PREPARED 'p'
-a| BEGIN
-a| TRUNCATE t
-a| INSERT INTO t VALUES (1, 'in a file that goes')
-a| PREPARE TRANSACTION 'p'
-a| ROLLBACK PREPARED 'p'
-a| UPDATE t SET a = 'in the old one' WHERE id < 10
 """,
     "prepared_while_others_define": """
 a| CREATE TABLE t (id int PRIMARY KEY, a text)

@@ -41,6 +41,37 @@ PGOUTPUT: dict[str, Options] = {
     "pgoutput, some": _published("pub_some"),
     "pgoutput, binary": _published("pub_all", ("binary", "true"), ("messages", "true")),
 }
+TWO_PHASE = "two-phase"
+"""What is in the names of streams whose slots decode prepared transactions at PREPARE."""
+
+TWO_PHASE_TEST_DECODING: dict[str, Options] = {
+    f"test_decoding, {TWO_PHASE}": (),
+    f"test_decoding, {TWO_PHASE}, no empty transactions": (
+        ("skip-empty-xacts", "1"),
+        ("include-xids", "0"),
+        ("include-timestamp", "1"),
+    ),
+}
+TWO_PHASE_PGOUTPUT: dict[str, Options] = {
+    f"pgoutput, {TWO_PHASE}": (
+        ("proto_version", "3"),
+        ("publication_names", "pub_all"),
+        ("messages", "true"),
+        ("two_phase", "on"),
+    ),
+    f"pgoutput, {TWO_PHASE}, some": (
+        ("proto_version", "3"),
+        ("publication_names", "pub_some"),
+        ("messages", "true"),
+        ("two_phase", "on"),
+    ),
+}
+TWO_PHASE_PGOUTPUT_SINCE = 15
+"""The first major whose pgoutput decodes prepared transactions at PREPARE."""
+
+TAKEN_TWO_PHASE = (f"test_decoding, {TWO_PHASE}", f"pgoutput, {TWO_PHASE}")
+"""Streams of these for which slots are asked amid a script, while what is prepared is so still."""
+
 NO_ORIGIN = "pgoutput, no origin"
 NO_ORIGIN_SINCE = 16
 """The first major whose pgoutput has the option ``origin``."""
@@ -54,6 +85,25 @@ RANDOM_PGOUTPUT: dict[str, Options] = {
     "pgoutput, contradicting": _published("pub_columns,pub_list"),
 }
 """Streams of the publications that only random workloads have."""
+
+_ALL_FIELDS: Options = tuple(
+    (f"include-{name}", "1")
+    for name in ("xids", "timestamp", "origin", "lsn", "type-oids", "not-null", "column-positions", "pk")
+)
+_OBJECTS = ("format-version", "2")
+WAL2JSON: dict[str, Options] = {
+    "wal2json": (),
+    "wal2json, objects": (_OBJECTS,),
+    "wal2json, pretty": (("pretty-print", "1"), *_ALL_FIELDS),
+    "wal2json, objects with all": (_OBJECTS, *_ALL_FIELDS),
+    "wal2json, chunks": (("write-in-chunks", "1"), ("include-pk", "1"), ("include-typmod", "0")),
+    "wal2json, domains": (("include-domain-data-type", "1"), ("include-type-oids", "1"), ("actions", "insert,update")),
+    "wal2json, chosen": (
+        *(_OBJECTS, ("include-transaction", "0"), ("include-domain-data-type", "1"), ("include-types", "0")),
+        *(("filter-tables", "*.t"), ("add-tables", "public.*,*.u, *.orders"), ("add-msg-prefixes", "a,b,prefix")),
+    ),
+}
+"""Streams of wal2json, of which Debian has a package for 15 (``make wal2json``)."""
 
 OTHER_SETTINGS = "test_decoding, other settings"
 UP_TO = "test_decoding, up to"
@@ -104,10 +154,25 @@ class Stream:
     error: PluginStop | None = None
     said_to: int | None = None
 
+    @property
+    def two_phase(self) -> bool:
+        """Prepared transactions are decoded at PREPARE."""
+        return TWO_PHASE in self.name
 
-def slot_name(plugin: str) -> str:
-    """Of the slot that a plugin's streams are peeked at over."""
-    return f"oracle_{plugin}"
+
+def slot_name(stream: str) -> str:
+    """Of the slot that a stream is peeked at over, which it shares with others."""
+    return f"oracle_{plugin_of(stream)}" + ("_two_phase" if TWO_PHASE in stream else "")
+
+
+SLOTS = tuple(f"{plugin}{more}" for more in ("", f", {TWO_PHASE}") for plugin in ("test_decoding", "pgoutput"))
+"""A stream of each slot; those that decode prepared transactions at PREPARE last."""
+
+
+def two_phase_of(major: int) -> dict[str, Options]:
+    """Streams that prepared transactions are decoded at PREPARE for."""
+    pgoutput = TWO_PHASE_PGOUTPUT if major >= TWO_PHASE_PGOUTPUT_SINCE else {}
+    return TWO_PHASE_TEST_DECODING | pgoutput
 
 
 def pgoutput_of(major: int) -> dict[str, Options]:
@@ -123,7 +188,13 @@ def plugin_of(name: str) -> str:
 
 def options_of(name: str) -> Options:
     """The options of a stream that is asked under default settings."""
-    return (TEST_DECODING | RANDOM_PGOUTPUT)[name]
+    return (TEST_DECODING | RANDOM_PGOUTPUT | TWO_PHASE_TEST_DECODING | TWO_PHASE_PGOUTPUT | WAL2JSON)[name]
+
+
+def is_said_by(name: str, major: int) -> bool:
+    """Whether the plugins of a major can be asked for a stream."""
+    since = {NO_ORIGIN: NO_ORIGIN_SINCE, **dict.fromkeys(TWO_PHASE_PGOUTPUT, TWO_PHASE_PGOUTPUT_SINCE)}
+    return since.get(name, 0) <= major
 
 
 def parse_lsn(text: str) -> int:
@@ -141,6 +212,7 @@ def peek_all(
     connection: psycopg.Connection[Any],
     starts: Mapping[str, int],
     pgoutput: Mapping[str, Options],
+    two_phase: Mapping[str, Options],
     *,
     middle: int | None = None,
     end: int | None = None,
@@ -149,14 +221,19 @@ def peek_all(
 
     Args:
         connection: its session's settings are changed.
-        starts: of each plugin's slot.
-        pgoutput: streams of that plugin.
+        starts: of each slot, by its name.
+        pgoutput: streams of that plugin; two_phase: streams of slots that decode prepared transactions at PREPARE.
         middle: where the stream that is named ``UP_TO`` ends, if there is to be one.
         end: where the others end.
     """
-    asked = [(name, "test_decoding", options) for name, options in TEST_DECODING.items()]
-    asked += [(name, "pgoutput", options) for name, options in pgoutput.items()]
-    streams = [_peek(connection, starts, *one, end=end) for one in asked]
+    asked = TEST_DECODING | dict(pgoutput) | dict(two_phase) | WAL2JSON
+    streams = [
+        _peek(connection, starts, name, plugin_of(name), options, end=end)
+        for name, options in asked.items()
+        if slot_name(name) in starts
+    ]
+    if slot_name(OTHER_SETTINGS) not in starts:
+        return {stream.name: stream for stream in streams}
     for setting, value in SETTINGS:
         connection.execute(f"SET {setting} = '{value}'".encode())
     options: Options = (("include-timestamp", "1"),)
@@ -191,7 +268,9 @@ def _before_its_error(connection: psycopg.Connection[Any], stream: Stream, shown
     said_to = int(records[np.searchsorted(records, commit_end) - 1])
     if said_to <= stream.start:
         return stream
-    before = _peek(connection, {stream.plugin: stream.start}, stream.name, stream.plugin, stream.options, end=said_to)
+    before = _peek(
+        connection, {slot_name(stream.name): stream.start}, stream.name, stream.plugin, stream.options, end=said_to
+    )
     assert before.error is None, before.error
     return replace(stream, messages=before.messages, said_to=said_to)
 
@@ -234,7 +313,8 @@ def _peek(
     end: int | None = None,
     settings: Options = (),
 ) -> Stream:
-    kind = "" if plugin == "test_decoding" else "_binary"
+    kind = "_binary" if plugin == "pgoutput" else ""
     function = f"pg_logical_slot_peek{kind}_changes"
-    messages, error = call_slot(connection, function, slot_name(plugin), end, options)
-    return Stream(name, plugin, options, starts[plugin], end, settings, messages, error)
+    slot = slot_name(name)
+    messages, error = call_slot(connection, function, slot, end, options)
+    return Stream(name, plugin, options, starts[slot], end, settings, messages, error)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from headwater.demo.stream_comparison import first_difference, joined
-from headwater.errors import DecodingError, HeadwaterError, UsageError
+from headwater.errors import DecodingError, UsageError
 from headwater.pg.version import VERSIONS
 from headwater.pipeline import decode
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import plan_source
-from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, described, has_encoding
+from oracle.encoded_databases import DATABASES, STREAMS, EncodedDatabases, check, has_encoding
 from oracle.streams import format_lsn
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -24,24 +24,6 @@ DAILY = {
     "SQL_ASCII": ("UTF8", "SQL_ASCII"),
 }
 """Clients that are asked for every day, by database."""
-
-
-def check(databases: EncodedDatabases, database: str, client: str, stream: str) -> tuple[int, int]:
-    """Compare all groups; how many were sent, and how many refused."""
-    sent = refused = 0
-    expected = databases.expected[database, client, stream]
-    for said, found in zip(expected, databases.found(database, client, stream), strict=True):
-        place = described(said, database, client, stream)
-        if said.error is not None:
-            assert isinstance(found, HeadwaterError), (place, said.error)
-            assert said.error.is_same(found), (place, said.error, found)
-            refused += 1
-            continue
-        assert not isinstance(found, HeadwaterError), (place, found)
-        assert first_difference(said.messages, found) is None, (place, first_difference(said.messages, found))
-        assert len(said.messages) > 1
-        sent += 1
-    return sent, refused
 
 
 @pytest.fixture(scope="module", params=[18])

@@ -13,7 +13,15 @@ from oracle.conformance import COMPARED
 from oracle.cut_windows import check_calls
 from oracle.known_gaps import KNOWN_GAPS, older_minor_differs
 from oracle.oracle import SCENARIO_PREFIX, TAKEN_AMID
-from oracle.streams import NO_ORIGIN, OTHER_SETTINGS, PGOUTPUT, TEST_DECODING
+from oracle.streams import (
+    NO_ORIGIN,
+    OTHER_SETTINGS,
+    PGOUTPUT,
+    TAKEN_TWO_PHASE,
+    TEST_DECODING,
+    TWO_PHASE_PGOUTPUT,
+    TWO_PHASE_TEST_DECODING,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +36,8 @@ MARKED_STREAMS = [
     "pgoutput, lists",
     "pgoutput, binary",
     NO_ORIGIN,
+    *TWO_PHASE_TEST_DECODING,
+    *TWO_PHASE_PGOUTPUT,
 ]
 LONGEST_MARK = 200
 Note = Callable[[str, object], None]
@@ -39,7 +49,7 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_pro
     expected, actual = (_part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
     _note(record_property, scenario_run, scenario, name, len(expected))
     gap = KNOWN_GAPS.get(scenario)
-    if gap is not None and name in gap.streams and scenario_run.run.major >= gap.since:
+    if gap is not None and gap.is_of(scenario_run.run.major, name):
         assert first_difference(expected, actual) is not None, "the gap is closed: take it off the list"
         pytest.xfail(gap.reason)
     older = older_minor_differs(scenario, scenario_run.run.server_version)
@@ -48,7 +58,16 @@ def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_pro
     scenario_run.compare(stream, expected, actual)
 
 
-@pytest.mark.parametrize("name", [*TEST_DECODING, *PGOUTPUT, NO_ORIGIN, OTHER_SETTINGS])
+@pytest.mark.parametrize("name", ["test_decoding", TAKEN_TWO_PHASE[0]])
+def test_plugin_of_callbacks(scenario_run: DecodedRun, name: str) -> None:
+    """The same events in the same order as the plugin has that renders slices."""
+    stream = scenario_run.run.streams[name]
+    scenario_run.compare(stream, scenario_run.decoded(stream), scenario_run.by_callbacks(stream))
+
+
+@pytest.mark.parametrize(
+    "name", [*TEST_DECODING, *PGOUTPUT, NO_ORIGIN, OTHER_SETTINGS, *TWO_PHASE_TEST_DECODING, *TWO_PHASE_PGOUTPUT]
+)
 def test_scenario_alone(alone_run: DecodedRun, alone: str, name: str, record_property: Note) -> None:
     stream = alone_run.run.streams[name]
     _note(record_property, alone_run, alone, name, len(stream.messages))

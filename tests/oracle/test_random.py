@@ -24,6 +24,11 @@ def test_sessions_in_threads(threaded_run: DecodedRun, name: str) -> None:
     threaded_run.check(threaded_run.run.streams[name])
 
 
+def test_a_plugin_of_callbacks(threaded_run: DecodedRun) -> None:
+    stream = threaded_run.run.streams["test_decoding"]
+    threaded_run.compare(stream, stream.messages, threaded_run.by_callbacks(stream))
+
+
 @pytest.mark.parametrize("name", STREAMS)
 def test_sessions_in_one_thread(random_run: DecodedRun, name: str) -> None:
     random_run.check(random_run.run.streams[name])

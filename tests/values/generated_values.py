@@ -455,7 +455,10 @@ VALUES: dict[str, Callable[[Random], list[str]]] = {
 }
 """Input texts by column type; the last ones are types that the test makes itself."""
 
-NEWER: dict[str, tuple[int, Callable[[Random], list[str]]]] = {"oid8": (19, unsigned(64))}
+NEWER: dict[str, tuple[int, Callable[[Random], list[str]]]] = {
+    "oid8": (19, unsigned(64)),
+    "regdatabase": (19, objects),
+}
 """Types that not all majors have, with the first one."""
 
 NESTED = ("moods", "words", "wordlists", "wordbooks", "numbers", "boxes")

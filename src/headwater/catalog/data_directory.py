@@ -24,6 +24,7 @@ from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.tar_backup import base_archive, open_archives
 from headwater.errors import CatalogError, RecordError
 from headwater.pg.catalogs import DEFAULT_TABLESPACE, GLOBAL_TABLESPACE
+from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.relmap import crc_offset, parse_relation_map
@@ -81,7 +82,7 @@ def running_server(path: Path) -> int | None:
     """
     try:
         pid_line, place = (path / "postmaster.pid").read_text("utf-8", "replace").splitlines()[:2]
-        pid = abs(int(pid_line))
+        pid = abs(decimal(pid_line.strip()))
         is_here = pid != 0 and os.path.samefile(place, path)
     except (OSError, ValueError):
         return None
@@ -408,6 +409,6 @@ class DataDirectory:
         timeline = _START_TIMELINE.search(text)
         return BackupLabel(
             Lsn.parse(start[1]),
-            int(timeline[1]) if timeline else int(start[2][:8], 16),
+            decimal(timeline[1]) if timeline else int(start[2][:8], 16),
             _FROM_STANDBY.search(text) is not None,
         )

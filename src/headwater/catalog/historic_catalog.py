@@ -27,7 +27,7 @@ from headwater.catalog.relation import (
     RelationSchema,
     TypeInfo,
 )
-from headwater.catalog.type_names import SPELLINGS
+from headwater.catalog.type_names import SPELLINGS, UNSPELLED
 from headwater.catalog.versions import Dependency, Key, OwnCommands, visible_to
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
@@ -44,7 +44,7 @@ from headwater.pg.version import VERSIONS
 from headwater.rmgr.heap import TupleBytes
 
 if TYPE_CHECKING:
-    from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow, PublicationRow
+    from headwater.catalog.rows import CatalogRows, ClassRow, IndexRow, PublicationRow, TypeRow
     from headwater.catalog.store import CatalogStore
 
 T = TypeVar("T")
@@ -349,10 +349,7 @@ class HistoricCatalog:
         row = found[0]
         is_array = row.subscript == F_ARRAY_SUBSCRIPT_HANDLER and row.element != 0
         element = find(row.element) if is_array else None
-        if element is not None and row.storage != "p":
-            display = f"{element.display_name}[]"
-        else:
-            display = SPELLINGS.get(oid) or self._type_name(row.name, row.namespace)
+        display, unspelled = self._spelled(row, oid, element)
         base = find(row.base) if row.typtype == "d" else None
         is_own_base = row.typtype == "b" and oid >= FIRST_NORMAL_OBJECT_ID
         return TypeInfo(
@@ -372,7 +369,19 @@ class HistoricCatalog:
             attributes=self._attributes(row.relation, find) if row.typtype == "c" else (),
             output=self._c_function(row.output) if is_own_base else "",
             send=self._c_function(row.send) if is_own_base and row.send else "",
+            unspelled=unspelled,
+            typmod_output=self._c_function(row.typmod_output) if is_own_base and row.typmod_output else "",
+            domain_of=base,
+            domain_typmod=row.base_typmod if base else -1,
         )
+
+    def _spelled(self, row: TypeRow, oid: int, element: TypeInfo | None) -> tuple[str, str]:
+        """A type's name as ``format_type`` prints it without a typmod, and with that of none, if this differs."""
+        if element is not None and row.storage != "p":
+            return f"{element.display_name}[]", f"{element.unspelled}[]" if element.unspelled else ""
+        if oid not in SPELLINGS:
+            return self._type_name(row.name, row.namespace), ""
+        return SPELLINGS[oid], self._type_name(row.name, row.namespace) if oid in UNSPELLED else ""
 
     def _subtype(self, oid: int, typtype: str, find: Callable[[int], TypeInfo]) -> TypeInfo:
         """What the bounds of a range or a multirange are (pg_range)."""

@@ -54,6 +54,15 @@ class CatalogOrigin:
     decodes_on_demand: bool = False
     is_logged: bool = False
 
+    def check_parts(self) -> None:
+        """Whether its numbers can be reckoned with.
+
+        Raises:
+            ValueError: they cannot.
+        """
+        if self.segment_blocks < 1:
+            raise ValueError(f"relation files have {self.segment_blocks} blocks")
+
     @property
     def next_full_xid(self) -> int:
         """The next xid of ``pg_control``, all 64 bits."""

@@ -67,6 +67,10 @@ class TypeInfo:
     output: str = ""
     send: str = ""
     names: ObjectNames | None = None
+    unspelled: str = ""
+    typmod_output: str = ""
+    domain_of: TypeInfo | None = None
+    domain_typmod: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,8 @@ class TypeRow:
     relation: int
     output: int
     send: int
+    typmod_output: int
+    base_typmod: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ class CatalogRows:
         self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
         self._type = layouts[PG_TYPE].reader(
             *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typrelid", "typsubscript"),
-            *("typelem", "typoutput", "typsend", "typalign", "typstorage", "typbasetype"),
+            *("typelem", "typoutput", "typsend", "typmodout", "typalign", "typstorage", "typbasetype", "typtypmod"),
         )
         self._range = layouts[PG_RANGE].reader("rngtypid", "rngsubtype")
         self._function = layouts[PG_PROC].reader("prolang")
@@ -310,7 +312,7 @@ class CatalogRows:
             if number > 0:
                 missing = self._missing(row, length) if has_missing == _TRUE else None
                 is_dropped = dropped == _TRUE
-                mod = typmod - (1 << 32) if typmod >> 31 else typmod
+                mod = _typmod(typmod)
                 found.append(
                     AttributeRow(
                         self._name(name),
@@ -338,7 +340,7 @@ class CatalogRows:
             name, space, length, by_value, kind, delimiter, relation, subscript, element, *rest = (
                 self._type.unpack_from(row.body)
             )
-            output, send, align, storage, base = rest
+            output, send, typmod_output, align, storage, base, base_typmod = rest
             found.append(
                 TypeRow(
                     self._name(name),
@@ -355,6 +357,8 @@ class CatalogRows:
                     relation,
                     output,
                     send,
+                    typmod_output,
+                    _typmod(base_typmod),
                 )
             )
         return found
@@ -448,6 +452,11 @@ class CatalogRows:
 
     def _name(self, raw: bytes) -> str:
         return decode_name(raw.partition(b"\0")[0], self._encoding)
+
+
+def _typmod(value: int) -> int:
+    """A typmod, which is signed, of what was read as if it were not."""
+    return value - (1 << 32) if value >> 31 else value
 
 
 def _char(raw: bytes) -> str:

@@ -176,6 +176,7 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     help="Where wal_level falls below logical in the window: an error, or leave out what was written until it was "
     "raised again, and warn with the LSNs.",
 )
+@_decode_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE.")
 @_decode_flag(
     "--from-replica-level",
     is_flag=True,
@@ -316,7 +317,7 @@ def slot_command(context: click.Context) -> None:
     show_default=True,
     help="What becomes of a value whose type has no text form here.",
 )
-@_create_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE; noted, not done yet.")
+@_create_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE.")
 @_create_flag("--failover", is_flag=True, help="Meant to go on from a standby; noted.")
 def slot_create_command(path: Path, **flags: Any) -> None:
     """Make a slot in a new directory PATH; print where it begins."""

@@ -24,6 +24,7 @@ class DecodeFlags:
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
+        two_phase: prepared transactions are decoded at PREPARE.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -52,6 +53,7 @@ class DecodeFlags:
     unknown_types: str | None
     on_level_gap: str
     from_replica_level: bool
+    two_phase: bool
     out: str
     with_lsn: bool
     master: str | None

@@ -102,7 +102,10 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
         source.request = replace(
-            source.request, wal=_source_of_slot(source.request.source, flags), on_level_gap=flags.on_level_gap
+            source.request,
+            wal=_source_of_slot(source.request.source, flags),
+            on_level_gap=flags.on_level_gap,
+            slot=Path(flags.slot).name,
         )
         source.slot = None if flags.peek else opened
         yield source
@@ -149,6 +152,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "tables",
         "unknown_types",
         "from_replica_level",
+        "two_phase",
     )
     for name in names:
         if getattr(flags, name):
@@ -205,6 +209,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         user=flags.user,
         on_level_gap=flags.on_level_gap,
         from_replica_level=flags.from_replica_level,
+        two_phase=flags.two_phase,
     )
     if choice is not None:
         check_whole_cluster(request)

@@ -63,6 +63,9 @@ def run_create(path: Path, flags: CreateFlags) -> None:
         unknown_types=flags.unknown_types,
         tables=tables,
         user=flags.user,
+        two_phase=flags.two_phase,
+        slot=path.name,
+        makes_slot=True,
     )
     found = begin(request)
     kept = SlotRequest(
@@ -122,6 +125,7 @@ def described(path: Path) -> dict[str, object]:
     """A slot's properties, by the names that PostgreSQL's views have for them."""
     slot, pid = read_slot(path), active_pid(path)
     asked = slot.request
+    two_phase_at = None if slot.state is None else slot.state.two_phase_at
     return {
         "slot_name": path.name,
         "plugin": asked.plugin,
@@ -135,6 +139,7 @@ def described(path: Path) -> dict[str, object]:
         "restart_lsn": str(Lsn(slot.restart_lsn)),
         "confirmed_flush_lsn": str(Lsn(slot.confirmed_lsn)),
         "two_phase": slot.two_phase,
+        "two_phase_at": "" if two_phase_at is None else str(Lsn(two_phase_at)),
         "failover": slot.failover,
         **{name: getattr(slot.statistics, name) for name in SlotStatistics.__dataclass_fields__},
     }

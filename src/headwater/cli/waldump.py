@@ -21,6 +21,7 @@ from headwater.cli.name_values import source_of_flags
 from headwater.cli.surroundings import say
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import UsageError, WalError, warn
+from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn, lsn_text
 from headwater.pg.version import VERSIONS, Version
 from headwater.rmgr.description import (
@@ -100,14 +101,14 @@ def _manager_id(name: str) -> int:
     with suppress(ValueError):
         return [known.lower() for known in RMGR_NAMES].index(name.lower())
     custom = _CUSTOM.fullmatch(name)
-    if custom is not None and FIRST_CUSTOM <= int(custom[1]) < 256:
-        return int(custom[1])
+    if custom is not None and FIRST_CUSTOM <= decimal(custom[1]) < 256:
+        return decimal(custom[1])
     raise UsageError(f'resource manager "{name}" does not exist', hint="--rmgr=list shows their names")
 
 
 def _relation(text: str) -> tuple[int, int, int]:
     match = _RELATION.fullmatch(text)
-    found = (0, 0, 0) if match is None else (int(match[1]), int(match[2]), int(match[3]))
+    found = (0, 0, 0) if match is None else (decimal(match[1]), decimal(match[2]), decimal(match[3]))
     if not found[0] or not found[2] or max(found) >= 1 << 32:
         raise UsageError(f'invalid --relation "{text}", expected tablespace OID/database OID/file number')
     return found

@@ -19,3 +19,9 @@ def quote_identifier(name: str, major: int) -> str:
 def quote_qualified_identifier(namespace: str, name: str, major: int) -> str:
     """``namespace.name``, each quoted where it must be."""
     return f"{quote_identifier(namespace, major)}.{quote_identifier(name, major)}"
+
+
+def quote_literal(text: bytes) -> bytes:
+    """A string constant (quote_literal_cstr, ``utils/adt/quote.c``), in the text's own encoding."""
+    prefix = b"E" if b"\\" in text else b""
+    return prefix + b"'" + text.replace(b"\\", b"\\\\").replace(b"'", b"''") + b"'"

@@ -5,40 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.kernels import borrowing_kernel
+from headwater.plugins._messages import LONGEST_LSN, put_decimal, put_lsn
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
-_HEX_UPPER = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-LSN_AND_XID = 17 + 1 + 20 + 1
+LSN_AND_XID = LONGEST_LSN + 1 + 20 + 1
 """Upper bound of the bytes of ``LSN<TAB>XID<TAB>``."""
-
-
-@inline_kernel
-def _put_hex(out: Bytes, o: int, value: int, digits: int) -> int:
-    shift = 28
-    while shift > 4 * (digits - 1) and value >> shift == 0:
-        shift -= 4
-    while shift >= 0:
-        out[o] = _HEX_UPPER[(value >> shift) & 15]
-        o += 1
-        shift -= 4
-    return o
-
-
-@inline_kernel
-def _put_decimal(out: Bytes, o: int, value: int) -> int:
-    digits = 1
-    rest = value // 10
-    while rest > 0:
-        digits += 1
-        rest //= 10
-    for k in range(digits):
-        out[o + digits - 1 - k] = 48 + value % 10
-        value //= 10
-    return o + digits
 
 
 @borrowing_kernel
@@ -60,11 +35,9 @@ def join_lines(
     o = 0
     for i in range(len(lsn)):
         if lsn_digits > 0:
-            o = _put_hex(out, o, lsn[i] >> 32, 1)
-            out[o] = 47
-            o = _put_hex(out, o + 1, lsn[i] & 0xFFFFFFFF, lsn_digits)
+            o = put_lsn(lsn[i], lsn_digits, out, o)
             out[o] = 9
-            o = _put_decimal(out, o + 1, xid[i])
+            o = put_decimal(xid[i], out, o + 1)
             out[o] = 9
             o += 1
         if as_hex:

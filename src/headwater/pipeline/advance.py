@@ -36,11 +36,12 @@ class Start:
     control: Control
     left: OpenTransactions
     memory: SchemaMemory
+    two_phase_at: int | None = None
 
     @classmethod
     def of_state(cls, state: State) -> Start:
         """As the windows before left it."""
-        return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory)
+        return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory, state.two_phase_at)
 
     @classmethod
     def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
@@ -64,6 +65,7 @@ class Behind:
         lsn: LSN behind its last record; last_lsn: where that one starts.
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind.
+        two_phase_at: see :class:`headwater.reorder.state.State`.
     """
 
     store: CatalogStore
@@ -72,6 +74,7 @@ class Behind:
     last_lsn: int
     left: OpenTransactions = field(repr=False)
     memory: SchemaMemory = field(repr=False)
+    two_phase_at: int | None = None
 
     def state(self, timeline: int) -> State:
         """The state behind the window, where the log is on a timeline."""
@@ -85,6 +88,7 @@ class Behind:
             catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
             left=self.left,
             memory=self.memory,
+            two_phase_at=self.two_phase_at,
         )
 
 
@@ -149,10 +153,19 @@ def advance(
         _validate(plugin, store, lsn, scope)
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, index, txns, control)
-    window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn)
+    at = _two_phase_at(start, followed, plugin, scope)
+    window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, at)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
-    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory), followed)
+    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory, at), followed)
+
+
+def _two_phase_at(start: Start, followed: Followed, plugin: OutputPlugin, scope: Scope) -> int | None:
+    """From where on prepared transactions are decoded at PREPARE: where this was switched on, or decoding begins."""
+    if not plugin.two_phase or start.two_phase_at is not None:
+        return start.two_phase_at if plugin.two_phase else None
+    begins = [one.start for one in followed.decodable[:1]]
+    return max(*begins, start.lsn, scope.start) if begins else None
 
 
 def _validate(plugin: OutputPlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
-from headwater.pipeline.driver_messages import DriverMessages, WantedMessages, WantedTruncate, renumbered
+from headwater.pipeline.driver_messages import (
+    DriverMessages,
+    PreparedMessages,
+    WantedMessages,
+    WantedTruncate,
+    renumbered,
+)
+from headwater.pipeline.last_changes import MANY, changes_in_mind, last_changes, require_told, with_changes
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
 from headwater.plugins.api import CatalogView, OutputPlugin
@@ -30,19 +37,24 @@ from headwater.reorder.changes import (
 )
 from headwater.reorder.control import Control
 from headwater.reorder.forgetting import Forgetting
+from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
-from headwater.reorder.plan import Plan
+from headwater.reorder.plan import Plan, Units
+from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.resend import concerns, find_forgets
-from headwater.reorder.resolve import Resolved, Resolver
+from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
-from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in
+from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in, starting_at
 from headwater.rmgr.index import WalIndex
+from headwater.rmgr.index_codes import DELETES_BARE, DELETES_OLD, UPDATES
 
 Int64s = NDArray[np.int64]
+
+_DELETES = DELETES_OLD | DELETES_BARE
 
 
 @dataclass(frozen=True)
@@ -70,23 +82,25 @@ class RolledWindow:
 
     Attributes:
         index: of the window, joined with what those before it left behind.
-        txns: that committed in it.
+        commits: transactions that committed in it.
         store: the catalog, rolled forward over it.
         control: what is known at its end.
         decodable: where its transactions can be decoded.
         left: what those before it left behind.
         memory: what the plugin has in mind at its start.
         end: LSN behind its last record.
+        two_phase_at: prepared transactions are decoded at PREPARE from this LSN on; None if they are not.
     """
 
     index: WalIndex
-    txns: CommittedTransactions
+    commits: CommittedTransactions
     store: CatalogStore
     control: Control
     decodable: tuple[Decodable, ...]
     left: OpenTransactions
     memory: SchemaMemory
     end: int
+    two_phase_at: int | None = None
 
 
 def assemble(window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> Assembly:
@@ -120,18 +134,19 @@ class _Assembler:
     def __init__(self, window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> None:
         self.window = window
         self.rows = window.index.rows
-        self.txns = window.txns
+        self.wanted_at = starting_at(window.decodable, scope.start)
+        self.txns = self._replays(plugin)
         self.store = window.store
         self.plugin = plugin
         self.scope = scope
-        commits = window.left.commits_behind(window.txns)
+        commits = window.left.commits_behind(window.commits)
         # Not a method of this one: a window's arrays would be in a cycle, and stay until Python looks for those.
         self.describe = _Describing(plugin, scope)
         self.resolver = Resolver(
-            window.store, self.rows.commands, window.txns, commits, self.describe, plugin.sends_schema
+            window.store, self.rows.commands, self.txns, commits, self.describe, plugin.sends_schema
         )
         self.wanted = self._wanted()
-        self.decodable = is_decodable(window.txns, window.decodable, scope.start)
+        self.decodable = is_decodable(self.txns.place, self.txns.first_lsn, self.wanted_at)
         self.output: NDArray[np.bool_] = self.wanted & (self.txns.base_lsn != NEVER) & self.decodable
 
     def run(self) -> Assembly:
@@ -143,30 +158,45 @@ class _Assembler:
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
         driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages = list(driver.truncates()), driver.messages()
+        truncates, messages, prepared = list(driver.truncates()), driver.messages(), driver.prepared()
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
-        busy = self._busy(candidates, choice, truncates, messages)
+        self._tell_passed_over(candidates, resolved.resolution)
+        busy = self._busy(candidates, choice, truncates, messages, prepared)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others))
+        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
-        plan = Plan(units, changes, events, uses, spans, rows.locators, self.window.index.grid, left_out)
+        grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
+        follows_many = False
+        if leads:
+            before = changes_in_mind(memory)
+            require_told(before, units)
+            follows_many = before == MANY
+            memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
+        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
         return Assembly(
             plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
         )
 
     # -- which transactions
 
+    def _replays(self, plugin: OutputPlugin) -> Replays:
+        at, commits = self.window.two_phase_at, self.window.commits
+        if at is None:
+            return replays_of_commits(commits)
+        two_phase = TwoPhase(at, plugin.filter_prepare)
+        return replays_with_prepared(self.rows, commits, two_phase, self.window.index.lo, self.wanted_at)
+
     def _wanted(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
         txns, keep = self.txns, self._is_of_database()
         if self.scope.commits is not None:
             first, last = self.scope.commits
-            keep &= (txns.commit_lsn >= first) & (txns.commit_lsn <= last)
+            keep &= (txns.place >= first) & (txns.place <= last)
         if txns.origin.any() or self.plugin.filter_origin(0):
             keep &= ~has_origin_of(txns.origin, self.plugin.filter_origin)
         return keep
@@ -184,13 +214,13 @@ class _Assembler:
     def _late(self) -> Int64s:
         """Wanted transactions that cannot be decoded, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
-        late: NDArray[np.bool_] = self.wanted & (txns.commit_lsn >= asked) & ~self.decodable
-        late &= (txns.base_lsn != NEVER) | began_before(txns, self.store, self.window.control)
-        commits: Int64s = txns.commit_lsn[late]
+        late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.place >= asked) & ~self.decodable
+        late &= (txns.base_lsn != NEVER) | began_before(txns.xid, self.store, self.window.control)
+        commits: Int64s = txns.place[late]
         return commits
 
     def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
-        return lies_in(lsn, self.window.decodable, self.scope.start)
+        return lies_in(lsn, self.wanted_at)
 
     def _busy(
         self,
@@ -198,15 +228,51 @@ class _Assembler:
         choice: Choice,
         truncates: Sequence[WantedTruncate],
         messages: WantedMessages,
+        prepared: PreparedMessages,
     ) -> NDArray[np.bool_]:
-        """bool[t]: output transactions without those that the plugin passes over because they are empty."""
+        """bool[t]: output replays without those that the plugin passes over because they are empty."""
+        silent = ~self.txns.has_changes
+        silent[prepared.begun] = False
         if not self.plugin.skips_empty:
-            return self.output
+            return self.output & ~silent
         busy = np.zeros(len(self.output), np.bool_)
+        busy[prepared.begun] = True
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
         busy[messages.txn[messages.txn >= 0]] = True
         return self.output & busy
+
+    def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
+        """Tell the plugin of rows that it does not want of relations of which it wants others."""
+        uses = self.resolver.resolutions
+        kinds = or_together(candidates.kinds, resolution + 1, len(uses) + 1)[1:]
+        wanted = wanted_kinds(np.array([use.wants for use in uses], np.int64))
+        for number in np.flatnonzero((kinds & ~wanted & (UPDATES | _DELETES) != 0) & (wanted != 0)).tolist():
+            left_out = int(kinds[number] & ~wanted[number])
+            self.plugin.passes_over(uses[number].schema, bool(left_out & UPDATES), bool(left_out & _DELETES))
+
+    def _last_changes(
+        self,
+        candidates: Candidates,
+        resolved: Resolved,
+        choice: Choice,
+        messages: WantedMessages,
+        units: Units,
+        before: int,
+    ) -> int:
+        """What the next window is to know of the last transaction."""
+        # Number -1 is the last element.
+        wanted = wanted_kinds(np.array([use.wants for use in self.resolver.resolutions] + [0], np.int64))
+        found = last_changes(
+            self.rows,
+            candidates,
+            choice,
+            wanted[resolved.resolution],
+            messages,
+            units,
+            may_leave_out=self.plugin.chooses_messages,
+        )
+        return before if found is None else found
 
     # -- what a plugin that sends schemas knows of relations
 
@@ -219,13 +285,15 @@ class _Assembler:
         if not self.plugin.sends_schema:
             return as_seen(resolved, others, self.txns.changes_catalog), self.window.memory
         found = concerns(self.rows.invals, self.store.database_oid, self.plugin.heeded, self.plugin.forgets)
-        forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output)
+        forgets, given = find_forgets(found, toplevel_of(self.rows), self.txns, self.output & self.txns.has_changes)
         return sync_rows(
             candidates,
             resolved,
             others,
             self.resolver,
-            Forgetting(forgets, self._handed_on() | given, self.txns, self.output, self._restarted()),
+            Forgetting(
+                forgets, self._handed_on() | given, self.txns, self.output & self.txns.has_changes, self._restarted()
+            ),
             PluginSender(self.plugin, self.describe, self._end_before),
             self.window.memory,
             self.window.end,
@@ -235,7 +303,7 @@ class _Assembler:
         """int64[n] the transactions before which the server was restarted with a high enough wal_level."""
         lo = self.window.index.lo
         raised = np.array([one.first for one in self.window.decodable if one.first >= max(lo, 1)], np.int64)
-        return np.searchsorted(self.txns.commit_lsn, raised)
+        return np.searchsorted(self.txns.place, raised)
 
     def _handed_on(self) -> Given:
         """What commits before the window have handed on to transactions that were open then."""
@@ -244,4 +312,4 @@ class _Assembler:
         return Given.of(np.stack([found.lsn, found.memory, found.subject]), handed.counts())
 
     def _end_before(self, txn: int) -> int:
-        return self.scope.end_before(int(self.txns.commit_lsn[txn]))
+        return self.scope.end_before(int(self.txns.place[txn]))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,9 @@ SELECT current_setting('server_version_num')::int / 10000 AS major, s.system_ide
     (SELECT oid::int8 FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AS database
 FROM pg_catalog.pg_control_checkpoint() c, pg_catalog.pg_control_system() s, pg_catalog.pg_control_init() i
 """
+CANCEL_SECONDS = 5.0
+"""How long a server has to take note that nobody waits for it any more."""
+
 _SLOT = 'CREATE_REPLICATION_SLOT "headwater_export_{}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
 _FILES = """
 SELECT oid::int8, pg_catalog.pg_relation_filenode(oid)::int8, reltablespace::int8, pg_catalog.pg_relation_size(oid),
@@ -180,8 +183,9 @@ def _connected(psycopg: ModuleType, dsn: str, **how: str) -> Iterator[Connection
         try:
             yield connection
         except BaseException:
-            with suppress(psycopg.Error):
-                connection.cancel()
+            # Nothing is waited for without a limit from here on, nor a ROLLBACK sent where an answer is still to come.
+            with closing(connection), suppress(psycopg.Error):
+                connection.cancel_safe(timeout=CANCEL_SECONDS)
             raise
 
 

@@ -9,10 +9,11 @@ from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, SegmentError, UsageError
+from headwater.errors import CatalogError, SegmentError, UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
-from headwater.plugins.api import OutputPlugin, PluginContext, load_plugin
+from headwater.plugins.api import OutputPlugin, PluginContext
+from headwater.plugins.loading import load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
@@ -53,6 +54,8 @@ class DecodeRequest:
         user: the role whose settings (ALTER ROLE ... SET) sessions would have; None for one that has none.
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
+        two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
+        slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported, or settings have no list of schemas.
@@ -71,6 +74,9 @@ class DecodeRequest:
     user: str | None = None
     on_level_gap: str = "error"
     from_replica_level: bool = False
+    two_phase: bool = False
+    slot: str = ""
+    makes_slot: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.wal, str):
@@ -205,8 +211,21 @@ def _session_and_plugin(
     store.search_path = SearchPath.parse(session.search_path)
     if make_plugin is not None:
         return session, make_plugin(store)
-    context = PluginContext(store.major, session, request.from_replica_level)
-    return session, load_plugin(request.plugin)(request.options, context)
+    context = PluginContext(
+        major=store.major,
+        session=session,
+        marks_rows=request.from_replica_level,
+        two_phase=request.two_phase,
+        slot=request.slot,
+        is_init=request.makes_slot,
+    )
+    plugin = load_plugin(request.plugin)(request.options, context)
+    if request.two_phase and not plugin.two_phase:
+        warn(
+            f"{request.plugin} of PostgreSQL {store.major} does not decode prepared transactions at PREPARE",
+            hint="they are decoded at COMMIT PREPARED, as without --two-phase",
+        )
+    return session, plugin
 
 
 def server_settings(

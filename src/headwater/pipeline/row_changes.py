@@ -143,8 +143,10 @@ class RowChanges(OutputPlugin):
         """None."""
         return []
 
-    def origin(self, name: str, lsn: int) -> list[bytes]:
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """The origin's name."""
+        if not name:
+            return []
         if not _is_text(name):
             raise PluginError("the name of a replication origin is no text in UTF8", lsn=lsn)
         return [name.encode()]

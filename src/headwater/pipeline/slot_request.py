@@ -32,6 +32,7 @@ def request_of_slot(slot: Slot) -> DecodeRequest:
         unknown_types=asked.unknown_types,
         tables=TablePatterns(asked.tables),
         user=asked.user,
+        two_phase=slot.two_phase,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.errors import UsageError
+from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import ON_LEVEL_GAP, DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS
@@ -44,6 +45,7 @@ OPTIONS = (
     "timeline",
     "onLevelGap",
     "fromReplicaLevel",
+    "twoPhase",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -111,6 +113,8 @@ class SourceOptions:
         slot = given.get("slot")
         if slot is not None and _switch(given, "fromReplicaLevel"):
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
+        if slot is not None and "twophase" in given:
+            raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
@@ -169,6 +173,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         database=given.get("database"),
         user=given.get("user"),
         from_replica_level=_switch(given, "fromReplicaLevel"),
+        two_phase=_switch(given, "twoPhase"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),
@@ -229,7 +234,7 @@ def parse_partition_bytes(given: Mapping[str, str]) -> int:
 
 def _bytes(given: Mapping[str, str], option: str, default: int = 0) -> int:
     text = given.get(option.lower(), str(default))
-    size = int(text) if text.isascii() and text.isdigit() else 0
+    size = decimal(text) if text.isascii() and text.isdigit() else 0
     if size < 1:
         raise UsageError(f'invalid {option} "{text}", expected a number of bytes')
     return size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.errors import UsageError
+from headwater.pg.decimals import decimal
 from headwater.wal.addresses import wal_source
 from headwater.wal.place import WalSource
 
@@ -31,6 +32,6 @@ def source_of_options(given: Mapping[str, str], default: WalSource | None = None
 
 
 def _timeline(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 32):
+    if not (text.isascii() and text.isdigit() and 0 < decimal(text) < 1 << 32):
         raise UsageError(f'invalid timeline "{text}", expected a number')
-    return int(text)
+    return decimal(text)

@@ -52,6 +52,32 @@ def put_decimal(value: Int, out: Bytes, o: Int) -> Int:
     return end
 
 
+LONGEST_LSN = 17
+"""Bytes of an LSN as text, at most."""
+
+_HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8).copy()
+
+
+@inline_kernel
+def _put_hex(value: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    shift = 28
+    while shift > 4 * (digits - 1) and value >> shift == 0:
+        shift -= 4
+    while shift >= 0:
+        out[o] = _HEX[(value >> shift) & 15]
+        o += 1
+        shift -= 4
+    return o
+
+
+@inline_kernel
+def put_lsn(lsn: Int, digits: Int, out: Bytes, o: Int) -> Int:
+    """An LSN as text, with so many digits behind the slash or more; the caller has checked the room, LONGEST_LSN."""
+    o = _put_hex(lsn >> 32, 1, out, o)
+    out[o] = 47
+    return _put_hex(lsn & 0xFFFFFFFF, digits, out, o + 1)
+
+
 @inline_kernel
 def put_i32(value: Int, out: Bytes, o: Int) -> Int:
     """Four bytes, big-endian (pq_sendint32); the caller has checked the room."""

@@ -21,8 +21,9 @@ from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, TOAST, Cells, Ite
 BEGIN, COMMIT, CHANGE, READY, UNSENDABLE = 0, 1, 2, 3, 4
 """Kinds of messages; the last is one of which its plugin has found out since that it cannot be sent."""
 
-# Indexes into the rules: BEGIN is put off; changes without their tuple give no message.
-SKIPS_EMPTY, NEEDS_TUPLES = 0, 1
+# Indexes into the rules: BEGIN is put off; changes without their tuple give no message; there are messages BEGIN and
+# COMMIT; what tells an origin is a message behind BEGIN.
+SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS = 0, 1, 2, 3
 
 Int64s = NDArray[np.int64]
 
@@ -33,12 +34,14 @@ class Plan(NamedTuple):
     Attributes:
         op: uint8[k] BEGIN, COMMIT, CHANGE, READY or UNSENDABLE.
         arg: int64[k] index of the transaction, the item, or the ready-made message.
+        txn: int32[k] index of the transaction.
         lsn: int64[k].
         xid: int64[k].
     """
 
     op: NDArray[np.uint8]
     arg: Int64s
+    txn: NDArray[np.int32]
     lsn: Int64s
     xid: Int64s
 
@@ -62,11 +65,12 @@ class Ready(NamedTuple):
 
 
 @inline_kernel
-def _add(plan: Plan, k: Int, op: Int, first: Int, last: Int, lsn: Int, xid: Int) -> Int:
+def _add(plan: Plan, k: Int, op: Int, first: Int, last: Int, t: Int, lsn: Int, xid: Int) -> Int:
     """Append messages of one kind, one for each argument in ``[first, last)``; returns how many there are now."""
     for arg in range(first, last):
         plan.op[k] = op
         plan.arg[k] = arg
+        plan.txn[k] = t
         plan.lsn[k] = lsn
         plan.xid[k] = xid
         k += 1
@@ -74,12 +78,25 @@ def _add(plan: Plan, k: Int, op: Int, first: Int, last: Int, lsn: Int, xid: Int)
 
 
 @inline_kernel
-def _add_begin(plan: Plan, k: Int, t: Int, origin: Int, ready: Ready, lsn: Int, xid: Int) -> Int:
-    """Append BEGIN and what tells the transaction's origin; returns how many there are now."""
-    k = _add(plan, k, BEGIN, t, t + 1, lsn, xid)
-    if origin > 0:
-        k = _add(plan, k, READY, ready.literal_first[origin - 1], ready.literal_first[origin], lsn, xid)
+def _add_begin(
+    plan: Plan, k: Int, t: Int, origin: Int, begin: Int, ready: Ready, rules: Int64s, lsn: Int, xid: Int
+) -> Int:
+    """Append BEGIN, or what stands for it, and the transaction's origin; returns how many there are now."""
+    if begin > 0:
+        k = _add(plan, k, READY, ready.literal_first[begin - 1], ready.literal_first[begin], t, lsn, xid)
+    elif rules[HAS_BOUNDARIES]:
+        k = _add(plan, k, BEGIN, t, t + 1, t, lsn, xid)
+    if origin > 0 and rules[SENDS_ORIGINS]:
+        k = _add(plan, k, READY, ready.literal_first[origin - 1], ready.literal_first[origin], t, lsn, xid)
     return k
+
+
+@inline_kernel
+def _add_end(plan: Plan, k: Int, t: Int, end: Int, ready: Ready, rules: Int64s, lsn: Int, xid: Int) -> Int:
+    """Append COMMIT, or what stands for it; returns how many there are now."""
+    if end > 0:
+        return _add(plan, k, READY, ready.literal_first[end - 1], ready.literal_first[end], t, lsn, xid)
+    return _add(plan, k, COMMIT, t, t + 1, t, lsn, xid) if rules[HAS_BOUNDARIES] else k
 
 
 @inline_kernel
@@ -104,7 +121,7 @@ def plan_messages(
         cells: their tuples.
         transactions: the slice's.
         ready: its literals and schemas.
-        rules: int64[2] SKIPS_EMPTY, NEEDS_TUPLES.
+        rules: int64[4] SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS.
         plan: receives the messages; long enough for all there can be.
 
     Returns:
@@ -116,29 +133,30 @@ def plan_messages(
     k = 0
     for t in range(len(transactions.xid)):
         flags, xid, origin = transactions.flags[t], np.int64(transactions.xid[t]), transactions.origin[t]
-        bare = flags & BARE != 0
-        begun = bare or (flags & WROTE_BEFORE != 0 if skips else flags & BEGINS_HERE == 0)
-        if not begun and not skips:
-            k = _add_begin(plan, k, t, origin, ready, transactions.first_lsn[t], xid)
+        begin, bare = transactions.begin[t], flags & BARE != 0
+        puts_off = skips and begin == 0
+        begun = bare or (flags & WROTE_BEFORE != 0 if puts_off else flags & BEGINS_HERE == 0)
+        if not begun and not puts_off:
+            k = _add_begin(plan, k, t, origin, begin, ready, rules, transactions.first_lsn[t], xid)
             begun = True
         for j in range(transactions.item_start[t], transactions.item_end[t]):
             kind, layout, lsn = items.kind[j], items.layout[j], items.lsn[j]
             if not _is_shown(items, j, cells, ready, strict):
                 if begun and kind == DELETE and items.flags[j] & SEND_SCHEMA:
                     first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
-                    k = _add(plan, k, READY, first, last, lsn, xid)
+                    k = _add(plan, k, READY, first, last, t, lsn, xid)
                 continue
             if not begun and (kind != LITERAL or ready.counts[layout] != 0):
-                k = _add_begin(plan, k, t, origin, ready, lsn, xid)
+                k = _add_begin(plan, k, t, origin, begin, ready, rules, lsn, xid)
                 begun = True
             if kind == LITERAL:
                 first, last = ready.literal_first[layout], ready.literal_first[layout + 1]
-                k = _add(plan, k, READY, first, last, lsn, xid)
+                k = _add(plan, k, READY, first, last, t, lsn, xid)
                 continue
             if items.flags[j] & SEND_SCHEMA:
                 first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
-                k = _add(plan, k, READY, first, last, lsn, xid)
-            k = _add(plan, k, CHANGE, j, j + 1, lsn, xid)
+                k = _add(plan, k, READY, first, last, t, lsn, xid)
+            k = _add(plan, k, CHANGE, j, j + 1, t, lsn, xid)
         if flags & ENDS_HERE and begun and not bare:
-            k = _add(plan, k, COMMIT, t, t + 1, transactions.end_lsn[t], xid)
+            k = _add_end(plan, k, t, transactions.end[t], ready, rules, transactions.end_lsn[t], xid)
     return k

@@ -16,6 +16,7 @@ from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
 from headwater.plugins._messages import Out, put_decimal, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, Int64s, Plan, Ready
+from headwater.plugins._stamps import Stamps
 from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, INSERT, TEXT, UNCHANGED, UNKNOWN, UPDATE, Cells, Items
@@ -63,18 +64,6 @@ class Lines(NamedTuple):
     style: NDArray[np.uint8]
     text: NDArray[np.uint8]
     marks: NDArray[np.uint8]
-
-
-class Stamps(NamedTuple):
-    """What follows the xid of each of t COMMITs, `` (at 2026-01-01 00:00:00+00)`` or nothing.
-
-    Attributes:
-        start: int64[t+1] offsets into text.
-        text: uint8[].
-    """
-
-    start: NDArray[np.int64]
-    text: NDArray[np.uint8]
 
 
 @inline_kernel
@@ -212,7 +201,7 @@ def put_boundary(word: Bytes, with_xid: Int, xid: Int, stamps: Stamps, t: Int, o
         word: BEGIN_TEXT or COMMIT_TEXT.
         with_xid: write the xid.
         xid: of the transaction.
-        stamps: commit times.
+        stamps: what follows the xid: commit times such as `` (at 2026-01-01 00:00:00+00)``.
         t: index of its commit time, -1 for BEGIN.
         out: uint8[].
         o: where to write.

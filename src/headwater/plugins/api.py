@@ -6,7 +6,7 @@ options, and an instance pickles. The server's callbacks keep their names where 
 ``message``; PostgreSQL: ``replication/output_plugin.h``); ``begin_cb``, ``change_cb`` and ``commit_cb`` are one
 :meth:`render` here.
 
-A plugin is found by its name in the entry point group ``headwater.plugins``.
+How a plugin is found: :mod:`headwater.plugins.loading`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import ClassVar, Protocol
 
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
-from headwater.errors import PluginError
 from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
@@ -35,13 +33,10 @@ __all__ = [
     "OutputPlugin",
     "PluginContext",
     "SinvalMessage",
+    "TwoPhaseTransaction",
     "WholeCatalog",
-    "load_plugin",
-    "plugin_names",
 ]
 """What a plugin is written with, and found by."""
-
-GROUP = "headwater.plugins"
 
 
 class CatalogView(Protocol):
@@ -83,6 +78,27 @@ class SinvalMessage(Protocol):
 
 
 @dataclass(frozen=True)
+class TwoPhaseTransaction:
+    """A prepared transaction, and the record that is decoded of it: PREPARE, or COMMIT or ROLLBACK PREPARED.
+
+    Attributes:
+        xid: toplevel xid.
+        gid: its name, in the database's encoding.
+        final_lsn: where the record starts; end_lsn: where it ends.
+        time: microseconds since 2000-01-01, the origin's time if the record has one.
+        prepare_end_lsn: where PREPARE ended; prepare_time: its time.
+    """
+
+    xid: int
+    gid: bytes
+    final_lsn: int
+    end_lsn: int
+    time: int
+    prepare_end_lsn: int
+    prepare_time: int
+
+
+@dataclass(frozen=True)
 class PluginContext:
     """What a plugin is told of the session it serves.
 
@@ -90,11 +106,17 @@ class PluginContext:
         major: PostgreSQL's major version, 14 to 19.
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
+        two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
+        slot: name of the slot, empty without one.
+        is_init: the slot is being made.
     """
 
     major: int
     session: SessionSettings = field(default_factory=SessionSettings)
     marks_rows: bool = False
+    two_phase: bool = False
+    slot: str = ""
+    is_init: bool = False
 
 
 class OutputPlugin(ABC):
@@ -117,7 +139,13 @@ class OutputPlugin(ABC):
             the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
         marks_rows: not all rows need be complete, and it marks each (:mod:`headwater.rows.completeness`).
+        cuts_transactions: a huge transaction may be cut over several slices; if not, each is rendered as a whole, in
+            the memory of one task.
+        chooses_messages: of logical messages that it wants it may say nothing.
+        leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
+            that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
+        two_phase: prepared transactions are decoded at PREPARE.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -133,7 +161,11 @@ class OutputPlugin(ABC):
     wants_client_encoding: bool = False
     wants_binary: bool = False
     marks_rows: bool = False
+    cuts_transactions: bool = True
+    chooses_messages: bool = False
+    leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
+    two_phase: bool = False
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -178,13 +210,49 @@ class OutputPlugin(ABC):
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """Messages of a logical message whose record ends at `lsn`."""
 
-    def origin(self, name: str, lsn: int) -> list[bytes]:
-        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`."""
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
+        """Messages that follow the BEGIN of a transaction that came from the origin at its own `lsn`.
+
+        Args:
+            origin_id: its id.
+            name: its name; None if it has none any more.
+            lsn: where the transaction's end is in the origin's log.
+        """
         return []
+
+    def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
+        """Told of a relation some of whose changes are wanted, of these kinds of its changes in a window.
+
+        Args:
+            schema: the relation.
+            updates: there are UPDATEs that are not wanted.
+            deletes: there are DELETEs that are not wanted.
+        """
+        return
 
     def filter_origin(self, origin_id: int) -> bool:
         """Whether what came from this origin (0: local) is left out."""
         return False
+
+    def filter_prepare(self, xid: int, gid: bytes) -> bool:
+        """Whether a prepared transaction is decoded as any other one, when it has committed."""
+        return False
+
+    def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What goes before the changes of a prepared transaction, at once; nothing: it begins as any other one."""
+        return []
+
+    def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What goes behind the changes of a prepared transaction, if it has begun."""
+        return []
+
+    def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that it was committed."""
+        return []
+
+    def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that it was rolled back."""
+        return []
 
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps in mind how this relation is published; it passes over changes of others at once."""
@@ -252,22 +320,3 @@ class OutputPlugin(ABC):
             schemas: its layouts.
             schema_messages: for each layout what :meth:`schema_messages` said as of its first item.
         """
-
-
-def plugin_names() -> list[str]:
-    """Names of the plugins that are installed."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
-
-
-def load_plugin(name: str) -> type[OutputPlugin]:
-    """The class of an output plugin.
-
-    Raises:
-        PluginError: no plugin of that name, or what is found is none.
-    """
-    for point in entry_points(group=GROUP, name=name):
-        found = point.load()
-        if isinstance(found, type) and issubclass(found, OutputPlugin):
-            return found
-        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of OutputPlugin")
-    raise PluginError(f'unknown output plugin "{name}"', hint=f"known plugins are {', '.join(plugin_names())}")

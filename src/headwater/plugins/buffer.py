@@ -85,16 +85,13 @@ def with_messages(ready: Ready, texts: Mapping[int, bytes]) -> Ready:
     return ready._replace(offsets=offsets, data=np.concatenate([*pieces, ready.data[done:]]))
 
 
-def make_plan(
-    items: Items, cells: Cells, transactions: Transactions, ready: Ready, *, skips_empty: bool, needs_tuples: bool
-) -> Plan:
-    """The messages of a slice, see :func:`headwater.plugins._plan.plan_messages`."""
+def make_plan(items: Items, cells: Cells, transactions: Transactions, ready: Ready, rules: Sequence[bool]) -> Plan:
+    """The messages of a slice, by the rules of :func:`headwater.plugins._plan.plan_messages`."""
     most = _most_messages(items, transactions, ready)
     lsn, xid, arg = np.empty((3, most), np.int64)
-    plan = Plan(np.empty(most, np.uint8), arg, lsn, xid)
-    rules = np.array([skips_empty, needs_tuples], np.int64)
-    count = plan_messages(items, cells, transactions, ready, rules, plan)
-    return Plan(plan.op[:count], arg[:count], lsn[:count], xid[:count])
+    plan = Plan(np.empty(most, np.uint8), arg, np.empty(most, np.int32), lsn, xid)
+    count = plan_messages(items, cells, transactions, ready, np.array(rules, np.int64), plan)
+    return Plan(plan.op[:count], arg[:count], plan.txn[:count], lsn[:count], xid[:count])
 
 
 def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> int:
@@ -102,7 +99,8 @@ def _most_messages(items: Items, transactions: Transactions, ready: Ready) -> in
     is_literal = items.kind == LITERAL
     counts = np.diff(ready.literal_first)
     total = 2 * len(transactions.xid) + int(np.count_nonzero(~is_literal))
-    total += int(counts[transactions.origin[transactions.origin > 0] - 1].sum())
+    for literal in (transactions.origin, transactions.begin, transactions.end):
+        total += int(counts[literal[literal > 0] - 1].sum())
     total += int(counts[items.layout[is_literal]].sum())
     announced = ~is_literal & (items.flags & SEND_SCHEMA != 0) & (items.kind < TOAST)
     return total + int(np.diff(ready.schema_first)[items.layout[announced]].sum())

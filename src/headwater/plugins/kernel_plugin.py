@@ -45,9 +45,13 @@ class KernelPlugin(OutputPlugin):
 
     Attributes:
         needs_tuples: a change without its tuple gives no message.
+        has_boundaries: transactions begin and end with a message.
+        sends_origins: what :meth:`origin` says are messages; else its kernel finds it by its transactions.
     """
 
     needs_tuples: ClassVar[bool]
+    has_boundaries: bool = True
+    sends_origins: bool = True
 
     def render(
         self,
@@ -71,9 +75,8 @@ class KernelPlugin(OutputPlugin):
         tables = tables._replace(items=items, cells=cells, transactions=transactions)
         announced = tables.schema_messages if self.sends_schema else [()] * len(tables.schemas)
         ready = make_ready(tables.literals, announced, self.brings_begin(tables.literals))
-        plan = make_plan(
-            items, cells, transactions, ready, skips_empty=self.skips_empty, needs_tuples=self.needs_tuples
-        )
+        rules = self.skips_empty, self.needs_tuples, self.has_boundaries, self.sends_origins
+        plan = make_plan(items, cells, transactions, ready, rules)
         return self.writer(tables, ready, plan)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:

@@ -9,8 +9,11 @@ whole words.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from headwater.errors import PluginError
+from headwater.pg.decimals import decimal
+from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import VERSIONS
 
 _WORDS = (
@@ -20,6 +23,13 @@ _WORDS = (
     ("no", False, 1),
     ("on", True, 2),
     ("off", False, 2),
+)
+_NUMBER = re.compile(
+    r"[ \t\n\v\f\r]*(?P<sign>[+-]?)"
+    r"(?:(?P<whole>0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
+    r"|(?P<hex>0[xX][0-9a-fA-F]+\.[0-9a-fA-F]*(?:[pP][+-]?[0-9]+)?)"
+    r"|(?P<real>(?:(?:0[0-7]*|[1-9][0-9]*)\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|(?:0[0-7]*|[1-9][0-9]*)[eE][+-]?[0-9]+))[ \t\n\v\f\r]*"
 )
 _SWITCHES = {"true": True, "on": True, "false": False, "off": False}
 
@@ -43,6 +53,36 @@ def parse_bool(text: str) -> bool | None:
     return None
 
 
+def parse_int32(text: str) -> int | None:
+    """An integer as settings are read (parse_int without units): also octal, hexadecimal, or a fraction to be rounded.
+
+    Returns:
+        the number; None if it is none, or does not fit into 32 bits.
+    """
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    sign = -1 if match["sign"] == "-" else 1
+    if match["whole"] is not None:
+        digits = match["whole"].lower()
+        base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+        value = decimal(digits) if base == 10 else int(digits, base)
+    elif match["hex"] is not None:
+        value = _rounded(lambda: float.fromhex(match["hex"]))
+    else:
+        value = _rounded(lambda: float(match["real"]))
+    value *= sign
+    return value if -(1 << 31) <= value < 1 << 31 else None
+
+
+def _rounded(value: Callable[[], float]) -> int:
+    """To the nearest integer, of two the even one (rint); a number that is too large for any integer here otherwise."""
+    try:
+        return round(value())
+    except OverflowError:
+        return 1 << 40
+
+
 def get_boolean(name: str, value: str | None) -> bool:
     """A boolean as defGetBoolean reads a string; without a value it is true.
 
@@ -53,7 +93,7 @@ def get_boolean(name: str, value: str | None) -> bool:
         return True
     switch = _SWITCHES.get(lower_ascii(value))
     if switch is None:
-        raise PluginError(f"{name} requires a Boolean value")
+        raise PluginError(f"{name} requires a Boolean value", sqlstate=SYNTAX_ERROR)
     return switch
 
 
@@ -68,7 +108,7 @@ def get_streaming_mode(name: str, value: str | None) -> str:
     try:
         return "on" if get_boolean(name, value) else "off"
     except PluginError:
-        raise PluginError(f'{name} requires a Boolean value or "parallel"') from None
+        raise PluginError(f'{name} requires a Boolean value or "parallel"', sqlstate=SYNTAX_ERROR) from None
 
 
 def get_string(name: str, value: str | None) -> str:
@@ -78,7 +118,7 @@ def get_string(name: str, value: str | None) -> str:
         PluginError: there is none.
     """
     if value is None:
-        raise PluginError(f"{name} requires a parameter")
+        raise PluginError(f"{name} requires a parameter", sqlstate=SYNTAX_ERROR)
     return value
 
 

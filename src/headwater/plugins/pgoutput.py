@@ -1,7 +1,6 @@
 """pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
-Protocol versions 1 up to the major's highest, values as text or in binary form. Versions above 1 differ only by
-features that are refused here: streaming, two-phase commit.
+Protocol versions 1 up to the major's highest, values as text or in binary form; prepared transactions at PREPARE (15).
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
@@ -12,14 +11,13 @@ of any publication only, so it outlives changes of the relation, even that it is
 anew after a message about that relation only. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
-Known gaps: row filters; the two features above.
+Known gaps: row filters; streaming of transactions in progress.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -36,18 +34,31 @@ from headwater.plugins._messages import Out
 from headwater.plugins._pgoutput import CELL_SIZE, FIXED_SIZE, Wire, render_messages
 from headwater.plugins._plan import READY, Plan, Ready
 from headwater.plugins._plan import UNSENDABLE as NEVER_SENT
-from headwater.plugins.api import WANT_BARE_DELETE, WANT_DELETE, CatalogView, PluginContext, SinvalMessage, WholeCatalog
+from headwater.plugins.api import (
+    WANT_BARE_DELETE,
+    WANT_DELETE,
+    CatalogView,
+    PluginContext,
+    SinvalMessage,
+    TwoPhaseTransaction,
+    WholeCatalog,
+)
 from headwater.plugins.buffer import Rendering, with_messages
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
-from headwater.plugins.options import get_boolean, get_streaming_mode, get_string, lower_ascii, split_identifiers
+from headwater.plugins.pgoutput_options import parse_options, refuse_features
 from headwater.plugins.pgoutput_protocol import (
     NAMED,
     UNSENDABLE,
+    PreparedStamp,
     RelationMessage,
     announce,
     with_texts,
+    write_begin_prepare,
+    write_commit_prepared,
     write_message,
     write_origin,
+    write_prepare,
+    write_rollback_prepared,
     write_truncate,
 )
 from headwater.plugins.publication import (
@@ -75,9 +86,6 @@ from headwater.reorder.schema_memory import (
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.items import REFUSED, Cells, Items
-
-MAX_PROTOCOL = {14: 2, 15: 3, 16: 4, 17: 4, 18: 4, 19: 4}
-STREAM_VERSION, TWO_PHASE_VERSION, PARALLEL_VERSION = 2, 3, 4
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
 
@@ -145,156 +153,6 @@ def _heeded(major: int) -> frozenset[int]:
     )
 
 
-@dataclass(frozen=True)
-class PgOutputOptions:
-    """Options as parsed (PGOutputData).
-
-    Attributes:
-        protocol_version: 1 or more, 0 if not given (14 to 16).
-        publication_names: in the order given.
-        binary: column values in binary form.
-        messages: logical messages are sent.
-        streaming: ``off``, ``on`` or ``parallel``.
-        two_phase: prepared transactions are sent at PREPARE.
-        publish_no_origin: only what has no origin is sent (16 and newer).
-    """
-
-    protocol_version: int = 0
-    publication_names: tuple[str, ...] = ()
-    binary: bool = False
-    messages: bool = False
-    streaming: str = "off"
-    two_phase: bool = False
-    publish_no_origin: bool = False
-
-
-def parse_options(options: Sequence[tuple[str, str | None]], major: int) -> PgOutputOptions:
-    """Read and check options (parse_output_parameters, pgoutput_startup).
-
-    Raises:
-        PluginError: with the server's message.
-    """
-    values: dict[str, object] = {}
-    for name, value in options:
-        field, parsed = _parse_option(name, value, major, values)
-        values[field] = parsed
-    if VERSIONS[major].requires_options:
-        for name in ("proto_version", "publication_names"):
-            if _FIELDS.get(name, name) not in values:
-                raise PluginError(f'option "{name}" missing')
-    result = PgOutputOptions(**values)  # type: ignore[arg-type]
-    _check_protocol(result, major)
-    return result
-
-
-_FIELDS = {"proto_version": "protocol_version", "origin": "publish_no_origin"}
-_INT8 = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)[ \t\n\v\f\r]*")
-_NAMES = frozenset({"proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"})
-
-
-def _names(major: int) -> frozenset[str]:
-    """Names of the options."""
-    version = VERSIONS[major]
-    later = {"two_phase": version.has_two_phase_option, "origin": version.has_origin_option}
-    return _NAMES - {name for name, is_there in later.items() if not is_there}
-
-
-def _parse_option(name: str, value: str | None, major: int, seen: dict[str, object]) -> tuple[str, object]:
-    """One option's field and value."""
-    if name not in _names(major):
-        raise PluginError(f"unrecognized pgoutput option: {name}")
-    field = _FIELDS.get(name, name)
-    if field in seen:
-        raise PluginError("conflicting or redundant options")
-    if name == "proto_version":
-        return field, _protocol_version(get_string(name, value), major)
-    if name == "publication_names":
-        return field, _publication_names(get_string(name, value), major)
-    if name == "origin":
-        return field, _origin(get_string(name, value))
-    if name == "streaming" and VERSIONS[major].has_parallel_streaming:
-        return field, get_streaming_mode(name, value)
-    switch = get_boolean(name, value)
-    if name == "streaming":
-        return field, "on" if switch else "off"
-    return field, switch
-
-
-def _protocol_version(text: str, major: int) -> int:
-    """The number of a protocol version."""
-    number = _unsigned(text) if VERSIONS[major].reads_numbers_as_unsigned else _signed(text)
-    if number is None:
-        raise PluginError("invalid proto_version")
-    if not 0 <= number <= 0xFFFFFFFF:
-        raise PluginError(f'proto_version "{text}" out of range')
-    return number
-
-
-def _signed(text: str) -> int | None:
-    """A number of 64 bits as scanint8 reads it: white space around it and a sign are allowed."""
-    found = _INT8.fullmatch(text)
-    number = int(found[1]) if found else None
-    return number if number is not None and -1 << 63 <= number < 1 << 63 else None
-
-
-def _unsigned(text: str) -> int | None:
-    """A number of 64 bits as strtoul reads it: white space and a sign may lead, nothing at all is 0."""
-    digits = text.lstrip(" \t\n\v\f\r")
-    negative = digits.startswith("-")
-    digits = digits[1:] if digits[:1] in ("+", "-") else digits
-    if (digits or text) and not (digits.isascii() and digits.isdigit()):
-        return None
-    number = int(digits or "0")
-    if number > 0xFFFFFFFFFFFFFFFF:
-        return None
-    return -number & 0xFFFFFFFFFFFFFFFF if negative else number
-
-
-def _publication_names(text: str, major: int) -> tuple[str, ...]:
-    names = split_identifiers(text, major)
-    if names is None:
-        raise PluginError("invalid publication_names syntax")
-    return tuple(names)
-
-
-def _origin(text: str) -> bool:
-    """Whether only changes without an origin are wanted."""
-    value = lower_ascii(text)
-    if value not in ("none", "any"):
-        raise PluginError(f'unrecognized origin value: "{text}"')
-    return value == "none"
-
-
-def _check_protocol(options: PgOutputOptions, major: int) -> None:
-    """The protocol version against the server's and the features asked for."""
-    version = options.protocol_version
-    shown = version - (version >> 31 << 32)
-    side = "server only supports" if VERSIONS[major].calls_itself_server else "we only support"
-    if version > MAX_PROTOCOL[major]:
-        raise PluginError(f"client sent proto_version={shown} but {side} protocol {MAX_PROTOCOL[major]} or lower")
-    if version < 1:
-        raise PluginError(f"client sent proto_version={shown} but {side} protocol 1 or higher")
-    if not VERSIONS[major].requires_options and not options.publication_names:
-        raise PluginError("publication_names parameter missing")
-    for asked, feature, needed in (
-        (options.streaming == "on", "streaming", STREAM_VERSION),
-        (options.streaming == "parallel", "parallel streaming", PARALLEL_VERSION),
-        (options.two_phase, "two-phase commit", TWO_PHASE_VERSION),
-    ):
-        if asked and version < needed:
-            raise PluginError(f"requested proto_version={version} does not support {feature}, need {needed} or higher")
-
-
-def _refuse_features(options: PgOutputOptions) -> None:
-    """Stop at what the server can do and we cannot."""
-    for asked, feature in (
-        (options.streaming != "off", "streaming"),
-        (options.two_phase, "two_phase"),
-    ):
-        if asked:
-            raise PluginError(f'pgoutput option "{feature}" is not supported yet', hint=f"leave {feature} off")
-
-
 class PgOutput(KernelPlugin):
     """pgoutput.
 
@@ -325,10 +183,11 @@ class PgOutput(KernelPlugin):
                 hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
             )
         self.options = parse_options(options, context.major)
-        _refuse_features(self.options)
+        refuse_features(self.options)
         self.wants_client_encoding = True
         self.client_encoding = context.session.client_encoding
         self.wants_binary = self.options.binary
+        self.two_phase = version.has_two_phase_option and (context.two_phase or self.options.two_phase)
         self.publication_names = self.options.publication_names
         self.heeded = _heeded(self.major)
         self._numbers = {
@@ -426,9 +285,26 @@ class PgOutput(KernelPlugin):
         """
         return text if text.isascii() else converted_text(self.encoding, self.client_encoding, text, lsn)
 
-    def origin(self, name: str, lsn: int) -> list[bytes]:
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """O."""
-        return [write_origin(name, lsn, self.encoding)]
+        return [write_origin(name, lsn, self.encoding)] if name else []
+
+    def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """b; also before one that sends nothing else."""
+        return [write_begin_prepare(_stamp(txn))]
+
+    def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """P."""
+        return [write_prepare(_stamp(txn))]
+
+    def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """K."""
+        return [write_commit_prepared(_stamp(txn))]
+
+    def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """R."""
+        lsns, times = (txn.prepare_end_lsn, txn.end_lsn), (txn.prepare_time, txn.time)
+        return [write_rollback_prepared(PreparedStamp(lsns, times, txn.xid, txn.gid))]
 
     def filter_origin(self, origin_id: int) -> bool:
         """With ``origin 'none'``, all that has an origin."""
@@ -494,6 +370,10 @@ class PgOutput(KernelPlugin):
             return refused_text(self.encoding, self.client_encoding, found, int(items.lsn[item]))
 
         return Rendering(step, plan, size, refusal)
+
+
+def _stamp(txn: TwoPhaseTransaction) -> PreparedStamp:
+    return PreparedStamp((txn.final_lsn, txn.end_lsn), (txn.time,), txn.xid, txn.gid)
 
 
 def make_wire(

@@ -1,9 +1,9 @@
-"""Messages of the logical replication protocol that are made one by one: R, Y, T, M, O.
+"""Messages of the logical replication protocol that are made one by one: R, Y, T, M, O, b, P, K, r.
 
-PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin); numbers are
-big-endian, strings end in a zero byte. Names are in the database's encoding until a slice is written. Not inside a
-streamed block, so without xid. :class:`RelationMessage` reads an R back: the decode tasks learn from it what a relation
-is sent as.
+PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin, _begin_prepare,
+_prepare, _commit_prepared, _rollback_prepared); numbers are big-endian, strings end in a zero byte. Names are in the
+database's encoding until a slice is written. Not inside a streamed block, so without xid. :class:`RelationMessage`
+reads an R back: the decode tasks learn from it what a relation is sent as.
 """
 
 from __future__ import annotations
@@ -77,12 +77,54 @@ def write_origin(name: str, lsn: int, encoding: str = "UTF8") -> bytes:
     return b"O" + struct.pack(">Q", lsn) + _string(name, encoding)
 
 
-NAMED = b"RYO" + UNSENDABLE
+@dataclass(frozen=True)
+class PreparedStamp:
+    """What the messages about a prepared transaction hold.
+
+    Attributes:
+        lsns: two of them; times: microseconds since 2000-01-01, one or two.
+        xid: its own; gid: its name, in the database's encoding.
+    """
+
+    lsns: tuple[int, int]
+    times: tuple[int, ...]
+    xid: int
+    gid: bytes
+
+    def written(self, head: bytes) -> bytes:
+        """The message that begins with these bytes."""
+        return head + struct.pack(f">2Q{len(self.times)}qI", *self.lsns, *self.times, self.xid) + self.gid + b"\0"
+
+
+def write_begin_prepare(stamp: PreparedStamp) -> bytes:
+    """b: where PREPARE starts and ends, and its time."""
+    return stamp.written(b"b")
+
+
+def write_prepare(stamp: PreparedStamp) -> bytes:
+    """P: the same."""
+    return stamp.written(b"P\0")
+
+
+def write_commit_prepared(stamp: PreparedStamp) -> bytes:
+    """K: the same of COMMIT PREPARED."""
+    return stamp.written(b"K\0")
+
+
+def write_rollback_prepared(stamp: PreparedStamp) -> bytes:
+    """r: where PREPARE and where ROLLBACK PREPARED end, and the times of both."""
+    return stamp.written(b"r\0")
+
+
+_GID_AT = {b"b": 29, b"P": 30, b"K": 30, b"r": 38}
+"""Where the name of a prepared transaction begins in a message about it."""
+
+NAMED = b"RYObPKr" + UNSENDABLE
 """Messages with names, which :func:`with_texts` converts."""
 
 
 def with_texts(message: bytes, convert: Callable[[bytes], bytes]) -> bytes:
-    """A Y, R or O with its names converted, or the refusal of a text that stands in for a message.
+    """A message with its names converted, or the refusal of a text that stands in for a message.
 
     Args:
         message: of our own making.
@@ -91,8 +133,9 @@ def with_texts(message: bytes, convert: Callable[[bytes], bytes]) -> bytes:
     tag = message[:1]
     if tag == UNSENDABLE:
         return convert(message[1:])
-    if tag == b"O":
-        return message[:9] + convert(message[9:-1]) + b"\0"
+    if tag == b"O" or tag in _GID_AT:
+        at = _GID_AT.get(tag, 9)
+        return message[:at] + convert(message[at:-1]) + b"\0"
     first, second, rest = message[5:].split(b"\0", 2)
     parts = [message[:5], convert(first), b"\0", convert(second), b"\0"]
     if tag == b"R":

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema
 from headwater.errors import CatalogError, PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, UNDEFINED_OBJECT
 from headwater.pg.version import VERSIONS
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, CatalogView, WholeCatalog
 from headwater.reorder.wants import TRUNCATE_IF_DETACHED
@@ -82,7 +83,7 @@ def load_publications(names: Sequence[str], catalog: CatalogView, major: int) ->
         if publication is not None:
             found.append(publication)
         elif not VERSIONS[major].warns_of_missing_publications:
-            raise PluginError(f'publication "{name}" does not exist')
+            raise PluginError(f'publication "{name}" does not exist', sqlstate=UNDEFINED_OBJECT)
     return found
 
 
@@ -249,7 +250,8 @@ def _with_generated(
     if len(choices) > 1:
         raise PluginError(
             f"cannot use different values of publish_generated_columns for table "
-            f'"{relation.namespace}.{relation.name}" in different publications'
+            f'"{relation.namespace}.{relation.name}" in different publications',
+            sqlstate=FEATURE_NOT_SUPPORTED,
         )
     return choices == {"s"}
 
@@ -270,7 +272,8 @@ def _column_list(
     if any(columns != lists[0] for columns in lists):
         raise PluginError(
             f'cannot use different column lists for table "{relation.namespace}.{relation.name}" '
-            f"in different publications"
+            f"in different publications",
+            sqlstate=FEATURE_NOT_SUPPORTED,
         )
     return lists[0] if lists else None
 

@@ -1,5 +1,7 @@
 """test_decoding: one line of text a change (contrib/test_decoding/test_decoding.c, 14 to 19).
 
+A prepared transaction whose name contains ``_nodecode`` is decoded at its commit.
+
 What differs between majors: with skip-empty-xacts, 14 to 16 write a logical message without the BEGIN it should have
 brought forth.
 
@@ -17,16 +19,18 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import PluginError
 from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
-from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
+from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
+from headwater.pg.sqlstates import INVALID_PARAMETER_VALUE
 from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Stamps, render_lines
-from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext
+from headwater.plugins._stamps import Stamps
+from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, render_lines
+from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext, TwoPhaseTransaction
 from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
 from headwater.plugins.options import parse_bool
-from headwater.plugins.stamps import commit_stamps
+from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.rows.completeness import completeness
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
@@ -84,10 +88,13 @@ def parse_options(options: Sequence[tuple[str, str | None]]) -> TestDecodingOpti
     result = TestDecodingOptions()
     for name, value in options:
         if name not in _WITHOUT_VALUE:
-            raise PluginError(f'option "{name}" = "{"(null)" if value is None else value}" is unknown')
+            shown = "(null)" if value is None else value
+            raise PluginError(f'option "{name}" = "{shown}" is unknown', sqlstate=INVALID_PARAMETER_VALUE)
         parsed = _WITHOUT_VALUE[name] if value is None else parse_bool(value)
         if parsed is None and value is not None:
-            raise PluginError(f'could not parse value "{value}" for parameter "{name}"')
+            raise PluginError(
+                f'could not parse value "{value}" for parameter "{name}"', sqlstate=INVALID_PARAMETER_VALUE
+            )
         # force-binary 'off' does not take back an earlier 'on'.
         if parsed is not None and not (name == "force-binary" and not parsed):
             result = replace(result, **{name.replace("-", "_"): parsed})
@@ -117,6 +124,7 @@ class TestDecoding(KernelPlugin):
         self.session = context.session
         self.options = parse_options(options)
         self.marks_rows = context.marks_rows
+        self.two_phase = context.two_phase
         if self.options.stream_changes:
             raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
         self.is_text = not self.options.force_binary
@@ -155,6 +163,29 @@ class TestDecoding(KernelPlugin):
         """With ``only-local``, all that has an origin."""
         return self.options.only_local and origin_id != 0
 
+    def filter_prepare(self, xid: int, gid: bytes) -> bool:
+        """By the name."""
+        return b"_nodecode" in gid
+
+    def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """``PREPARE TRANSACTION 'gid', txid 1``."""
+        return [self._finished(b"PREPARE TRANSACTION", txn)]
+
+    def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """``COMMIT PREPARED 'gid', txid 1``, of empty ones, too."""
+        return [self._finished(b"COMMIT PREPARED", txn)]
+
+    def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """``ROLLBACK PREPARED 'gid', txid 1``, likewise."""
+        return [self._finished(b"ROLLBACK PREPARED", txn)]
+
+    def _finished(self, words: bytes, txn: TwoPhaseTransaction) -> bytes:
+        xid = f", txid {txn.xid}".encode() if self.options.include_xids else b""
+        stamp = b""
+        if self.options.include_timestamp:
+            stamp = self._commit_stamps(np.array([txn.time], np.int64)).text.tobytes()
+        return words + b" " + quote_literal(txn.gid) + xid + stamp
+
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with the words of the layouts and the commit times."""
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
@@ -181,8 +212,11 @@ class TestDecoding(KernelPlugin):
 
     def _stamps(self, transactions: Transactions) -> Stamps:
         if not self.options.include_timestamp:
-            return Stamps(np.zeros(len(transactions.xid) + 1, np.int64), np.zeros(0, np.uint8))
-        return commit_stamps(transactions.commit_time, self.session)
+            return no_stamps(len(transactions.xid))
+        return self._commit_stamps(transactions.commit_time)
+
+    def _commit_stamps(self, times: NDArray[np.int64]) -> Stamps:
+        return commit_stamps(times, self.session, b" (at ", b")")
 
 
 def make_lines(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from headwater.constant_columns import taken
 from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import ChangeRows, RelationUse
+from headwater.reorder.replays import Replays
 from headwater.reorder.resolve import wanted_kinds
-from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
 from headwater.rmgr.index_rows import Rows
 
@@ -52,15 +52,13 @@ def has_origin_of(origin: Int64s | NDArray[np.uint16], is_filtered: Callable[[in
     return np.isin(origin, filtered) if filtered else np.zeros(len(origin), np.bool_)
 
 
-def candidate_rows(
-    rows: Rows, txns: CommittedTransactions, output: Bools, is_filtered: Callable[[int], bool]
-) -> Candidates:
+def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callable[[int], bool]) -> Candidates:
     """The rows whose changes could be output.
 
     Args:
         rows: the index.
-        txns: its committed transactions.
-        output: bool[t] transactions that are output.
+        txns: what is replayed.
+        output: bool[t] replays that are output.
         is_filtered: whether the plugin leaves an origin out.
     """
     itself = np.where(output, np.arange(len(output)), -1)

@@ -2,13 +2,14 @@
 
 In: a plan, whose rows of changes have resolutions and are in output order. Out: its slices. A slice holds whole
 transactions; one that is larger than a slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative
-insert are pending.
+insert are pending, unless the plugin must have it whole. Where it must have a non-transactional message together with
+the transaction before it, no slice begins with one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -44,12 +45,16 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``."""
+    """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
+
+    ``follows_cut`` says that a transaction of more than one change is right before, in other slices.
+    """
 
     start: int
     stop: int
     lo: int = -1
     hi: int = EVERYTHING
+    follows_cut: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -71,12 +76,33 @@ class _Cutter:
         units = len(self.plan.units.xid)
         weight = np.bincount(self.plan.rows.unit, self.plan.rows.size, units).astype(np.float64) + 64
         weight += np.bincount(self.plan.events.unit, self.plan.events.size, units)
-        start = 0
-        for huge in [*np.flatnonzero(weight > 2 * target), units]:
-            yield from self._even(start, int(huge), weight, target)
-            if huge < units:
-                yield from self._cut(int(huge), target)
-            start = int(huge) + 1
+        start, follows_cut = 0, self.plan.follows_many
+        for huge in np.append(np.flatnonzero((weight > 2 * target) & ~self._is_led), units).tolist():
+            even = self._even(start, huge, weight, target)
+            yield from (replace(piece, follows_cut=follows_cut and piece.start == start) for piece in even)
+            if huge == units:
+                return
+            cut = list(self._cut(huge, target)) if self._may_cut(huge) else []
+            follows_cut = len(cut) > 1
+            start = huge + 1 if follows_cut else int(self._starts[huge + 1])
+            yield from cut if follows_cut else [_Piece(huge, start)]
+
+    def _may_cut(self, unit: int) -> bool:
+        """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
+        low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
+        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self.plan.rows.wanted[low:high])) > 1
+        return self.plan.cuts_transactions and is_sure
+
+    @cached_property
+    def _is_led(self) -> NDArray[np.bool_]:
+        """bool[u] the unit must be where the transaction before it is."""
+        return self.plan.units.is_bare & self.plan.leads_messages
+
+    @cached_property
+    def _starts(self) -> Int64s:
+        """int64[u+1] for each unit the next one, from itself on, that a slice may begin with."""
+        free = np.where(np.append(self._is_led, False), len(self._is_led), np.arange(len(self._is_led) + 1))
+        return np.minimum.accumulate(free[::-1])[::-1]
 
     def _even(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
         if start >= stop:
@@ -84,7 +110,7 @@ class _Cutter:
         before = np.cumsum(weight[start:stop]) - weight[start:stop]
         parts = max(1, round(float(before[-1] + weight[stop - 1]) / target))
         share = (before[-1] + weight[stop - 1]) / parts
-        cuts = np.searchsorted(before, np.arange(1, parts) * share) + start
+        cuts = self._starts[np.searchsorted(before, np.arange(1, parts) * share) + start]
         bounds = np.unique(np.concatenate([[start], cuts, [stop]]))
         for low, high in pairwise(bounds):
             yield _Piece(int(low), int(high))
@@ -127,7 +153,9 @@ class _Cutter:
         ranges = _ranges(rows, self.plan.events.place[events][made < 0])
         spans, used = self._spans(piece, rows, files, ranges)
         member_xid, member_unit = self._members(piece, rows)
-        unit_origin, origin_messages = self._origins(piece)
+        events_of = self.plan.events
+        unit_origin, origins = _shares(events_of.origin_unit, piece)
+        unit_frame, frames = _shares(events_of.frame_unit, piece)
         announced = rows.take(np.flatnonzero(rows.announce))
         return Slice(
             number=number,
@@ -138,7 +166,7 @@ class _Cutter:
             unit_commit=units.commit_lsn[span],
             unit_end=units.end_lsn[span],
             unit_time=units.commit_time[span],
-            unit_flags=_flags(units.txn[span], piece),
+            unit_flags=_flags(units.is_bare[span], piece),
             unit_own=units.own[span],
             unit_origin=unit_origin,
             unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
@@ -157,7 +185,9 @@ class _Cutter:
             event_made=made,
             messages=messages,
             relations=tuple(self.plan.relations[i] for i in used),
-            origin_messages=origin_messages,
+            origin_messages=events_of.origin_messages[origins],
+            unit_frame=unit_frame,
+            frames=events_of.frames[frames],
             left_out=self.plan.left_out,
         )
 
@@ -196,12 +226,6 @@ class _Cutter:
         low, high = np.searchsorted(self.plan.units.member_unit, [piece.start, piece.stop])
         return self.plan.units.member_xid[low:high], self.plan.units.member_unit[low:high] - piece.start
 
-    def _origins(self, piece: _Piece) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
-        low, high = np.searchsorted(self.plan.events.origin_unit, [piece.start, piece.stop])
-        unit_origin = np.zeros(piece.stop - piece.start, np.int64)
-        unit_origin[self.plan.events.origin_unit[low:high] - piece.start] = np.arange(1, high - low + 1)
-        return unit_origin, self.plan.events.origin_messages[low:high]
-
     @cached_property
     def _is_toast(self) -> NDArray[np.bool_]:
         return np.array([use.is_toast for use in self.plan.relations], np.bool_)
@@ -238,11 +262,29 @@ def _is_settled(cell: ChangeRows) -> bool:
     return not (cell.kinds[order[newest]] & UNSETTLED).any()
 
 
-def _flags(txn: Int64s, piece: _Piece) -> Int64s:
-    flags = np.where(txn < 0, BARE, 0)
+def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
+    """For each unit of a piece 1 + its number among those of some units that are the piece's, 0 if it is none of them.
+
+    Args:
+        units: int64[n] sorted.
+        piece: it.
+
+    Returns:
+        int64[u], and which of the units are the piece's.
+    """
+    low, high = np.searchsorted(units, [piece.start, piece.stop])
+    number = np.zeros(piece.stop - piece.start, np.int64)
+    number[units[low:high] - piece.start] = np.arange(1, high - low + 1)
+    return number, slice(int(low), int(high))
+
+
+def _flags(is_bare: NDArray[np.bool_], piece: _Piece) -> Int64s:
+    flags = np.where(is_bare, BARE, 0)
     flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
+    if piece.follows_cut:
+        flags[: int(np.argmin(np.append(is_bare, False)))] |= WROTE_BEFORE
     return flags
 
 

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows, lookup, places_passed, stable_order
+from headwater.reorder.replays import Replays
 from headwater.reorder.resend import AT_END, AT_START, Forgets
 from headwater.reorder.schema_memory import ANNOUNCED, MEMORIES, Given
-from headwater.reorder.transactions import NEVER, CommittedTransactions
+from headwater.reorder.transactions import NEVER
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -74,7 +75,7 @@ class Forgetting:
     Args:
         forgets: places.
         given: what is handed on, by commits of before the window too.
-        txns: the window's transactions; decoded: bool[t] those that the server decodes.
+        txns: what is replayed in the window; decoded: bool[t] those replays whose changes the server decodes.
         restarted: int64[n] transactions by number before which everything is forgotten, their count for behind all.
         max_messages: with so many handed on to it, a transaction forgets everything at its end.
 
@@ -87,7 +88,7 @@ class Forgetting:
         self,
         forgets: Forgets,
         given: Given,
-        txns: CommittedTransactions,
+        txns: Replays,
         decoded: Bools,
         restarted: Int64s = NO_TRANSACTIONS,
         max_messages: int = MAX_MESSAGES,
@@ -95,7 +96,7 @@ class Forgetting:
         self.given = given
         # What comes after all transactions receives nothing.
         self._base = np.append(np.where(decoded, txns.base_lsn, NEVER), NEVER)
-        self._commit = np.append(txns.commit_lsn, NEVER)
+        self._commit = np.append(txns.final_lsn, NEVER)
         full = np.flatnonzero(self._messages() >= max_messages)
         forgets = _with_everything(forgets, full, AT_END, MEMORIES)
         self._forgets = _with_everything(forgets, restarted, AT_START, (*MEMORIES, ANNOUNCED))

@@ -123,7 +123,7 @@ def settle(
     """
     control, toplevel = followed.control, toplevel_of(rows)
     touched = np.array(sorted({xid & 0xFFFFFFFF for xid in before.touching} | followed.touched), np.int64)
-    settles = np.isin(txns.xid, toplevel(touched)) | began_before(txns, store, control) | txns.changes_catalog
+    settles = np.isin(txns.xid, toplevel(touched)) | began_before(txns.xid, store, control) | txns.changes_catalog
     for txn in np.flatnonzero(settles).tolist():
         store.commit(txns.members(txn).tolist(), int(txns.commit_lsn[txn]))
     committed = txns.txn_of(touched) >= 0
@@ -142,7 +142,7 @@ def _aborted(ends: EndTable) -> Int64s:
     return np.concatenate([aborts.xid, aborts.subs.values])
 
 
-def began_before(txns: CommittedTransactions, store: CatalogStore, control: Control) -> NDArray[np.bool_]:
-    """bool[t]: transactions that had their xid already when the catalog was taken."""
-    before: NDArray[np.bool_] = full_xids(txns.xid, control.next_xid) < store.origin.next_full_xid
+def began_before(xids: Int64s, store: CatalogStore, control: Control) -> NDArray[np.bool_]:
+    """bool[t]: which xids had been given out already when the catalog was taken."""
+    before: NDArray[np.bool_] = full_xids(xids, control.next_xid) < store.origin.next_full_xid
     return before

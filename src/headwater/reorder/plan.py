@@ -27,13 +27,15 @@ class Units:
     """What is output, in order: transactions and non-transactional messages, u of them.
 
     Attributes:
-        txn: int64[u] the transaction's number among the committed ones, -1 for a non-transactional message.
+        txn: int64[u] the number of the replay, -1 for a non-transactional message.
+        is_bare: bool[u] it is nothing but an event: such a message, or COMMIT or ROLLBACK PREPARED.
         xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u].
         own: bool[u] the transaction changes the catalog: its rows have resolutions of their own.
         member_xid: int64[m]; member_unit: int64[m] sorted.
     """
 
     txn: Int64s
+    is_bare: NDArray[np.bool_]
     xid: Int64s
     first_lsn: Int64s
     commit_lsn: Int64s
@@ -91,6 +93,8 @@ class Events:
             makes in a task, out of the record.
         messages: the messages made of one event each, at least one.
         origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
+        frame_unit: int64[f] sorted: units that begin, or end, otherwise than the plugin's transactions do;
+            frames: the messages for both, none where it begins as those do.
     """
 
     unit: Int64s
@@ -101,6 +105,8 @@ class Events:
     messages: tuple[tuple[bytes, ...], ...]
     origin_unit: Int64s
     origin_messages: tuple[tuple[bytes, ...], ...]
+    frame_unit: Int64s
+    frames: tuple[tuple[tuple[bytes, ...], tuple[bytes, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,8 @@ class Slice:
         event_unit, event_place, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
+        unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.
+        frames: see :class:`Events`.
         left_out: replication origins (0: local) whose changes the plugin does not want.
     """
 
@@ -173,6 +181,8 @@ class Slice:
     messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]
+    unit_frame: Int64s
+    frames: tuple[tuple[tuple[bytes, ...], tuple[bytes, ...]], ...]
     left_out: tuple[int, ...]
 
 
@@ -187,6 +197,8 @@ class Plan:
         files: int64[f, 3].
         grid: bytes between the LSN lines that no row crosses: the index's.
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
+        cuts_transactions, leads_messages: what the plugin says of slices (``OutputPlugin``).
+        follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
     """
 
     units: Units
@@ -197,3 +209,6 @@ class Plan:
     files: Int64s
     grid: int = GRID
     left_out: tuple[int, ...] = ()
+    cuts_transactions: bool = True
+    leads_messages: bool = False
+    follows_many: bool = False

@@ -1,13 +1,13 @@
 """Where the plugin is told to forget, so that a relation's schema must be sent again.
 
-In: the invalidation messages of an index, and the transactions that committed in it. Out: :class:`Forgets`, places of
+In: the invalidation messages of an index, and what is replayed of it. Out: :class:`Forgets`, places of
 the output, and what commits hand on to the transactions that run then.
 
 PostgreSQL: invalidations of reorderbuffer.c, snapbuild.c and inval.c. A transaction's own ones run where they were
-logged, and all of them again after its commit; those of a transaction that commits meanwhile where it committed
-(distributed invalidations, servers from May 2025 on), and again after the receiver's own commit; those without an xid
-at once. A place is (transaction, LSN inside it); changes have places too, so the schema goes before the first wanted
-change at or after each place of invalidation.
+logged, and all of them again after each of its replays (its commit; or PREPARE, and what follows that); those of a
+transaction that commits meanwhile where it committed (distributed invalidations, servers from May 2025 on), and again
+after the receiver's own replay; those without an xid at once. A place is (replay, LSN inside it); changes have places
+too, so the schema goes before the first wanted change at or after each place of invalidation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct_rows, lookup, stable_order, within_groups
+from headwater.reorder.replays import Replays
 from headwater.reorder.schema_memory import Given, Subject
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr.index_rows import InvalidationTable
@@ -64,7 +65,7 @@ class Forgets:
 
     Attributes:
         memory: int64[f]; subject: int64[f] what is forgotten.
-        txn: int64[f] the transaction by number in commit order; their count stands for what follows the last one.
+        txn: int64[f] the replay by number; their count stands for what follows the last one.
         lsn: int64[f] the place inside, or AT_START, AT_END.
     """
 
@@ -99,35 +100,42 @@ def concerns(
 
 
 def find_forgets(
-    found: Concerns, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions, decoded: Bools
+    found: Concerns, toplevel: Callable[[Int64s], Int64s], txns: Replays, decoded: Bools
 ) -> tuple[Forgets, Given]:
     """The places at which something is forgotten, but for those where it is handed on; and what is handed on.
 
     Args:
         found: of the index.
         toplevel: from xids to their toplevel xids.
-        txns: the committed transactions.
-        decoded: bool[t] those that the server decodes, even if nothing is output of them.
+        txns: what is replayed.
+        decoded: bool[t] replays whose changes the server decodes, even if nothing is output of them.
     """
     what, at_once = np.stack([found.memory, found.subject]), found.xid == 0
-    giver = committed_with(found.xid, toplevel, txns)
     member = np.where(at_once, -1, txns.txn_of(found.xid))
     now = np.flatnonzero(at_once)
     inside = np.flatnonzero(np.append(decoded, False)[member])
-    committed = np.flatnonzero(giver >= 0)
-    received, _ = distinct_rows(np.stack([giver[committed], *what[:, committed]]))
+    ended, row = _ended(found.xid, toplevel, txns)
+    received, _ = distinct_rows(np.stack([ended, *what[:, row]]))
     txn, what_received = received[0], received[1:]
     memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
-    after_now = np.searchsorted(txns.commit_lsn, found.lsn[now], "right")
+    after_now = np.searchsorted(txns.place, found.lsn[now], "right")
     places = np.concatenate([member[inside], after_now, txn])
     start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
     lsns = np.concatenate([found.lsn[inside], start, end])
-    counts = np.bincount(committed_with(found.message_xid, toplevel, txns) + 1, minlength=len(txns.xid) + 1)[1:]
-    givers = np.flatnonzero(counts)
+    gives = txns.commits[txn]
+    counts = np.bincount(_ended(found.message_xid, toplevel, txns)[0], minlength=len(txns.xid))
+    givers = np.flatnonzero((counts > 0) & txns.commits)
     given = Given.of(
-        np.stack([txns.commit_lsn[txn], *what_received]), np.stack([txns.commit_lsn[givers], counts[givers]])
+        np.stack([txns.place[txn[gives]], *what_received[:, gives]]), np.stack([txns.place[givers], counts[givers]])
     )
     return Forgets(memory, subject, places, lsns), given
+
+
+def _ended(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Replays) -> tuple[Int64s, Int64s]:
+    """All replays of the transactions of some messages: their numbers, and which of the messages each is for."""
+    tops = np.where(xid == 0, -1, toplevel(xid))
+    pairs = [(replay[replay >= 0], np.flatnonzero(replay >= 0)) for replay in txns.ends_of(tops)]
+    return np.concatenate([replay for replay, _ in pairs]), np.concatenate([row for _, row in pairs])
 
 
 def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:

@@ -26,8 +26,8 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_
 from headwater.pg.lsn import Lsn
 from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lower, or_together
 from headwater.reorder.plan import RelationUse
+from headwater.reorder.replays import Replays
 from headwater.reorder.spans import joined
-from headwater.reorder.transactions import CommittedTransactions
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
 from headwater.rmgr.index_codes import COMMAND_SPAN, CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.index_rows import CommandTable
@@ -132,7 +132,7 @@ class Resolver:
     Attributes:
         store: the catalog, rolled forward.
         commands: of any transactions.
-        txns: the committed transactions.
+        txns: what is replayed.
         catalog_commits: int64[c] sorted LSNs of commits that changed the catalog: of these, and of all before them
             that are behind the first change of one.
         describe: asks the plugin.
@@ -143,7 +143,7 @@ class Resolver:
 
     store: CatalogStore
     commands: CommandTable
-    txns: CommittedTransactions
+    txns: Replays
     catalog_commits: Int64s
     describe: Describe
     is_tentative: bool = False

@@ -25,6 +25,7 @@ class State:
         catalog: as of the LSN, with what older transactions that have not ended can still see.
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind of the session.
+        two_phase_at: what was prepared from this LSN on has been decoded at PREPARE; None if none was.
     """
 
     lsn: int
@@ -34,6 +35,7 @@ class State:
     catalog: CatalogImage
     left: OpenTransactions
     memory: SchemaMemory
+    two_phase_at: int | None = None
 
     @property
     def restart_lsn(self) -> int:

@@ -8,14 +8,14 @@ first kind only: its changes vanish, but that it queued something still gives th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import Integers, lookup, lower, stable_order
 from headwater.rmgr.index_codes import CATALOG_CHANGE, COMMIT, COMMIT_PREPARED, HAS_BASE
-from headwater.rmgr.index_rows import EndTable, Rows
+from headwater.rmgr.index_rows import Ragged, Rows
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 Int64s = NDArray[np.int64]
@@ -23,8 +23,39 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class CommittedTransactions:
-    """Toplevel transactions that committed, in commit order, t of them.
+class Members:
+    """Which xids belong to which transaction of a table.
+
+    Attributes:
+        member_xid: int64[m] sorted: toplevel xids and subtransactions; member_txn: int64[m] of which transaction.
+    """
+
+    member_xid: Int64s
+    member_txn: Int64s
+    _by_txn: tuple[Int64s, Int64s] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def txn_of(self, xids: Integers) -> Int64s:
+        """The transaction each xid is of, -1 for none."""
+        return lookup(self.member_xid, self.member_txn, xids)
+
+    def members(self, txn: int) -> Int64s:
+        """The xids of a transaction, its own included."""
+        order, starts = self._grouped(txn)
+        return self.member_xid[order[starts[txn] : starts[txn + 1]]]
+
+    def _grouped(self, txn: int) -> tuple[Int64s, Int64s]:
+        if self._by_txn is None:
+            order = stable_order(self.member_txn)
+            count = max(txn, int(self.member_txn.max(initial=-1))) + 2
+            starts = np.searchsorted(self.member_txn[order], np.arange(count + 1))
+            object.__setattr__(self, "_by_txn", (order, starts))
+        assert self._by_txn is not None
+        return self._by_txn
+
+
+@dataclass(frozen=True)
+class CommittedTransactions(Members):
+    """Toplevel transactions that committed, in commit order, t of them, with their committed subtransactions.
 
     Attributes:
         xid: int64[t] toplevel xid.
@@ -34,7 +65,6 @@ class CommittedTransactions:
         first_lsn: int64[t] where the transaction first showed.
         base_lsn: int64[t] where it got its base snapshot, NEVER without one: then nothing of it is output.
         changes_catalog: bool[t] it, or a subtransaction of it, changed the catalog.
-        member_xid: int64[m] sorted: toplevel xids and committed subtransactions; member_txn: int64[m] of which.
     """
 
     xid: Int64s
@@ -47,26 +77,6 @@ class CommittedTransactions:
     first_lsn: Int64s
     base_lsn: Int64s
     changes_catalog: NDArray[np.bool_]
-    member_xid: Int64s
-    member_txn: Int64s
-    _by_txn: tuple[Int64s, Int64s] | None = None
-
-    def txn_of(self, xids: Integers) -> Int64s:
-        """The transaction each xid committed with, -1 for those that did not commit."""
-        return lookup(self.member_xid, self.member_txn, xids)
-
-    def members(self, txn: int) -> Int64s:
-        """The xids that committed with a transaction, its own included."""
-        order, starts = self._grouped()
-        return self.member_xid[order[starts[txn] : starts[txn + 1]]]
-
-    def _grouped(self) -> tuple[Int64s, Int64s]:
-        if self._by_txn is None:
-            order = stable_order(self.member_txn)
-            starts = np.searchsorted(self.member_txn[order], np.arange(len(self.xid) + 1))
-            object.__setattr__(self, "_by_txn", (order, starts))
-        assert self._by_txn is not None
-        return self._by_txn
 
 
 def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -> CommittedTransactions:
@@ -81,8 +91,8 @@ def committed_transactions(rows: Rows, levels: Sequence[tuple[int, int]] = ()) -
     """
     commits = (rows.ends.kind == COMMIT) | (rows.ends.kind == COMMIT_PREPARED)
     ends = rows.ends if commits.all() else rows.ends.take(np.flatnonzero(commits))
-    member_xid, member_txn = _members(ends)
-    first, base, catalog = _first_seen(rows, ends.xid)
+    member_xid, member_txn = members_of(ends.xid, ends.subs)
+    first, base, catalog = first_seen(rows, ends.xid)
     # Below logical only the commit record tells of invalidations.
     catalog |= (_is_below_logical(ends.lsn, levels) | (ends.kind == COMMIT_PREPARED)) & (ends.invals > 0)
     # One that only changed the catalog gets its base snapshot when it commits (SnapBuildCommitTxn).
@@ -111,10 +121,15 @@ def _is_below_logical(lsns: Int64s, levels: Sequence[tuple[int, int]]) -> NDArra
     return below
 
 
-def _members(ends: EndTable) -> tuple[Int64s, Int64s]:
-    itself = np.arange(len(ends))
-    keys = np.concatenate([ends.xid, ends.subs.values])
-    txns = np.concatenate([itself, np.repeat(itself, ends.subs.counts)])
+def members_of(tops: Int64s, subs: Ragged) -> tuple[Int64s, Int64s]:
+    """The xids of transactions, sorted, and the number of the transaction of each.
+
+    Args:
+        tops: int64[t] toplevel xids; subs: t lists of subtransactions.
+    """
+    itself = np.arange(len(tops))
+    keys = np.concatenate([tops, subs.values])
+    txns = np.concatenate([itself, np.repeat(itself, subs.counts)])
     order = stable_order(keys)
     return keys[order], txns[order]
 
@@ -136,8 +151,8 @@ def toplevel_of(rows: Rows) -> Callable[[Int64s], Int64s]:
     return toplevel
 
 
-def _first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
-    """Per toplevel xid: first LSN, LSN of its base snapshot, whether it changed the catalog."""
+def first_seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
+    """Per toplevel xid: first LSN, LSN of its base snapshot (NEVER for none), whether it changed the catalog."""
     toplevel = toplevel_of(rows)
     order = stable_order(tops)
     first = np.full(len(tops), NEVER, np.int64)

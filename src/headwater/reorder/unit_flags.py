@@ -3,4 +3,6 @@
 from __future__ import annotations
 
 BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
-"""Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message."""
+"""Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message. Of a bare unit,
+WROTE_BEFORE says that the transaction before it is in other slices, which have given more than one message of changes
+(``leads_messages`` of an output plugin)."""

@@ -1,4 +1,4 @@
-"""What is output, in order: transactions by their commit records, and among them non-transactional messages."""
+"""What is output, in order: transactions where they are replayed, and among them non-transactional messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import stable_order
 from headwater.reorder.plan import Units
-from headwater.reorder.transactions import CommittedTransactions
+from headwater.reorder.replays import Replays
 from headwater.rmgr.index_rows import MessageTable
 
 Int64s = NDArray[np.int64]
 
 
 def make_units(
-    txns: CommittedTransactions,
+    txns: Replays,
     output: NDArray[np.bool_],
     own: NDArray[np.bool_],
     bare: MessageTable,
@@ -22,20 +22,21 @@ def make_units(
     """Put transactions and bare messages in output order.
 
     Args:
-        txns: the committed transactions.
-        output: bool[t] those that are output.
+        txns: what is replayed.
+        output: bool[t] replays that are output.
         own: bool[t] those whose rows have resolutions of their own.
         bare: messages that are not transactional.
 
     Returns:
-        the units, and int64[t] the unit of each transaction (-1: not output).
+        the units, and int64[t] the unit of each replay (-1: not output).
     """
     chosen = np.flatnonzero(output)
     every = slice(None) if len(chosen) == len(output) else chosen
-    order = np.argsort(np.concatenate([txns.commit_lsn[every], bare.lsn]), kind="stable")
+    order = np.argsort(np.concatenate([txns.place[every], bare.lsn]), kind="stable")
     txn = np.concatenate([chosen, np.full(len(bare), -1, np.int64)])[order]
     unit_of = np.full(len(output), -1, np.int64)
     unit_of[txn[txn >= 0]] = np.flatnonzero(txn >= 0)
+    is_bare = np.append(~txns.has_changes, True)[txn]
     member_xid, member_unit = _members(txns, unit_of)
 
     def column(of_txns: Int64s, of_bare: Int64s) -> Int64s:
@@ -45,11 +46,12 @@ def make_units(
     zeros = np.zeros(len(bare), np.int64)
     units = Units(
         txn=txn,
+        is_bare=is_bare,
         xid=column(txns.xid, bare.xid),
         first_lsn=column(txns.first_lsn, bare.lsn),
-        commit_lsn=column(txns.commit_lsn, bare.lsn),
+        commit_lsn=column(txns.final_lsn, bare.lsn),
         end_lsn=column(txns.end_lsn, bare.end),
-        commit_time=column(txns.commit_time, zeros),
+        commit_time=column(txns.time, zeros),
         own=column(own.astype(np.int64), zeros) != 0,
         member_xid=member_xid,
         member_unit=member_unit,
@@ -57,7 +59,7 @@ def make_units(
     return units, unit_of
 
 
-def _members(txns: CommittedTransactions, unit_of: Int64s) -> tuple[Int64s, Int64s]:
+def _members(txns: Replays, unit_of: Int64s) -> tuple[Int64s, Int64s]:
     """The xids of each unit, by unit."""
     unit = unit_of[txns.member_txn]
     order = stable_order(unit)

@@ -7,12 +7,10 @@ slot.c), so that no slot's WAL ever has a gap; a slot that is made later begins 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-
-from headwater.reorder.transactions import CommittedTransactions
 
 Int64s = NDArray[np.int64]
 
@@ -23,7 +21,7 @@ class Decodable:
 
     Attributes:
         first: LSN before which they must not have begun.
-        start, stop: their commit records start at ``start`` or later, and before ``stop``.
+        start, stop: they are replayed at records that start at ``start`` or later, and before ``stop``.
     """
 
     first: int
@@ -45,24 +43,28 @@ class LevelGap:
     hi: int | None = None
 
 
-def is_decodable(txns: CommittedTransactions, stretches: tuple[Decodable, ...], start: int) -> NDArray[np.bool_]:
+def starting_at(stretches: tuple[Decodable, ...], start: int) -> tuple[Decodable, ...]:
+    """The same stretches, of which what ends before an LSN is not wanted."""
+    return tuple(replace(one, start=max(one.start, start)) for one in stretches)
+
+
+def is_decodable(place: Int64s, first_lsn: Int64s, stretches: tuple[Decodable, ...]) -> NDArray[np.bool_]:
     """bool[t]: which transactions lie in a stretch with all they did.
 
     Args:
-        txns: them.
+        place: int64[t] where their commit records, or what else they are replayed at, start.
+        first_lsn: int64[t] where they first showed.
         stretches: in order.
-        start: and whose commit records start here or later.
     """
-    found = np.zeros(len(txns.xid), np.bool_)
+    found = np.zeros(len(place), np.bool_)
     for one in stretches:
-        inside = (txns.commit_lsn >= max(one.start, start)) & (txns.commit_lsn < one.stop)
-        found |= inside & (txns.first_lsn >= one.first)
+        found |= (place >= one.start) & (place < one.stop) & (first_lsn >= one.first)
     return found
 
 
-def lies_in(lsns: Int64s, stretches: tuple[Decodable, ...], start: int) -> NDArray[np.bool_]:
-    """bool[n]: which records of their own, of no transaction, lie in a stretch; see :func:`is_decodable`."""
+def lies_in(lsns: Int64s, stretches: tuple[Decodable, ...]) -> NDArray[np.bool_]:
+    """bool[n]: which records lie in a stretch, whatever their transaction did before it."""
     found = np.zeros(len(lsns), np.bool_)
     for one in stretches:
-        found |= (lsns >= max(one.start, start)) & (lsns < one.stop)
+        found |= (lsns >= one.start) & (lsns < one.stop)
     return found

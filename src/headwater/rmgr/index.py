@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from headwater.errors import RecordError
 from headwater.pg.version import VERSIONS
 from headwater.rmgr import _index_tables as k
+from headwater.rmgr import xact
 from headwater.rmgr._index import index_records
 from headwater.rmgr._index_events import PARSED
 from headwater.rmgr._index_tables import Tables
@@ -32,17 +33,20 @@ from headwater.rmgr.index_rows import (
     FileTable,
     InvalidationTable,
     MessageTable,
+    PrepareTable,
     Ragged,
     Rows,
     Table,
     TruncateTable,
     XidTable,
+    lists_of,
 )
 from headwater.rmgr.invalidation import MESSAGE_SIZE, message_columns
 from headwater.rmgr.kept_records import NONE_KEPT, KeptRecords, keep_records
 from headwater.rmgr.locator_hash import locator_hash
-from headwater.rmgr.registry import known_table
+from headwater.rmgr.registry import XACT, known_table
 from headwater.wal.frames import EndOfWal, Frames
+from headwater.wal.record import parse_record
 from headwater.wal.record_layout import INFO_AT, PREV_AT, RMID_AT
 
 Locator = tuple[int, int, int]
@@ -316,6 +320,7 @@ def _rows(frames: Frames, t: Tables, major: int) -> Rows:
         xids=_xids(t.xids[:, : t.counts[k.N_XIDS]]),
         changes=ChangeTable(*columns).narrowed(),
         ends=_ends(frames, t.xacts[:, : t.counts[k.N_XACTS]]).narrowed(),
+        prepares=_prepares(frames, t.kept[0, : t.counts[k.N_KEPT]], major),
         assigns=AssignTable(*t.assigns[:, : t.counts[k.N_ASSIGNS]].copy()),
         invals=_invalidations(frames, t.invals[:, : t.counts[k.N_INVALS]], major),
         commands=CommandTable(*t.commands[:3, : t.counts[k.N_COMMANDS]].copy()),
@@ -344,6 +349,32 @@ def _ends(frames: Frames, xacts: Int64s) -> EndTable:
         invals=xacts[8].copy(),
         subs=_lists(frames.data, xacts[7], xacts[6]),
     )
+
+
+def _prepares(frames: Frames, kept: Int64s, major: int) -> PrepareTable:
+    """Those among the records that are kept whole."""
+    at = frames.positions[kept]
+    is_prepare = (frames.data[at + RMID_AT] == XACT) & (frames.data[at + INFO_AT] & xact.OPMASK == xact.PREPARE)
+    chosen = kept[is_prepare]
+    lsns, ends = frames.lsns[chosen], frames.end_lsns[chosen]
+    each = zip(chosen.tolist(), lsns.tolist(), ends.tolist(), strict=True)
+    records = [parse_record(frames.record(number), lsn, end, major) for number, lsn, end in each]
+    found = [xact.parse_prepare(record.main_data, record.lsn, major) for record in records]
+    return PrepareTable(
+        xid=_column([p.xid for p in found]),
+        lsn=lsns.astype(np.int64),
+        next=ends.astype(np.int64),
+        time=_column([p.origin_time or p.time for p in found]),
+        database=_column([p.database for p in found]),
+        origin=_column([record.origin for record in records]),
+        origin_lsn=_column([p.origin_lsn for p in found]),
+        subs=lists_of([p.subxacts for p in found]),
+        gid=lists_of([p.gid for p in found]),
+    )
+
+
+def _column(values: list[int]) -> Int64s:
+    return np.array(values, np.int64)
 
 
 def _invalidations(frames: Frames, invals: Int64s, major: int) -> InvalidationTable:

@@ -81,6 +81,13 @@ class Ragged:
         return np.diff(self.starts)
 
 
+def lists_of(lists: Sequence[Sequence[int]]) -> Ragged:
+    """A column of these lists."""
+    starts = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(one) for one in lists], out=starts[1:])
+    return Ragged(starts, np.array([value for one in lists for value in one], np.int64))
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of one kind; its columns are the fields of the class that derives from it."""
@@ -219,6 +226,29 @@ class EndTable(Table):
 
 
 @dataclass(frozen=True)
+class PrepareTable(Table):
+    """PREPARE TRANSACTION, of all databases.
+
+    Attributes:
+        xid: int64[n] what was prepared; lsn: int64[n] where the record starts; next: int64[n] where it ends.
+        time: int64[n] microseconds since 2000-01-01, the origin's time if the record has one.
+        database: int64[n] OID; origin: int64[n] replication origin; origin_lsn: int64[n].
+        subs: n lists of xids: its subtransactions.
+        gid: n lists of the bytes of its name.
+    """
+
+    xid: Int64s
+    lsn: Int64s
+    next: Int64s
+    time: Int64s
+    database: Int64s
+    origin: Int64s
+    origin_lsn: Int64s
+    subs: Ragged
+    gid: Ragged
+
+
+@dataclass(frozen=True)
 class AssignTable(Table):
     """Subtransactions and their toplevel transaction, as headers of records name them.
 
@@ -325,6 +355,7 @@ class Rows:
     xids: XidTable
     changes: ChangeTable
     ends: EndTable
+    prepares: PrepareTable
     assigns: AssignTable
     invals: InvalidationTable
     commands: CommandTable

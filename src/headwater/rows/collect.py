@@ -258,8 +258,18 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Gr
         item_end=end,
         flags=plan.unit_flags.astype(np.uint8),
         origin=np.where(plan.unit_origin > 0, plan.unit_origin + len(plan.event_unit), 0).astype(np.int32),
+        begin=_frame_literals(plan, 0),
+        end=_frame_literals(plan, 1),
     )
     return grouped, transactions
+
+
+def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
+    """int32[u] 1 + the literal that each unit begins (side 0) or ends with, 0 for none."""
+    first = len(plan.event_unit) + len(plan.origin_messages)
+    has_any = np.array([False, *(bool(frame[side]) for frame in plan.frames)], np.bool_)
+    literal = first + 2 * (plan.unit_frame - 1) + side + 1
+    return np.where(has_any[plan.unit_frame], literal, 0).astype(np.int32)
 
 
 def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
@@ -282,10 +292,10 @@ def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np
 
 
 def _literals(plan: Slice, order: NDArray[np.int64], said: Sequence[Sequence[bytes]]) -> Literals:
-    """Literal i is event ``order[i]``; the origin announcements follow. Logical messages come by place."""
+    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by place."""
     rest = iter(said)
     groups = [plan.messages[made] if made >= 0 else next(rest) for made in plan.event_made[order].tolist()]
-    groups += plan.origin_messages
+    groups += [*plan.origin_messages, *(messages for frame in plan.frames for messages in frame)]
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])
     offsets = np.cumsum([0] + [len(message) for message in messages])

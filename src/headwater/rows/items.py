@@ -88,6 +88,7 @@ class Transactions(NamedTuple):
         item_end: int64[t].
         flags: uint8[t] (:mod:`headwater.reorder.unit_flags`).
         origin: int32[t] 1 + the literal to send after BEGIN (replication origin), 0 none.
+        begin, end: int32[t] 1 + the literal to send instead of the plugin's BEGIN, and COMMIT; 0 for these.
     """
 
     xid: NDArray[np.uint32]
@@ -99,10 +100,12 @@ class Transactions(NamedTuple):
     item_end: NDArray[np.int64]
     flags: NDArray[np.uint8]
     origin: NDArray[np.int32]
+    begin: NDArray[np.int32]
+    end: NDArray[np.int32]
 
 
 class Literals(NamedTuple):
-    """Messages made before the kernels run (truncate, logical messages, origins).
+    """Messages made before the kernels run (truncate, logical messages, origins, what begins and ends prepared ones).
 
     Attributes:
         first: int64[l+1] literal i is the messages ``[first[i], first[i+1])``.

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import UsageError
+from headwater.pg.decimals import decimal
 from headwater.rows._text_codes import LABEL_SIZE
 
 EPOCH = 946_684_800
@@ -256,7 +257,7 @@ def _bare(name: str) -> str:
 
 def _seconds(text: str) -> int:
     """``[+-]hh[:mm[:ss]]`` in seconds (getoffset)."""
-    parts = [int(part) for part in text.lstrip("+-").split(":")] + [0, 0]
+    parts = [decimal(part) for part in text.lstrip("+-").split(":")] + [0, 0]
     if parts[0] > 167 or parts[1] > 59 or parts[2] > 60:
         raise UsageError(f'invalid offset "{text}" in a time zone specification')
     total = parts[0] * 3600 + parts[1] * 60 + parts[2]
@@ -319,11 +320,11 @@ def _rule_seconds(rule: str, year: int) -> int:
     day_text, _, time_text = rule.partition("/")
     time = _seconds(time_text) if time_text else 7200
     if day_text.startswith("J"):
-        day = int(day_text[1:])
+        day = decimal(day_text[1:])
         return (day - 1 + (_is_leap(year) and day >= 60)) * _DAY + time
     if not day_text.startswith("M"):
-        return int(day_text) * _DAY + time
-    month, week, weekday = (int(part) for part in day_text[1:].split("."))
+        return decimal(day_text) * _DAY + time
+    month, week, weekday = (decimal(part) for part in day_text[1:].split("."))
     if not (1 <= month <= 12 and 1 <= week <= 5 and 0 <= weekday <= 6):
         raise UsageError(f'invalid rule "{rule}" in a time zone specification')
     length = _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year))

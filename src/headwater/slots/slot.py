@@ -88,7 +88,8 @@ class Slot:
         request: what it decodes.
         confirmed_lsn: where it stands.
         state: there; None as long as the catalog that it was made from is needed.
-        two_phase: decode prepared transactions at PREPARE; failover: kept for a standby. Both are noted only.
+        two_phase: prepared transactions are decoded at PREPARE.
+        failover: kept for a standby; noted only.
         statistics: counts.
         pending: output that may not have taken its place.
     """

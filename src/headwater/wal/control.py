@@ -172,6 +172,8 @@ def parse_control_file(data: bytes, file: str) -> ControlFile:
     block_size, segment_blocks, wal_block_size, wal_segment_size = layout.sizes.unpack_from(data, layout.sizes_at)
     _check_positions((checkpoint_lsn, checkpoint[0], *recovery[1:2], *recovery[3:5]), file)
     check_next_xid(checkpoint[6], file=file)
+    if segment_blocks < 1:
+        raise CatalogError("control file has relation files of 0 blocks, expected 1 or more", file=file)
     return ControlFile(
         system_identifier=system,
         major=major,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import SegmentError
+from headwater.pg.decimals import decimal
 from headwater.pg.lsn import Lsn
 from headwater.wal.place import Place
 from headwater.wal.segment_forms import PLAIN, compression_of
@@ -73,7 +74,7 @@ def _entry(line: str, path: str) -> tuple[int, int]:
     match = _LINE.match(line)
     if match is None:
         raise SegmentError("syntax error in timeline history file, expected a timeline and an LSN", file=path)
-    return int(match[1]), int(Lsn.parse(match[2]))
+    return decimal(match[1]), int(Lsn.parse(match[2]))
 
 
 def first_numbers(lineage: Mapping[int, int | None], segment_size: int) -> dict[int, int]:

@@ -75,6 +75,8 @@ class Txn:
     commit_time: int = 0
     flags: int = unit_flags.BEGINS_HERE | unit_flags.ENDS_HERE
     origin: int = 0
+    begin: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ class Slice:
             item_end=ends,
             flags=np.array([txn.flags for txn in self.txns], np.uint8),
             origin=np.array([txn.origin for txn in self.txns], np.int32),
+            begin=np.array([txn.begin for txn in self.txns], np.int32),
+            end=np.array([txn.end for txn in self.txns], np.int32),
             **columns,
         )
 
@@ -206,27 +210,48 @@ def change_text(schema: RelationSchema, change: Change) -> bytes:
     return head + b"UPDATE:" + old + tuple_text(schema, change.new, False)
 
 
+def begins_at_once(txn: Txn, skips: bool) -> bool:
+    """Whether what a slice has of a transaction begins before its first change."""
+    return bool(txn.flags & unit_flags.BEGINS_HERE) and not txn.flags & unit_flags.BARE and (not skips or txn.begin > 0)
+
+
+def has_begun(txn: Txn, skips: bool) -> bool:
+    """Whether it has begun before the slice, or never begins."""
+    if txn.flags & unit_flags.BARE:
+        return True
+    if skips and not txn.begin:
+        return bool(txn.flags & unit_flags.WROTE_BEFORE)
+    return not txn.flags & unit_flags.BEGINS_HERE
+
+
+def framed(part: Slice, literal: int, line: bytes) -> list[bytes]:
+    """The messages of a literal, or a line where there is none."""
+    return list(part.literals[literal - 1]) if literal else [line]
+
+
 def plain_test_decoding(part: Slice, xids: bool, skip: bool, messages_count: bool) -> list[Row]:
     """What test_decoding writes for a slice."""
     result: list[Row] = []
     for txn in part.txns:
         suffix = f" {txn.xid}".encode() if xids else b""
-        bare = bool(txn.flags & unit_flags.BARE)
-        wrote = bare or bool(txn.flags & unit_flags.WROTE_BEFORE) or not skip
-        if txn.flags & unit_flags.BEGINS_HERE and not bare and not skip:
-            result.append((txn.first_lsn, txn.xid, b"BEGIN" + suffix))
+        bare, wrote = bool(txn.flags & unit_flags.BARE), has_begun(txn, skip)
+        begin = framed(part, txn.begin, b"BEGIN" + suffix)
+        if begins_at_once(txn, skip):
+            result += [(txn.first_lsn, txn.xid, line) for line in begin]
+            wrote = True
         for change in (c for c in txn.changes if c.kind < it.TOAST):
             ready = part.literals[change.layout] if change.kind == it.LITERAL else None
             if ready == ():
                 continue
             counts = messages_count or ready is None or ready[0][:1] != b"m"
             if not wrote and counts:
-                result.append((change.lsn, txn.xid, b"BEGIN" + suffix))
+                result += [(change.lsn, txn.xid, line) for line in begin]
                 wrote = True
             lines = [change_text(part.schemas[change.layout], change)] if ready is None else ready
             result += [(change.lsn, txn.xid, line) for line in lines]
         if txn.flags & unit_flags.ENDS_HERE and not bare and wrote:
-            result.append((txn.end_lsn, txn.xid, b"COMMIT" + suffix))
+            end = framed(part, txn.end, b"COMMIT" + suffix)
+            result += [(txn.end_lsn, txn.xid, line) for line in end]
     return result
 
 
@@ -256,8 +281,12 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
     """What pgoutput writes for a slice whose layouts send the columns at the places given."""
     result: list[Row] = []
     for txn in part.txns:
-        bare = bool(txn.flags & unit_flags.BARE)
-        wrote = bare or bool(txn.flags & unit_flags.WROTE_BEFORE)
+        bare, wrote = bool(txn.flags & unit_flags.BARE), has_begun(txn, True)
+        begin = framed(part, txn.begin, b"B" + struct.pack(">qqI", txn.commit_lsn, txn.commit_time, txn.xid))
+        begin += part.literals[txn.origin - 1] if txn.origin else ()
+        if begins_at_once(txn, True):
+            result += [(txn.first_lsn, txn.xid, line) for line in begin]
+            wrote = True
         for change in (c for c in txn.changes if c.kind < it.TOAST):
             if change.kind == it.LITERAL:
                 batch = list(part.literals[change.layout])
@@ -270,13 +299,12 @@ def plain_pgoutput(part: Slice, sent: Sequence[Sequence[int]]) -> list[Row]:
                 if is_told and change.flags & it.SEND_SCHEMA:
                     batch = [*part.schema_messages[change.layout], *batch]
             if batch and not wrote:
-                begin = b"B" + struct.pack(">qqI", txn.commit_lsn, txn.commit_time, txn.xid)
-                batch = [begin, *(part.literals[txn.origin - 1] if txn.origin else ()), *batch]
+                batch = [*begin, *batch]
                 wrote = True
             result += [(change.lsn, txn.xid, line) for line in batch]
         if txn.flags & unit_flags.ENDS_HERE and not bare and wrote:
             commit = b"C\0" + struct.pack(">qqq", txn.commit_lsn, txn.end_lsn, txn.commit_time)
-            result.append((txn.end_lsn, txn.xid, commit))
+            result += [(txn.end_lsn, txn.xid, line) for line in framed(part, txn.end, commit)]
     return result
 
 

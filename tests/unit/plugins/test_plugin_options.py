@@ -8,7 +8,8 @@ import pytest
 
 from headwater.errors import PluginError
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
-from headwater.plugins.api import PluginContext, load_plugin, plugin_names
+from headwater.plugins.api import PluginContext
+from headwater.plugins.loading import load_plugin, plugin_names
 from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.test_decoding import TestDecoding
@@ -69,7 +70,6 @@ REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
     ((16, 17, 18, 19), V1P | {"origin": None}, "origin requires a parameter"),
     (MAJORS, V1P | {"foo": "x"}, "unrecognized pgoutput option: foo"),
     (MAJORS, V1P | {"proto_version": "2", "streaming": None}, 'pgoutput option "streaming" is not supported yet'),
-    (SINCE_15, V1P | {"proto_version": "3", "two_phase": "TRUE"}, 'pgoutput option "two_phase" is not supported yet'),
 ]
 
 

@@ -78,6 +78,8 @@ def transactions(draw: st.DrawFn, schemas: tuple[RelationSchema, ...], literals:
         commit_time=draw(st.integers(-(2**61), 2**61)),
         flags=draw(st.integers(0, 15)),
         origin=draw(st.integers(0, literals)),
+        begin=draw(st.integers(0, literals)),
+        end=draw(st.integers(0, literals)),
     )
 
 
@@ -181,7 +183,7 @@ def test_commits_show_their_time_in_the_zone_of_the_session(time: datetime, zone
 
 def test_commit_times_that_are_no_dates() -> None:
     times = np.array([(1 << 63) - 1, -(1 << 63), -(1 << 62)])
-    stamps = commit_stamps(times, SessionSettings(timezone="Europe/Berlin"))
+    stamps = commit_stamps(times, SessionSettings(timezone="Europe/Berlin"), b" (at ", b")")
     assert stamps.text.tobytes() == b" (at infinity) (at -infinity) (at (timestamp out of range))"
     assert stamps.start.tolist() == [0, 14, 29, 59]
 

@@ -253,7 +253,7 @@ def test_messages_that_are_not_rows() -> None:
     assert plugin.message(258, True, b"pre", b"x\0y") == [b"M\1\0\0\0\0\0\0\1\2pre\0\0\0\0\3x\0y"]
     assert plugin.wants_message(True)
     assert not pgoutput("p", 17).wants_message(False)
-    assert plugin.origin("node", 258) == [b"O\0\0\0\0\0\0\1\2node\0"]
+    assert plugin.origin(1, "node", 258) == [b"O\0\0\0\0\0\0\1\2node\0"]
 
 
 def test_lines_that_are_not_rows() -> None:

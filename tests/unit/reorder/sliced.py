@@ -18,12 +18,13 @@ from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.replays import Replays, replays_of_commits
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
 from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
-from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions, toplevel_of
+from headwater.reorder.transactions import NEVER, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
 from headwater.rmgr.index import Request, WalIndex, build_index
@@ -89,19 +90,19 @@ class _View:
         return ()
 
 
-def only(txns: CommittedTransactions, which: slice) -> CommittedTransactions:
+def only(txns: Replays, which: slice) -> Replays:
     """Some transactions, numbered from 0."""
     ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
     members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
     names = [f.name for f in fields(txns) if not f.name.startswith(("member", "_"))]
-    return CommittedTransactions(**{name: getattr(txns, name)[which] for name in names}, **members)
+    return Replays(**{name: getattr(txns, name)[which] for name in names}, **members)
 
 
 @dataclass
 class _Relations:
     """What :func:`sync_rows` asks a resolver."""
 
-    txns: CommittedTransactions
+    txns: Replays
     resolutions: list[RelationUse]
 
     def view(self, txn: int, lsn: int) -> _View:
@@ -156,7 +157,7 @@ class Sliced:
     def plan(self) -> Plan:
         """As ``pipeline/assemble.py`` does it."""
         rows = self.index.rows
-        self.txns = committed_transactions(rows)
+        self.txns = replays_of_commits(committed_transactions(rows))
         self.relations: list[RelationUse] = []
         self.numbers: dict[int, int] = {}
         self.commits = np.sort(rows.ends.lsn[rows.ends.invals > 0])
@@ -164,7 +165,7 @@ class Sliced:
         candidates = candidate_rows(rows, self.txns, output, self.left_out.__contains__)
         own = [self._own_commands(*one) for one in zip(candidates.txn.tolist(), candidates.first.tolist(), strict=True)]
         columns = (candidates.txn, candidates.locator, candidates.first, candidates.kinds, np.array(own, np.int64))
-        commits = np.sort(self.txns.commit_lsn[self.txns.changes_catalog])
+        commits = np.sort(self.txns.place[self.txns.changes_catalog])
         resolved = resolve_rows(self.txns.changes_catalog, commits, Asked(*columns), self._answer)
         synced = self._sync(candidates, resolved, output)
         resolution, spans = synced.resolved
@@ -193,7 +194,7 @@ class Sliced:
         memory, parts = value_bytes(NOTHING_IN_MIND), []
         self.given = NOTHING_GIVEN
         for lo, hi in pairwise([0, *sorted(self.cuts), NEVER]):
-            low, high = np.searchsorted(self.txns.commit_lsn, [lo, hi])
+            low, high = np.searchsorted(self.txns.place, [lo, hi])
             part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
             parts.append(part)
         columns = (
@@ -268,7 +269,8 @@ class Sliced:
         unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
         order = np.lexsort((messages.lsn, unit))
         columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
-        return Events(*(column[order] for column in columns), (), np.empty(0, np.int64), ())
+        nobody = np.empty(0, np.int64)
+        return Events(*(column[order] for column in columns), (), nobody, (), nobody, ())
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""

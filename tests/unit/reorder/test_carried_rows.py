@@ -13,6 +13,7 @@ from headwater.reorder.changes import candidate_rows
 from headwater.reorder.control import Control
 from headwater.reorder.merge import merge_indexes
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, still_open
+from headwater.reorder.replays import replays_of_commits
 from headwater.reorder.resolve import Asked, resolve_rows
 from headwater.reorder.transactions import NEVER, committed_transactions
 from headwater.rmgr.index import Request
@@ -49,7 +50,7 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
         left = still_open(left, index, committed_transactions(index.rows), Control(2, 1000))
     rows = merge_indexes([_index(made, int(places[edge]), int(places[-1]))], left.rows).rows
     txns = committed_transactions(rows)
-    found = candidate_rows(rows, txns, txns.base_lsn != NEVER, lambda origin: False)
+    found = candidate_rows(rows, replays_of_commits(txns), txns.base_lsn != NEVER, lambda origin: False)
     columns = (found.txn, found.locator, found.first, found.kinds, np.zeros(len(found.first), np.int64))
     commits = left.commits_behind(txns)
     resolved = resolve_rows(txns.changes_catalog, commits, Asked(*columns), lambda txn, file, lsn, kinds: lsn)

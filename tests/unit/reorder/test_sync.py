@@ -37,6 +37,7 @@ from headwater.pg.catcache_hashes import hash_oids
 from headwater.reorder.changes import Candidates
 from headwater.reorder.forgetting import Forgetting, least_between
 from headwater.reorder.plan import RelationUse
+from headwater.reorder.replays import Replays, replays_of_commits
 from headwater.reorder.resend import Concerns, find_forgets
 from headwater.reorder.resolve import Resolved
 from headwater.reorder.schema_memory import (
@@ -72,7 +73,7 @@ class _Relations:
     """What :func:`sync_rows` asks a resolver."""
 
     catalog: PlainCatalog
-    txns: CommittedTransactions
+    txns: Replays
     refuses: bool
     resolutions: list[RelationUse] = field(default_factory=list)
 
@@ -216,7 +217,7 @@ class Folded:
         return after
 
 
-def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> CommittedTransactions:
+def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> Replays:
     xids, lsns = [e.xid for e in commits], [e.lsn for e in commits]
     base = {}
     for e in log:
@@ -226,12 +227,17 @@ def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> CommittedTr
     bases = [base.get(xid, lsn if xid in defines else NEVER) for xid, lsn in zip(xids, lsns, strict=True)]
     zeros = np.zeros(len(xids), np.int64)
     order = np.argsort(xids)
-    return CommittedTransactions(
-        *(np.array(xids, np.int64), np.array(lsns, np.int64), *[zeros] * 6, np.array(bases, np.int64)),
+    names = ("end_lsn", "commit_time", "database", "origin", "origin_lsn", "first_lsn")
+    commits_of_log = CommittedTransactions(
+        xid=np.array(xids, np.int64),
+        commit_lsn=np.array(lsns, np.int64),
+        base_lsn=np.array(bases, np.int64),
+        **dict.fromkeys(names, zeros),
         changes_catalog=np.array([xid in defines for xid in xids], np.bool_),
         member_xid=np.array(xids, np.int64)[order],
         member_txn=order.astype(np.int64),
     )
+    return replays_of_commits(commits_of_log)
 
 
 def _oldest_base(log: Sequence[Event], hi: int) -> int:

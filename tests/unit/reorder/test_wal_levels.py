@@ -8,8 +8,8 @@ import numpy as np
 
 from headwater.catalog.snapshot import SnapBuilder
 from headwater.reorder.control import Control
-from headwater.reorder.transactions import NEVER, CommittedTransactions
-from headwater.reorder.wal_levels import Decodable, LevelGap, is_decodable, lies_in
+from headwater.reorder.transactions import NEVER
+from headwater.reorder.wal_levels import Decodable, LevelGap, is_decodable, lies_in, starting_at
 
 MINIMAL, REPLICA, LOGICAL = range(3)
 BEGUN = Control(LOGICAL, 800).shut_down(100)
@@ -45,11 +45,6 @@ def test_a_transaction_lies_in_a_stretch_with_all_it_did() -> None:
     stretches = (Decodable(0, 100, 200), Decodable(300, 300, NEVER))
     first = np.array([50, 90, 150, 210, 190, 310])
     commit = np.array([90, 120, 210, 220, 330, 340])
-    nothing = np.zeros(6, np.int64)
-    is_base = np.zeros(6, np.bool_)
-    txns = CommittedTransactions(
-        nothing, commit, commit, nothing, nothing, nothing, nothing, first, first, is_base, nothing, nothing
-    )
-    assert is_decodable(txns, stretches, 0).tolist() == [False, True, False, False, False, True]
-    assert is_decodable(txns, stretches, 200).tolist() == [False] * 5 + [True]
-    assert lies_in(commit, stretches, 0).tolist() == [False, True, False, False, True, True]
+    assert is_decodable(commit, first, stretches).tolist() == [False, True, False, False, False, True]
+    assert is_decodable(commit, first, starting_at(stretches, 200)).tolist() == [False] * 5 + [True]
+    assert lies_in(commit, stretches).tolist() == [False, True, False, False, True, True]

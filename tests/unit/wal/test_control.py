@@ -110,6 +110,14 @@ def test_positions_and_ids_that_no_server_comes_to(offset: int, message: str) ->
     assert caught.value.file == "pg_control"
 
 
+def test_relation_files_without_a_block_are_refused() -> None:
+    data = bytearray(control_bytes(16)[:288])
+    at = data.index(struct.pack("<II", 8192, 131072))
+    data[at + 4 : at + 8] = bytes(4)
+    with pytest.raises(CatalogError, match="relation files of 0 blocks, expected 1 or more"):
+        parse_control_file((bytes(data) + struct.pack("<I", fast_crc32c(bytes(data)))).ljust(8192, b"\0"), "pg_control")
+
+
 @given(st.sampled_from(sorted(VERSIONS)), st.integers(0, 287), st.integers(1, 255))
 def test_any_flipped_byte_is_found(major: int, offset: int, mask: int) -> None:
     data = bytearray(control_bytes(major))

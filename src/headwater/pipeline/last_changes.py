@@ -1,0 +1,90 @@
+"""How many messages the last transaction of a window gives, as far as the index tells: none, one, or more.
+
+For plugins that say of a message that is in no transaction something that depends on the transaction before it
+(``OutputPlugin.leads_messages``): where a window begins with such a message, the driver must know without decoding.
+Invariant: what is said is so, or :data:`UNTOLD`. It goes from window to window as an entry of no relation in the
+plugin's memory (:mod:`headwater.reorder.schema_memory`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import PluginError
+from headwater.pipeline.driver_messages import WantedMessages
+from headwater.reorder.changes import Candidates, Choice
+from headwater.reorder.plan import Units
+from headwater.reorder.schema_memory import Entry, SchemaMemory
+from headwater.rmgr.index_codes import DELETES_OLD, INSERTS, UPDATES
+from headwater.rmgr.index_rows import Rows
+
+MANY, UNTOLD = 2, 3
+"""Two messages or more; and where it cannot be told without decoding."""
+
+_CERTAIN = INSERTS | UPDATES | DELETES_OLD
+_NO_RELATION = 0
+
+
+def changes_in_mind(memory: SchemaMemory) -> int:
+    """What was said of the window before; nothing has been shown at the start of a session."""
+    return memory.entries[0].wants if memory.entries else 0
+
+
+def with_changes(memory: SchemaMemory, changes: int) -> SchemaMemory:
+    """The memory of a plugin that sends no schemas, with that in it."""
+    return replace(memory, entries=(Entry(_NO_RELATION, changes, ()),))
+
+
+def require_told(changes: int, units: Units) -> None:
+    """Whether the window before says enough for this one.
+
+    Raises:
+        PluginError: its first unit is a message, and what that depends on cannot be told.
+    """
+    if changes == UNTOLD and len(units.txn) and units.is_bare[0]:
+        raise PluginError(
+            "what the plugin puts before a message depends on the transaction before it, which is in another window",
+            lsn=int(units.commit_lsn[0]),
+            hint="end the window elsewhere, leave out the options actions and prefixes of messages, or use format 2",
+        )
+
+
+def last_changes(
+    rows: Rows,
+    candidates: Candidates,
+    choice: Choice,
+    wanted_kinds: NDArray[np.uint8],
+    messages: WantedMessages,
+    units: Units,
+    *,
+    may_leave_out: bool,
+) -> int | None:
+    """How many messages the last transaction gives: 0, 1, MANY or UNTOLD.
+
+    Args:
+        rows: the index.
+        candidates: c of its rows.
+        choice: which of them give messages.
+        wanted_kinds: uint8[c] bits of the kinds that do.
+        messages: logical messages that the plugin wants.
+        units: what is output.
+        may_leave_out: the plugin does not make something of all of these.
+
+    Returns:
+        the number, None if no transaction is output.
+    """
+    ended = units.txn[~units.is_bare]
+    if not len(ended):
+        return None
+    of_last = (candidates.txn == ended[-1]) & choice.wanted
+    counts = rows.changes.count[candidates.at[of_last]].astype(np.int64)
+    is_certain = candidates.kinds[of_last] & ~(wanted_kinds[of_last] & _CERTAIN) == 0
+    said = int(np.count_nonzero(messages.txn == ended[-1]))
+    least = int(np.where(is_certain, counts, 1).sum()) + (0 if may_leave_out else said)
+    most = int(counts.sum()) + said
+    if least >= MANY:
+        return MANY
+    return most if most < MANY else UNTOLD

@@ -1,0 +1,437 @@
+"""Plugins of callbacks in the place of one that renders slices: the way from a slice's tables to calls, in order.
+
+What is known on the driver only (truncates, origins, prepared transactions) travels to the task as a ready-made message
+that holds a pickled event; the task, which got the plugin in the same way, reads it and calls the callback.
+Mirrors the callback wrappers of logical.c: writes are accepted inside of callbacks alone, and an error names slot,
+plugin, callback and LSN.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import HeadwaterError, PluginError
+from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
+from headwater.plugins.api import (
+    WANT_ALL,
+    WANT_TRUNCATE,
+    CatalogView,
+    OutputPlugin,
+    PluginContext,
+    TwoPhaseTransaction,
+)
+from headwater.plugins.buffer import pack
+from headwater.plugins.callbacks import (
+    TWO_PHASE,
+    UNCHANGED_TOAST,
+    Change,
+    Column,
+    Context,
+    Relation,
+    Row,
+    Transaction,
+    Truncate,
+    Value,
+    has_callback,
+)
+from headwater.plugins.callbacks import OutputPlugin as Callbacks
+from headwater.plugins.loading import PluginSource
+from headwater.reorder.unit_flags import BARE
+from headwater.rows.conversion import converted_text, refusal
+from headwater.rows.items import (
+    BINARY,
+    INSERT,
+    LITERAL,
+    NULL,
+    REFUSED,
+    TEXT,
+    TOAST,
+    UNCHANGED,
+    UPDATE,
+    Cells,
+    Items,
+    Literals,
+    Messages,
+    Transactions,
+)
+
+CLIENT_ENCODING = "UTF8"
+
+_ACTIONS = {INSERT: "insert", UPDATE: "update"}
+
+
+@dataclass(frozen=True)
+class _Truncated:
+    """A TRUNCATE, on its way to a task."""
+
+    schemas: tuple[RelationSchema, ...]
+    cascade: bool
+    restart_seqs: bool
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A logical message."""
+
+    lsn: int
+    transactional: bool
+    prefix: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _CameFrom:
+    """A transaction's origin."""
+
+    name: str | None
+    lsn: int
+
+
+@dataclass(frozen=True)
+class _TwoPhase:
+    """A record of a prepared transaction."""
+
+    callback: str
+    txn: TwoPhaseTransaction
+    gid: str
+
+
+class CallbackPlugin(OutputPlugin):
+    """A plugin that is called for one change at a time.
+
+    Args:
+        plugin: its class; name: its own; source: its file, None for an installed one.
+        options, context: as those of every plugin.
+    """
+
+    sends_schema = False
+    skips_empty = False
+    cuts_transactions = False
+    wants_client_encoding = True
+
+    def __init__(
+        self,
+        plugin: type[Callbacks],
+        name: str,
+        source: PluginSource | None,
+        options: Sequence[tuple[str, str | None]],
+        context: PluginContext,
+    ) -> None:
+        """Call ``startup``.
+
+        Raises:
+            PluginError: the plugin refuses, or cannot do what is asked.
+        """
+        self.plugin_name, self.source, self.slot = name, source, context.slot
+        self.encoding, self.major = context.session.encoding, context.major
+        self.options = tuple(options)
+        _check_session(name, context)
+        self.plugin = plugin()
+        self.is_text = plugin.output_type == "text"
+        self.wants_binary = plugin.binary_values
+        self._has = frozenset(one for one in ("truncate", "message", *TWO_PHASE) if has_callback(plugin, one))
+        self.two_phase = context.two_phase and self._decodes_prepared()
+        self._call("startup", None, context.is_init)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self).copy()
+        if self.source is not None:
+            state["plugin"] = vars(self.plugin)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.source is not None:
+            plugin = object.__new__(self.source.load())
+            vars(plugin).update(state["plugin"])
+            self.plugin = plugin
+
+    def _decodes_prepared(self) -> bool:
+        missing = [name for name in TWO_PHASE if name not in self._has]
+        if missing and len(missing) < len(TWO_PHASE):
+            raise PluginError(f"logical replication at prepare time requires a {missing[0]} callback")
+        return not missing
+
+    def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
+        """All changes of tables that are logged, and truncates if there is a callback for these."""
+        is_logged = schema.kind in "rpm" and schema.persistence == "p" and schema.oid >= FIRST_UNPINNED_OBJECT_ID
+        if not is_logged or schema.rewrite_of:
+            return 0
+        return WANT_ALL if "truncate" in self._has else WANT_ALL & ~WANT_TRUNCATE
+
+    def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
+        """None: callbacks are given the relation."""
+        return []
+
+    def filter_origin(self, origin_id: int) -> bool:
+        """As the plugin says."""
+        return bool(self._call("filter_by_origin", None, origin_id))
+
+    def filter_prepare(self, xid: int, gid: bytes) -> bool:
+        """As the plugin says."""
+        return bool(self._call("filter_prepare", None, xid, self._text(gid, 0)))
+
+    def truncate(self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool) -> list[bytes]:
+        """The event."""
+        return [_packed(_Truncated(tuple(schemas), cascade, restart_seqs))] if schemas else []
+
+    def wants_message(self, transactional: bool) -> bool:
+        """With a callback for them."""
+        return "message" in self._has
+
+    def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
+        """The event."""
+        return [_packed(_Said(lsn, transactional, self._text(prefix, lsn), content))]
+
+    def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
+        """The event."""
+        return [_packed(_CameFrom(name, lsn))]
+
+    def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """The event."""
+        return self._two_phase("begin_prepare", txn)
+
+    def prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """The event."""
+        return self._two_phase("prepare", txn)
+
+    def commit_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """The event."""
+        return self._two_phase("commit_prepared", txn)
+
+    def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """The event."""
+        return self._two_phase("rollback_prepared", txn)
+
+    def _two_phase(self, callback: str, txn: TwoPhaseTransaction) -> list[bytes]:
+        return [_packed(_TwoPhase(callback, txn, self._text(txn.gid, txn.final_lsn)))]
+
+    def _text(self, text: bytes, lsn: int) -> str:
+        made = text if text.isascii() else converted_text(self.encoding, CLIENT_ENCODING, text, lsn)
+        return made.decode("utf-8", "surrogateescape")
+
+    def render(
+        self,
+        items: Items,
+        cells: Cells,
+        transactions: Transactions,
+        literals: Literals,
+        schemas: Sequence[RelationSchema],
+        schema_messages: Sequence[Sequence[bytes]],
+    ) -> Messages:
+        """Call the callbacks of a slice, in order; what they write."""
+        ctx = Context(self.options, self.major, self.slot)
+        _Calls(self, ctx, items, _Rows(self.encoding, items, cells, schemas), transactions, literals).run()
+        self._call("shutdown", None, ctx=ctx)
+        offsets, data = pack(one for _, _, one in ctx._written)
+        lsn, xid = (np.array([one[column] for one in ctx._written], np.int64) for column in (0, 1))
+        return Messages(lsn, xid, offsets, data)
+
+    def _call(
+        self, callback: str, place: tuple[int, int] | None, *arguments: object, ctx: Context | None = None
+    ) -> object:
+        """Call a callback; with a place (LSN, xid), it may write there."""
+        ctx = ctx or Context(self.options, self.major, self.slot)
+        with self._told_of(callback, place):
+            ctx._place = place
+            try:
+                return getattr(self.plugin, callback)(ctx, *arguments)
+            finally:
+                ctx._place = None
+
+    @contextmanager
+    def _told_of(self, callback: str, place: tuple[int, int] | None) -> Iterator[None]:
+        """What goes wrong is told of with slot, plugin, callback and LSN (output_plugin_error_callback)."""
+        slot = f'slot "{self.slot}", ' if self.slot else ""
+        where = f'{slot}output plugin "{self.plugin_name}", in the {callback} callback'
+        lsn = None if place is None else place[0]
+        try:
+            yield
+        except HeadwaterError as error:
+            error.message = f"{error.message}: {where}"
+            error.lsn = error.lsn if error.lsn is not None else lsn
+            raise
+        except Exception as error:
+            raise PluginError(f"{type(error).__name__}: {error}: {where}", lsn=lsn) from error
+
+
+def _check_session(name: str, context: PluginContext) -> None:
+    if context.session.client_encoding != CLIENT_ENCODING:
+        raise PluginError(
+            f'output plugin "{name}" is given text in {CLIENT_ENCODING}, not in {context.session.client_encoding}',
+            hint="leave --client-encoding away",
+        )
+    if context.marks_rows:
+        raise PluginError(
+            f'output plugin "{name}" cannot be given rows that are not complete',
+            hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
+        )
+
+
+def _packed(event: object) -> bytes:
+    return pickle.dumps(event, pickle.HIGHEST_PROTOCOL)
+
+
+class _Rows:
+    """The relations and rows of a slice as Python values."""
+
+    def __init__(self, encoding: str, items: Items, cells: Cells, schemas: Sequence[RelationSchema]) -> None:
+        # Numbers out of a memoryview are Python's own, in a third of the time.
+        self._encoding, self._lsn = encoding, np.ascontiguousarray(items.lsn).data
+        self._text, self._kind = np.ascontiguousarray(cells.text).data, np.ascontiguousarray(cells.kind).data
+        self._start, self._length = np.ascontiguousarray(cells.start).data, np.ascontiguousarray(cells.length).data
+        firsts = (np.ascontiguousarray(column).data for column in (cells.old_first, cells.new_first))
+        self._firsts = dict(zip((False, True), firsts, strict=True))
+        self._places = [[c.number - 1 for c in schema.columns if not c.is_dropped] for schema in schemas]
+        self.relations = [relation_of(schema) for schema in schemas]
+
+    def row(self, item: int, layout: int, is_new: bool) -> Row | None:
+        """The new or old tuple of an item."""
+        first = self._firsts[is_new][item]
+        if first < 0:
+            return None
+        return Row(self.relations[layout], tuple(self._value(first + place, item) for place in self._places[layout]))
+
+    def _value(self, cell: int, item: int) -> Value:
+        kind = self._kind[cell]
+        if kind == NULL:
+            return None
+        if kind == UNCHANGED:
+            return UNCHANGED_TOAST
+        found = self._text[self._start[cell] : self._start[cell] + self._length[cell]]
+        if kind == TEXT:
+            return str(found, "utf-8", "surrogateescape")
+        if kind == REFUSED:
+            raise refusal(self._encoding, CLIENT_ENCODING, found.tobytes(), self._lsn[item])
+        assert kind == BINARY
+        return found.tobytes()
+
+
+def relation_of(schema: RelationSchema) -> Relation:
+    """A relation as callbacks are given it."""
+    is_full = schema.replica_identity == "f"
+    columns = tuple(
+        Column(
+            name=column.name,
+            type_name=column.type.display_name,
+            type_oid=column.type.oid,
+            typmod=column.typmod,
+            is_key=is_full or column.number in schema.identity_columns,
+            not_null=column.not_null,
+        )
+        for column in schema.columns
+        if column.type is not None
+    )
+    return Relation(schema.oid, schema.namespace, schema.name, schema.replica_identity, columns)
+
+
+class _Calls:
+    """The calls of a slice."""
+
+    def __init__(
+        self,
+        plugin: CallbackPlugin,
+        ctx: Context,
+        items: Items,
+        rows: _Rows,
+        transactions: Transactions,
+        literals: Literals,
+    ) -> None:
+        self._plugin, self._ctx, self._rows = plugin, ctx, rows
+        self._items, self._transactions, self._literals = items, transactions, literals
+
+    def run(self) -> None:
+        """All of them, in the order of the output."""
+        for number in range(len(self._transactions.xid)):
+            if self._transactions.flags[number] & BARE:
+                self._bare(number)
+            else:
+                self._transaction(number)
+
+    def _transaction(self, number: int) -> None:
+        t = self._transactions
+        txn = self._txn(number)
+        begin, end = self._event(int(t.begin[number])), self._event(int(t.end[number]))
+        if isinstance(begin, _TwoPhase):
+            txn.gid = begin.gid
+        self._call("begin_prepare" if begin else "begin", txn.first_lsn, txn)
+        for item in range(int(t.item_start[number]), int(t.item_end[number])):
+            self._item(txn, item)
+        self._call("prepare" if end else "commit", txn.end_lsn, txn, txn.final_lsn)
+
+    def _item(self, txn: Transaction, item: int) -> None:
+        kind, lsn = int(self._items.kind[item]), int(self._items.lsn[item])
+        if kind >= TOAST:
+            return
+        layout = int(self._items.layout[item])
+        if kind == LITERAL:
+            self._literal(txn, layout, lsn)
+            return
+        action = _ACTIONS.get(kind, "delete")
+        new, old = (self._rows.row(item, layout, is_new) for is_new in (True, False))
+        change = Change(action, lsn, int(self._items.xid[item]), new, old)
+        self._call("change", lsn, txn, self._rows.relations[layout], change)
+
+    def _literal(self, txn: Transaction, literal: int, lsn: int) -> None:
+        for event in self._events(literal):
+            if isinstance(event, _Truncated):
+                relations = tuple(relation_of(schema) for schema in event.schemas)
+                self._call("truncate", lsn, txn, relations, Truncate(lsn, event.cascade, event.restart_seqs))
+            elif isinstance(event, _Said):
+                self._say(txn, event)
+
+    def _bare(self, number: int) -> None:
+        t = self._transactions
+        for item in range(int(t.item_start[number]), int(t.item_end[number])):
+            for event in self._events(int(self._items.layout[item])):
+                if isinstance(event, _Said):
+                    self._say(None, event, int(t.xid[number]))
+                elif isinstance(event, _TwoPhase):
+                    self._finish(event)
+
+    def _finish(self, event: _TwoPhase) -> None:
+        found = event.txn
+        txn = Transaction(found.xid, 0, found.final_lsn, found.end_lsn, found.time, gid=event.gid)
+        if event.callback == "commit_prepared":
+            self._call("commit_prepared", found.end_lsn, txn, found.final_lsn)
+        else:
+            self._call("rollback_prepared", found.end_lsn, txn, found.prepare_end_lsn, found.prepare_time)
+
+    def _say(self, txn: Transaction | None, event: _Said, xid: int = 0) -> None:
+        place = event.lsn, xid if txn is None else txn.xid
+        self._plugin._call(
+            "message", place, txn, event.lsn, event.transactional, event.prefix, event.content, ctx=self._ctx
+        )
+
+    def _call(self, callback: str, lsn: int, txn: Transaction, *arguments: object) -> None:
+        self._plugin._call(callback, (lsn, txn.xid), txn, *arguments, ctx=self._ctx)
+
+    def _txn(self, number: int) -> Transaction:
+        t = self._transactions
+        txn = Transaction(
+            xid=int(t.xid[number]),
+            first_lsn=int(t.first_lsn[number]),
+            final_lsn=int(t.commit_lsn[number]),
+            end_lsn=int(t.end_lsn[number]),
+            time=int(t.commit_time[number]),
+        )
+        origin = self._event(int(t.origin[number]))
+        if isinstance(origin, _CameFrom):
+            txn.origin, txn.origin_lsn = origin.name, origin.lsn
+        return txn
+
+    def _event(self, number: int) -> object:
+        """The only event of a literal, by 1 + its number; None for 0."""
+        return next(self._events(number - 1)) if number else None
+
+    def _events(self, literal: int) -> Iterator[object]:
+        first, offsets = self._literals.first, self._literals.offsets
+        for message in range(int(first[literal]), int(first[literal + 1])):
+            yield pickle.loads(self._literals.data[offsets[message] : offsets[message + 1]].tobytes())

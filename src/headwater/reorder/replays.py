@@ -1,0 +1,276 @@
+"""What is replayed to the plugin, and when: transactions at their commit, or prepared ones at PREPARE already.
+
+In: the rows of a window, what committed in it, and whether prepared transactions are decoded at PREPARE. Out:
+:class:`Replays`, in the order of the records at which the server replays them (PostgreSQL: DecodeCommit, DecodePrepare
+and DecodeAbort of decode.c; ReorderBufferReplay, ReorderBufferFinishPrepared of reorderbuffer.c). Catalogs go by
+commits alone (:mod:`headwater.reorder.transactions`).
+
+A transaction that was prepared before ``two_phase_at`` was not replayed then: that is made up for at its COMMIT
+PREPARED. One that was prepared behind it, and before the window, has been replayed by an earlier window or session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.reorder.keys import lookup, stable_order
+from headwater.reorder.transactions import NEVER, CommittedTransactions, Members, first_seen, members_of
+from headwater.reorder.wal_levels import Decodable, lies_in
+from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
+from headwater.rmgr.index_rows import PrepareTable, Rows
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+WHOLE, AT_PREPARE, COMMITS_PREPARED, ROLLS_BACK_PREPARED = 0, 1, 2, 3
+"""Kinds of replays: all of a transaction that committed; all of one that was prepared; and that a prepared one was
+committed, or rolled back, without its changes."""
+
+
+@dataclass(frozen=True)
+class Replays(Members):
+    """Replays in order, t of them; for one that commits what :class:`CommittedTransactions` says.
+
+    Attributes:
+        kind: uint8[t].
+        xid: int64[t] toplevel xid.
+        place: int64[t] ascending LSNs of the records at which they are replayed.
+        final_lsn: int64[t] start of the record that decided: COMMIT, PREPARE, and so on; end_lsn: its end.
+        time: int64[t] of that record, microseconds since 2000-01-01, the origin's if it has one.
+        database: int64[t]; origin: int64[t] replication origin, 0 none; origin_lsn: int64[t].
+        first_lsn: int64[t] where the transaction first showed.
+        base_lsn: int64[t] where it got its base snapshot, NEVER without one: then nothing of it is output.
+        changes_catalog: bool[t] it, or a subtransaction of it, changed the catalog.
+        prepare: int64[t] its row among the index's prepares, -1 for a WHOLE one.
+        member_xid: int64[m] sorted: whose changes are replayed, toplevel xids and subtransactions that had not been
+            rolled back; member_txn: int64[m] with which replay.
+    """
+
+    kind: NDArray[np.uint8]
+    xid: Int64s
+    place: Int64s
+    final_lsn: Int64s
+    end_lsn: Int64s
+    time: Int64s
+    database: Int64s
+    origin: Int64s
+    origin_lsn: Int64s
+    first_lsn: Int64s
+    base_lsn: Int64s
+    changes_catalog: Bools
+    prepare: Int64s
+
+    @property
+    def has_changes(self) -> Bools:
+        """bool[t]: which replay changes."""
+        return self.kind <= AT_PREPARE
+
+    @property
+    def commits(self) -> Bools:
+        """bool[t]: at which of them others learn what the transaction did to the catalogs."""
+        found: Bools = (self.kind == WHOLE) | (self.kind == COMMITS_PREPARED)
+        return found
+
+    def ends_of(self, tops: Int64s) -> tuple[Int64s, Int64s]:
+        """Replays of toplevel transactions, -1 for none: that of its changes, and that which follows a prepared one."""
+        changes, finishes = (self._by_xid(which) for which in (self.has_changes, ~self.has_changes))
+        return lookup(*changes, tops), lookup(*finishes, tops)
+
+    def _by_xid(self, which: Bools) -> tuple[Int64s, Int64s]:
+        at = np.flatnonzero(which)
+        at = at[stable_order(self.xid[at])]
+        return self.xid[at], at
+
+
+@dataclass(frozen=True)
+class TwoPhase:
+    """How prepared transactions are decoded at PREPARE.
+
+    Attributes:
+        at: ``two_phase_at``: where this was switched on.
+        is_filtered: whether the plugin has one with this xid and name decoded at its commit only (filter_prepare_cb).
+    """
+
+    at: int
+    is_filtered: Callable[[int, bytes], bool]
+
+
+def replays_of_commits(commits: CommittedTransactions) -> Replays:
+    """Each at its commit."""
+    count = len(commits.xid)
+    return Replays(
+        kind=np.full(count, WHOLE, np.uint8),
+        xid=commits.xid,
+        place=commits.commit_lsn,
+        final_lsn=commits.commit_lsn,
+        end_lsn=commits.end_lsn,
+        time=commits.commit_time,
+        database=commits.database,
+        origin=commits.origin,
+        origin_lsn=commits.origin_lsn,
+        first_lsn=commits.first_lsn,
+        base_lsn=commits.base_lsn,
+        changes_catalog=commits.changes_catalog,
+        prepare=np.full(count, -1, np.int64),
+        member_xid=commits.member_xid,
+        member_txn=commits.member_txn,
+    )
+
+
+def replays_with_prepared(
+    rows: Rows, commits: CommittedTransactions, two_phase: TwoPhase, lo: int, decodable: tuple[Decodable, ...]
+) -> Replays:
+    """Prepared transactions at PREPARE, all others at their commit.
+
+    Args:
+        rows: of a window, with those of transactions that were open before it.
+        commits: that committed in it.
+        two_phase: how prepared ones are decoded.
+        lo: where the window begins.
+        decodable: where output is wanted, and can be had.
+    """
+    prepared = _Prepared.of(rows, two_phase)
+    if not len(prepared.at):
+        return replays_of_commits(commits)
+    replayed, made_up = prepared.replayed(lo, decodable), prepared.made_up(two_phase.at)
+    others = np.flatnonzero(~np.isin(commits.xid, prepared.table.xid))
+    parts = (
+        _taken(replays_of_commits(commits), others),
+        prepared.replays(np.flatnonzero(replayed), prepared.table.lsn),
+        prepared.replays(np.flatnonzero(made_up & ~replayed), prepared.end_lsn),
+        prepared.finishes(),
+    )
+    return _in_order(parts)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Transactions of an index that the plugin wants at PREPARE, p of them.
+
+    Attributes:
+        rows: the index.
+        table: their rows of PREPARE; at: int64[p] the numbers of these.
+        end: int64[p] their rows among the ends, -1 while they are prepared.
+    """
+
+    rows: Rows
+    table: PrepareTable
+    at: Int64s
+    end: Int64s
+
+    @classmethod
+    def of(cls, rows: Rows, two_phase: TwoPhase) -> _Prepared:
+        """Those that are not filtered."""
+        table = rows.prepares
+        named = zip(table.xid.tolist(), gids(table), strict=True)
+        at = np.array([i for i, one in enumerate(named) if not two_phase.is_filtered(*one)], np.int64)
+        order = stable_order(rows.ends.xid)
+        end = lookup(rows.ends.xid[order], order, table.xid[at])
+        return cls(rows, table.take(at), at, end)
+
+    @property
+    def end_lsn(self) -> Int64s:
+        """int64[p] where COMMIT or ROLLBACK PREPARED starts, NEVER for none."""
+        return np.append(self.rows.ends.lsn, NEVER)[self.end]
+
+    @property
+    def is_committed(self) -> Bools:
+        """bool[p]: which of them have been."""
+        found: Bools = np.append(self.rows.ends.kind, ABORT_PREPARED)[self.end] == COMMIT_PREPARED
+        return found
+
+    def replayed(self, lo: int, decodable: tuple[Decodable, ...]) -> Bools:
+        """bool[p]: those that were prepared in this window, where it is decoded."""
+        return (self.table.lsn >= lo) & lies_in(self.table.lsn, decodable)
+
+    def made_up(self, two_phase_at: int) -> Bools:
+        """bool[p]: those that were committed, and prepared before ``two_phase_at``."""
+        made_up: Bools = self.is_committed & (self.table.lsn < two_phase_at)
+        return made_up
+
+    def replays(self, which: Int64s, places: Int64s) -> Replays:
+        """All of some of them, as PREPARE says, at places int64[p]."""
+        table = self.table.take(which)
+        first, base, changes_catalog = first_seen(self.rows, table.xid)
+        member_xid, member_txn = members_of(table.xid, table.subs)
+        return Replays(
+            kind=np.full(len(which), AT_PREPARE, np.uint8),
+            xid=table.xid,
+            place=places[which],
+            final_lsn=table.lsn,
+            end_lsn=table.next,
+            time=table.time,
+            database=table.database,
+            origin=table.origin,
+            origin_lsn=table.origin_lsn,
+            first_lsn=first,
+            base_lsn=base,
+            changes_catalog=changes_catalog,
+            prepare=self.at[which],
+            member_xid=member_xid,
+            member_txn=member_txn,
+        )
+
+    def finishes(self) -> Replays:
+        """That they were committed, or rolled back."""
+        which = np.flatnonzero(self.end >= 0)
+        ends = self.rows.ends.take(self.end[which])
+        first, base, changes_catalog = first_seen(self.rows, ends.xid)
+        # A commit gives one that has changed the catalog its base snapshot, at the latest (SnapBuildCommitTxn).
+        is_given = self.is_committed[which] & changes_catalog
+        nobody = np.empty(0, np.int64)
+        return Replays(
+            kind=np.where(self.is_committed[which], COMMITS_PREPARED, ROLLS_BACK_PREPARED).astype(np.uint8),
+            xid=ends.xid,
+            place=ends.lsn,
+            final_lsn=ends.lsn,
+            end_lsn=ends.next,
+            time=np.where(ends.origin != 0, ends.origin_time, ends.time),
+            database=ends.database,
+            origin=ends.origin,
+            origin_lsn=ends.origin_lsn,
+            first_lsn=first,
+            base_lsn=np.where(is_given, np.minimum(base, ends.lsn), base),
+            changes_catalog=changes_catalog,
+            prepare=self.at[which],
+            member_xid=nobody,
+            member_txn=nobody,
+        )
+
+
+def gids(table: PrepareTable) -> list[bytes]:
+    """The names of prepared transactions."""
+    values, starts = table.gid.values.astype(np.uint8).tobytes(), table.gid.starts.tolist()
+    return [values[low:high] for low, high in pairwise(starts)]
+
+
+def _taken(replays: Replays, which: Int64s) -> Replays:
+    """Some of them, in the same order."""
+    number = np.full(len(replays.xid), -1, np.int64)
+    number[which] = np.arange(len(which))
+    member = number[replays.member_txn]
+    columns: dict[str, Any] = {name: getattr(replays, name)[which] for name in _COLUMNS}
+    return Replays(**columns, member_xid=replays.member_xid[member >= 0], member_txn=member[member >= 0])
+
+
+def _in_order(parts: Sequence[Replays]) -> Replays:
+    """All of several, by place; of those with one place the earlier part's first."""
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+    order = stable_order(columns["place"])
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    before = np.cumsum([0] + [len(part.xid) for part in parts])
+    xids = np.concatenate([part.member_xid for part in parts])
+    txns = number[np.concatenate([part.member_txn + at for part, at in zip(parts, before, strict=False)])]
+    members = stable_order(xids)
+    taken = {name: column[order] for name, column in columns.items()}
+    return Replays(**taken, member_xid=xids[members], member_txn=txns[members])
+
+
+_COLUMNS = tuple(f.name for f in fields(Replays) if not f.name.startswith(("member_", "_")))

@@ -1,0 +1,100 @@
+"""test_decoding once more, as a plugin of callbacks: what it writes must be what the server's own writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.pg.identifiers import quote_identifier, quote_literal, quote_qualified_identifier
+from headwater.plugins import (
+    UNCHANGED_TOAST,
+    Change,
+    Context,
+    OutputPlugin,
+    Relation,
+    Row,
+    Transaction,
+    Truncate,
+)
+
+RAW, BITS, BOOL = {20, 21, 23, 26, 700, 701, 1700}, {1560, 1562}, 16
+
+
+class TestDecoding(OutputPlugin):
+    """Without options."""
+
+    __test__ = False
+
+    def begin(self, ctx: Context, txn: Transaction) -> None:
+        ctx.write(f"BEGIN {txn.xid}")
+
+    def commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
+        ctx.write(f"COMMIT {txn.xid}")
+
+    def change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
+        words = f"table {quote_qualified_identifier(relation.namespace, relation.name, ctx.major)}: "
+        words += f"{change.action.upper()}:"
+        if change.action == "update" and change.old is not None:
+            words += f" old-key:{_tuple(ctx, relation, change.old, skips_nulls=True)} new-tuple:"
+        row = change.old if change.action == "delete" else change.new
+        if row is None:
+            words += " (no-tuple-data)"
+        else:
+            words += _tuple(ctx, relation, row, skips_nulls=change.action == "delete")
+        ctx.write(words)
+
+    def truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
+        names = ", ".join(quote_qualified_identifier(one.namespace, one.name, ctx.major) for one in relations)
+        flags = " restart_seqs" * change.restart_seqs + " cascade" * change.cascade
+        ctx.write(f"table {names}: TRUNCATE:{flags or ' (no-flags)'}")
+
+    def message(
+        self, ctx: Context, txn: Transaction | None, message_lsn: int, transactional: bool, prefix: str, content: bytes
+    ) -> None:
+        head = f"message: transactional: {int(transactional)} prefix: {prefix}, sz: {len(content)} content:"
+        ctx.write(head.encode() + content)
+
+    def filter_prepare(self, ctx: Context, xid: int, gid: str) -> bool:
+        return "_nodecode" in gid
+
+    def begin_prepare(self, ctx: Context, txn: Transaction) -> None:
+        self.begin(ctx, txn)
+
+    def prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
+        self._finish(ctx, "PREPARE TRANSACTION", txn)
+
+    def commit_prepared(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
+        self._finish(ctx, "COMMIT PREPARED", txn)
+
+    def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: int, prepare_time: int) -> None:
+        self._finish(ctx, "ROLLBACK PREPARED", txn)
+
+    def _finish(self, ctx: Context, words: str, txn: Transaction) -> None:
+        assert txn.gid is not None
+        ctx.write(f"{words} {quote_literal(txn.gid.encode()).decode()}, txid {txn.xid}")
+
+
+def _tuple(ctx: Context, relation: Relation, row: Row, *, skips_nulls: bool) -> str:
+    words = ""
+    for column in relation.columns:
+        value = row[column.name]
+        if value is None and skips_nulls:
+            continue
+        words += f" {quote_identifier(column.name, ctx.major)}[{column.type_name}]:"
+        if value is None:
+            words += "null"
+        elif value is UNCHANGED_TOAST:
+            words += "unchanged-toast-datum"
+        else:
+            assert isinstance(value, str)
+            words += _literal(column.type_oid, value)
+    return words
+
+
+def _literal(type_oid: int, text: str) -> str:
+    if type_oid in RAW:
+        return text
+    if type_oid in BITS:
+        return f"B'{text}'"
+    if type_oid == BOOL:
+        return "true" if text == "t" else "false"
+    return "'" + text.replace("'", "''") + "'"

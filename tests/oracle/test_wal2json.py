@@ -1,0 +1,106 @@
+"""wal2json: all scenarios and a random workload through the plugin of Debian's PostgreSQL 15 (``make wal2json``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pytest
+
+from oracle.cut_windows import check_slices, check_windows
+from oracle.decoded_run import DecodedRun, kept_on_failure
+from oracle.encoded_databases import DATABASES, JSON_STREAMS, EncodedDatabases, check
+from oracle.known_gaps import KNOWN_GAPS
+from oracle.oracle import JSON, run_random, run_scenarios
+from oracle.scenario_wal2json import JSON_SCENARIOS
+from oracle.scenarios import SCENARIOS
+from oracle.streams import WAL2JSON
+
+if TYPE_CHECKING:
+    from oracle.oracle import OracleRun
+
+MAJOR = 15
+INSTALLATION = Path(f"/usr/lib/postgresql/{MAJOR}")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.spark,
+    pytest.mark.skipif(not (INSTALLATION / "lib/wal2json.so").exists(), reason="no wal2json: make wal2json"),
+]
+SEED = 1
+
+
+def scenario_names(everything: bool) -> list[str]:
+    """Scenarios that share a server: those that are about wal2json, and with them those of test_decoding."""
+    shared = [name for name, one in SCENARIOS.items() if not one.is_alone and one.since <= MAJOR]
+    others = [name for name in shared if name not in KNOWN_GAPS and name not in JSON_SCENARIOS]
+    return [*JSON_SCENARIOS, *(others if everything else [])]
+
+
+@pytest.fixture(scope="module")
+def json_run(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    names = scenario_names(request.config.getoption("--all-majors"))
+    with kept_on_failure(request, tmp_path_factory) as directory:
+        yield DecodedRun(spark, run_scenarios(MAJOR, names, directory, JSON, SCENARIOS | JSON_SCENARIOS))
+
+
+@pytest.fixture(scope="module")
+def random_json(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    steps = 3000 if request.config.getoption("--all-majors") else 300
+    with kept_on_failure(request, tmp_path_factory) as directory:
+        yield DecodedRun(spark, run_random(MAJOR, SEED, steps, directory, JSON))
+
+
+@pytest.mark.parametrize("name", WAL2JSON)
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_scenarios(json_run: DecodedRun, name: str) -> None:
+    json_run.check(json_run.run.streams[name])
+
+
+@pytest.mark.parametrize("name", ["wal2json, objects with all", "wal2json, pretty"])
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_random_workload(random_json: DecodedRun, name: str) -> None:
+    random_json.check(random_json.run.streams[name])
+
+
+@pytest.mark.parametrize("name", ["wal2json", "wal2json, chunks"])
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_windows_say_together_what_the_plugin_says(json_run: DecodedRun, name: str) -> None:
+    """A message in no transaction may stand first in a window; the plugin counts on from the one before."""
+    check_windows(json_run, json_run.run.streams[name], 25, 1)
+
+
+@pytest.mark.parametrize("name", ["wal2json", "wal2json, chunks"])
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_small_slices_say_together_what_the_plugin_says(random_json: DecodedRun, name: str) -> None:
+    """Only a transaction whose changes are messages each is cut."""
+    check_slices(random_json, random_json.run.streams[name], 2000)
+
+
+@pytest.fixture(scope="module")
+def encoded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> EncodedDatabases:
+    names = list(DATABASES) if request.config.getoption("--all-majors") else ["UTF8", "LATIN1", "EUC_JP"]
+    clients = {name: dict.fromkeys(("UTF8", "SJIS", name)) for name in names}
+    chosen = {name: tuple(found) for name, found in clients.items()}
+    return EncodedDatabases(MAJOR, tmp_path_factory.mktemp("encodings"), names, chosen, JSON_STREAMS)
+
+
+@pytest.mark.parametrize("stream", JSON_STREAMS)
+@pytest.mark.filterwarnings("ignore::headwater.errors.HeadwaterWarning")
+def test_clients_of_other_encodings(encoded: EncodedDatabases, stream: str) -> None:
+    """JSON is made in the database's encoding, and converted."""
+    asked = [(database, client) for database, client, name in encoded.expected if name == stream]
+    counts = [check(encoded, database, client, stream) for database, client in asked]
+    assert sum(sent for sent, _ in counts) > 10
+    assert sum(refused for _, refused in counts) > 2
+
+
+def test_scenarios_are_rich(json_run: DecodedRun) -> None:
+    _check(json_run.run)
+
+
+def _check(run: OracleRun) -> None:
+    data = run.streams["wal2json, objects"].messages.column("data")
+    for word in (b'"action":"T"', b'"action":"D"', b'"transactional":false', b'"identity"', b'"value":null'):
+        assert pc.any(pc.match_substring(data, word)).as_py(), word
