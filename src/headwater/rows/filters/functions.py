@@ -23,6 +23,7 @@ C_COLLATIONS = frozenset({950, 951, 962})
 
 DEFAULT_COLLATION = 100
 C_LOCALES = ("C", "POSIX")
+LIBC = "c"
 _TURKIC = ("tr", "az")
 
 
@@ -36,12 +37,14 @@ class FilterSettings:
         collate: the locale that the database's text is ordered by: ``datcollate``, or ``datlocale`` (before 17
             ``daticulocale``) if its provider is not libc; empty if it is not known.
         ctype: the one that says what letters are: likewise, of libc ``datctype``.
+        provider: ``datlocprovider``.
     """
 
     major: int
     encoding: str = "UTF8"
     collate: str = ""
     ctype: str = ""
+    provider: str = LIBC
 
 
 class Context(NamedTuple):
