@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz hosts postgis wal2json test-spark \
-	bench bench-memory bench-schemas conformance seeds demo clean
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz hosts postgis wal2json \
+	test-spark bench bench-memory bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

@@ -32,6 +32,8 @@ PLUGINS: tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...] = (
     ("test_decoding", (("include-timestamp", "1"), ("include-rewrites", "1"))),
     ("pgoutput", (("proto_version", "1"), ("publication_names", "every"), ("messages", "true"))),
     ("pgoutput", (("proto_version", "1"), ("publication_names", "every,several"), ("binary", "true"))),
+    ("wal2json", (("pretty-print", "1"), ("include-pk", "1"), ("include-timestamp", "1"), ("include-origin", "1"))),
+    ("wal2json", (("format-version", "2"), ("include-pk", "1"), ("include-lsn", "1"), ("include-type-oids", "1"))),
 )
 
 

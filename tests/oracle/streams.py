@@ -97,7 +97,8 @@ WAL2JSON: dict[str, Options] = {
     "wal2json, pretty": (("pretty-print", "1"), *_ALL_FIELDS),
     "wal2json, objects with all": (_OBJECTS, *_ALL_FIELDS),
     "wal2json, chunks": (("write-in-chunks", "1"), ("include-pk", "1"), ("include-typmod", "0")),
-    "wal2json, domains": (("include-domain-data-type", "1"), ("include-type-oids", "1"), ("actions", "insert,update")),
+    "wal2json, domains": (("include-domain-data-type", "1"), ("include-type-oids", "1"), ("filter-origins", "1, 3")),
+    "wal2json, actions": (("actions", "insert,update"), ("include-types", "0"), ("include-not-null", "1")),
     "wal2json, chosen": (
         *(_OBJECTS, ("include-transaction", "0"), ("include-domain-data-type", "1"), ("include-types", "0")),
         *(("filter-tables", "*.t"), ("add-tables", "public.*,*.u, *.orders"), ("add-msg-prefixes", "a,b,prefix")),

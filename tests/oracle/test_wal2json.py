@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from oracle.known_gaps import KNOWN_GAPS
 from oracle.oracle import JSON, run_random, run_scenarios
 from oracle.scenario_wal2json import JSON_SCENARIOS
 from oracle.scenarios import SCENARIOS
-from oracle.streams import WAL2JSON
+from oracle.streams import WAL2JSON, format_lsn
 
 if TYPE_CHECKING:
     from oracle.oracle import OracleRun
@@ -76,6 +77,26 @@ def test_windows_say_together_what_the_plugin_says(json_run: DecodedRun, name: s
 def test_small_slices_say_together_what_the_plugin_says(random_json: DecodedRun, name: str) -> None:
     """Only a transaction whose changes are messages each is cut."""
     check_slices(random_json, random_json.run.streams[name], 2000)
+
+
+def test_messages_in_spark(spark: Any, random_json: DecodedRun) -> None:
+    stream = random_json.run.streams["wal2json, objects"]
+    options = {"path": str(random_json.run.wal), "catalog": str(random_json.run.backup), "database": "postgres"}
+    window = {"startingLsn": format_lsn(stream.start), "endingLsn": format_lsn(stream.end or 2**63)}
+    plugin = {"plugin": "wal2json", **{f"plugin.{name}": value for name, value in stream.options}}
+    rows = spark.read.format("headwater").options(**options, **window, **plugin).load().collect()
+    expected = stream.messages.column("data").to_pylist()
+    assert [row.data.encode() for row in rows] == expected
+
+
+def test_calls_of_a_slot(random_json: DecodedRun, tmp_path: Path, command: Any) -> None:
+    stream = random_json.run.streams["wal2json"]
+    slot, out = tmp_path / "slot", tmp_path / "out"
+    places = ["--wal", random_json.run.wal, "--catalog", random_json.run.backup, "--database", "postgres"]
+    command("slot", "create", slot, *places, "--plugin", "wal2json", "-o", "include-xids=1")
+    command("decode", "--slot", slot, "--out", out, "--end", format_lsn(stream.end or 2**63))
+    xids = [json.loads(line)["xid"] for line in out.read_text().splitlines() if '"xid"' in line]
+    assert xids == [xid for xid in stream.messages.column("xid").to_pylist() if xid]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from test_server_text import compare_values
 
+from headwater.catalog.relation import TypeInfo
+from headwater.catalog.type_names import type_name_of
 from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms
 
 MAJOR = 15
@@ -100,3 +102,27 @@ def test_geography(postgis: EmbeddedPostgres, connection: psycopg.Connection[Any
     plain = [v for v in values if not any(word in v for word in ("CURVE", "CIRCULAR", "TIN", "TRIANGLE", "POLYHEDRAL"))]
     assert len(plain) > 100
     compare_values(postgis, connection, "geography", plain)
+
+
+SHAPES = (
+    *("Geometry", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "CircularString"),
+    *("GeometryCollection", "CompoundCurve", "CurvePolygon", "MultiCurve", "MultiSurface", "PolyhedralSurface"),
+    *("Triangle", "Tin"),
+)
+
+
+@pytest.mark.parametrize("name", ["geometry", "geography"])
+def test_modifiers_of_types(connection: psycopg.Connection[Any], name: str) -> None:
+    shapes = [shape for shape in SHAPES if name == "geometry" or shape in SHAPES[:7]]
+    words = [f"({shape}{more}{srid})" for shape in shapes for more in _SHAPES for srid in ("", ",4326", ",4269")]
+    columns = ", ".join(f"c{number} {name}{word}" for number, word in enumerate(["", *words]))
+    connection.execute(f"create table modified_{name} ({columns})".encode())
+    function = """
+        select probin || ':' || prosrc from pg_type t join pg_proc p on p.oid = t.typmodout where typname = %s
+    """
+    output = str((connection.execute(function, (name,)).fetchone() or ("",))[0]).removeprefix("$libdir/")
+    info = TypeInfo(99999, name, "public", name, "b", -1, "d", False, typmod_output=output)
+    query = "select atttypmod, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass"
+    found = connection.execute(f"{query} and attnum > 0", (f"modified_{name}",)).fetchall()
+    assert [text for _, text in found] == [type_name_of(info, typmod) for typmod, _ in found]
+    assert len({text for _, text in found}) > len(shapes)

@@ -18,13 +18,14 @@ from headwater.pipeline.driver_messages import WantedMessages
 from headwater.reorder.changes import Candidates, Choice
 from headwater.reorder.plan import Units
 from headwater.reorder.schema_memory import Entry, SchemaMemory
-from headwater.rmgr.index_codes import DELETES_OLD, INSERTS, UPDATES
+from headwater.rmgr.index_codes import CONFIRMS, DELETES_OLD, INSERTS, SPECULATIVE, SUPER_DELETES, UNSETTLED, UPDATES
 from headwater.rmgr.index_rows import Rows
 
 MANY, UNTOLD = 2, 3
 """Two messages or more; and where it cannot be told without decoding."""
 
-_CERTAIN = INSERTS | UPDATES | DELETES_OLD
+_COUNTED = INSERTS | UPDATES | DELETES_OLD | CONFIRMS
+_NOT_COUNTED = SPECULATIVE | SUPER_DELETES | UNSETTLED
 _NO_RELATION = 0
 
 
@@ -81,7 +82,7 @@ def last_changes(
         return None
     of_last = (candidates.txn == ended[-1]) & choice.wanted
     counts = rows.changes.count[candidates.at[of_last]].astype(np.int64)
-    is_certain = candidates.kinds[of_last] & ~(wanted_kinds[of_last] & _CERTAIN) == 0
+    is_certain = candidates.kinds[of_last] & ~(wanted_kinds[of_last] & _COUNTED | _NOT_COUNTED) == 0
     said = int(np.count_nonzero(messages.txn == ended[-1]))
     least = int(np.where(is_certain, counts, 1).sum()) + (0 if may_leave_out else said)
     most = int(counts.sum()) + said

@@ -14,6 +14,7 @@ from typing import Any
 
 from headwater.errors import PluginError
 from headwater.pg.decimals import decimal
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, INVALID_NAME, INVALID_PARAMETER_VALUE
 from headwater.plugins.options import parse_bool, parse_int32
 
 _SPACE = " \t\n\v\f\r"
@@ -100,14 +101,15 @@ def _with_option(result: Wal2JsonOptions, name: str, value: str | None) -> Wal2J
     if name in _SWITCHES:
         return _with_switch(result, name, value)
     if name == "include-unchanged-toast":
-        raise PluginError(f'parameter "{name}" was deprecated')
+        raise PluginError(f'parameter "{name}" was deprecated', sqlstate=INVALID_NAME)
     if name == "format-version":
         return replace(result, format_version=_format_version(name, value))
     if name == "actions":
         return result if value is None else replace(result, actions=_actions(name, value))
     if name in _LISTS:
         return _with_list(result, name, value)
-    raise PluginError(f'option "{name}" = "{"(null)" if value is None else value}" is unknown')
+    shown = "(null)" if value is None else value
+    raise PluginError(f'option "{name}" = "{shown}" is unknown', sqlstate=INVALID_PARAMETER_VALUE)
 
 
 def _with_switch(result: Wal2JsonOptions, name: str, value: str | None) -> Wal2JsonOptions:
@@ -129,7 +131,10 @@ def _format_version(name: str, value: str | None) -> int:
         (version < OLDEST_FORMAT, OLDEST_FORMAT, "higher"),
     ):
         if is_wrong:
-            raise PluginError(f"client sent format_version={version} but we only support format {limit} or {word}")
+            raise PluginError(
+                f"client sent format_version={version} but we only support format {limit} or {word}",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+            )
     return version
 
 
@@ -160,14 +165,14 @@ def _split(name: str, value: str, *, takes_empty: bool = False) -> list[str]:
     while more:
         end = _word_end(name, value, text, at)
         if end == at and not takes_empty:
-            raise _unparsable(name, value)
+            raise _unparsable(name, value, INVALID_NAME)
         words.append(text[at:end])
         at = _past_space(text, end)
         more = text[at : at + 1] == ","
         if more:
             at = _past_space(text, at + 1)
         elif at < len(text):
-            raise _unparsable(name, value)
+            raise _unparsable(name, value, INVALID_NAME)
     return words
 
 
@@ -196,7 +201,7 @@ def _tables(name: str, value: str) -> list[TablePattern]:
 def _table(name: str, value: str, word: str) -> TablePattern:
     match = re.fullmatch(r"((?:[^\\.]|\\.)*)\.(.*)", word, re.DOTALL)
     if match is None:
-        raise _unparsable(name, value)
+        raise _unparsable(name, value, INVALID_NAME)
     schema, table = (re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) for part in match.groups())
     return TablePattern(None if word.startswith("*.") else schema, None if match[2] == "*" else table)
 
@@ -216,5 +221,5 @@ _LISTS: dict[str, Callable[[str, str], Sequence[Any]]] = {
 }
 
 
-def _unparsable(name: str, value: str | None) -> PluginError:
-    return PluginError(f'could not parse value "{value}" for parameter "{name}"')
+def _unparsable(name: str, value: str | None, sqlstate: str = INVALID_PARAMETER_VALUE) -> PluginError:
+    return PluginError(f'could not parse value "{value}" for parameter "{name}"', sqlstate=sqlstate)

@@ -141,6 +141,17 @@ def test_a_transaction_is_one_message_of_format_1() -> None:
     assert rows(messages) == [(48, 700, expected)]
 
 
+def test_a_message_that_no_server_could_hold_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = _slice(ONE, Change(it.INSERT, 20, 0, (b"1",)))
+    size = len(_data(plugin_of(), part)[0])
+    monkeypatch.setattr("headwater.plugins.wal2json.LONGEST_MESSAGE", size)
+    assert len(_data(plugin_of(), part)) == 1
+    monkeypatch.setattr("headwater.plugins.wal2json.LONGEST_MESSAGE", size - 1)
+    with pytest.raises(PluginError, match=f"a message has {size} bytes") as raised:
+        _data(plugin_of(), part)
+    assert raised.value.lsn == 48
+
+
 def test_a_transaction_that_goes_on_from_another_slice_puts_a_comma_first() -> None:
     part = _slice(ONE, Change(it.DELETE, 20, 0, None, (b"1",)), flags=unit_flags.ENDS_HERE | unit_flags.WROTE_BEFORE)
     assert [data[:16] for data in _data(plugin_of(("write-in-chunks", "1")), part)] == [b',{"kind":"delete', b"]}"]

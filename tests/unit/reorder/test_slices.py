@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from random import Random
 
+import numpy as np
 import plain_records as plain
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from sliced import MAJOR, Sliced, index_parts, part, said
 
 from headwater.errors import DecodingError
 from headwater.reorder.cutting import READ_GAP, cut_slices
+from headwater.reorder.unit_flags import BARE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID, Request
 from headwater.rows.collect import collect
 from headwater.rows.items import TOAST
@@ -69,6 +73,41 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     ]
     for expected, actual in zip(twin.units, found, strict=True):
         assert expected.items == actual.items
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 1 << 62),
+    st.integers(1, 4),
+    st.integers(2, 6),
+    st.sampled_from([1, 40, 200, 1000]),
+    st.sampled_from([64, 512, 4096]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_messages_are_where_the_transaction_before_them_is(
+    seed: int, sessions: int, transactions: int, target: int, grid: int, cuts: bool, follows_many: bool
+) -> None:
+    made = plain.frames(random_records(Random(seed), sessions, transactions))
+    index = index_parts(made, 2, Request((plain.DATABASE,), (), MAJOR, grid))
+    plan = Sliced(made, index, Relations(seed, False), frozenset(), False).plan()
+    plan = replace(plan, cuts_transactions=cuts, leads_messages=True, follows_many=follows_many)
+    slices = cut_slices(plan, target)
+    assert [*plan.units.end_lsn] == [end for one in slices for end in one.unit_end[one.unit_flags & ENDS_HERE != 0]]
+    parts = Counter(int(end) for one in slices for end in one.unit_end)
+    assert cuts or set(parts.values()) <= {1}
+    wanted = Counter(plan.rows.unit[plan.rows.wanted].tolist())
+    by_end = {int(end): unit for unit, end in enumerate(plan.units.end_lsn)}
+    for before, one in zip([None, *slices], slices, strict=False):
+        is_bare = one.unit_flags & BARE != 0
+        led = int(np.argmin(np.append(is_bare, False)))
+        assert not (one.unit_flags[led:][is_bare[led:]] & WROTE_BEFORE).any()
+        if led == 0:
+            continue
+        follows_cut = before is not None and parts[int(before.unit_end[-1])] > 1
+        assert before is None or follows_cut
+        assert (one.unit_flags[:led] & WROTE_BEFORE != 0).all() == (follows_many if before is None else follows_cut)
+        assert before is None or wanted[by_end[int(before.unit_end[-1])]] > 1
 
 
 def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:

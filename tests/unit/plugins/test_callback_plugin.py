@@ -1,0 +1,172 @@
+"""Plugins of callbacks: which calls a slice gives, with what, and what travels to tasks."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_table
+
+from headwater.errors import PluginError
+from headwater.plugins import UNCHANGED_TOAST, OutputPlugin
+from headwater.plugins.api import PluginContext, TwoPhaseTransaction
+from headwater.plugins.callback_plugin import CallbackPlugin
+from headwater.plugins.callbacks import NEEDED, TWO_PHASE, check_callbacks
+from headwater.plugins.loading import PluginSource, load_plugin
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE
+from headwater.rows import items as it
+from headwater.rows.session import SessionSettings
+
+TABLE = make_table(16400, "t", [make_column(1, "a", INT4), make_column(2, "b", TEXT)])
+
+
+class Everything(OutputPlugin):
+    """Writes down all calls."""
+
+    def __init__(self) -> None:
+        self.started: list[Any] = []
+
+    def startup(self, ctx: Any, is_init: bool) -> None:
+        self.started.append((ctx.options, is_init))
+
+    def begin(self, ctx: Any, txn: Any) -> None:
+        ctx.write(f"begin {txn.xid} {txn.origin} {txn.origin_lsn}")
+
+    def change(self, ctx: Any, txn: Any, relation: Any, change: Any) -> None:
+        rows = [None if row is None else dict(row) for row in (change.old, change.new)]
+        ctx.write(f"{change.action} {relation.name} {change.xid} {change.lsn} {rows}")
+
+    def truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
+        ctx.write(f"truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
+
+    def message(self, ctx: Any, txn: Any, message_lsn: int, transactional: bool, prefix: str, content: bytes) -> None:
+        ctx.write(f"message {txn and txn.xid} {message_lsn} {transactional} {prefix} {content!r}")
+
+    def commit(self, ctx: Any, txn: Any, commit_lsn: int) -> None:
+        ctx.write(f"commit {txn.xid} {commit_lsn}")
+
+    def begin_prepare(self, ctx: Any, txn: Any) -> None:
+        ctx.write(f"begin_prepare {txn.gid}")
+
+    def prepare(self, ctx: Any, txn: Any, prepare_lsn: int) -> None:
+        ctx.write(f"prepare {txn.gid} {prepare_lsn}")
+
+    def commit_prepared(self, ctx: Any, txn: Any, commit_lsn: int) -> None:
+        ctx.write(f"commit_prepared {txn.gid} {commit_lsn}")
+
+    def rollback_prepared(self, ctx: Any, txn: Any, prepare_end_lsn: int, prepare_time: int) -> None:
+        ctx.write(f"rollback_prepared {txn.gid} {prepare_end_lsn} {prepare_time}")
+
+
+def made(plugin: type[OutputPlugin] = Everything, **context: Any) -> CallbackPlugin:
+    return CallbackPlugin(plugin, "mine", None, (("a", "1"),), PluginContext(16, **context))
+
+
+def lines(plugin: CallbackPlugin, part: Slice) -> list[tuple[int, int, str]]:
+    found = plugin.render(*part.tables(), part.schemas, [()] * len(part.schemas))
+    texts = [found.data[a:b].tobytes().decode() for a, b in zip(found.offsets, found.offsets[1:], strict=False)]
+    return list(zip(found.lsn.tolist(), found.xid.tolist(), texts, strict=True))
+
+
+def test_calls_of_a_transaction() -> None:
+    plugin = made()
+    literals = (
+        tuple(plugin.origin(3, "node", 77)),
+        tuple(plugin.truncate([TABLE], True, False)),
+        tuple(plugin.message(90, True, b"p", b"\xff")),
+    )
+    changes = (
+        Change(it.INSERT, 10, 0, (b"1", b"x")),
+        Change(it.UPDATE, 20, 0, (b"1", it.UNCHANGED), (b"2", it.NULL)),
+        Change(it.DELETE, 30, 0, None, (b"1", it.NULL)),
+        Change(it.DELETE, 31, 0, None, None),
+        Change(it.TOAST, 32, 0),
+        Change(it.LITERAL, 40, 1),
+        Change(it.LITERAL, 50, 2),
+    )
+    txn = Txn(700, changes, first_lsn=5, commit_lsn=60, end_lsn=68, origin=1)
+    unchanged = {"a": "1", "b": UNCHANGED_TOAST}
+    assert lines(plugin, Slice((txn,), literals, (TABLE,))) == [
+        (5, 700, "begin 700 node 77"),
+        (10, 700, "insert t 700 10 [None, {'a': '1', 'b': 'x'}]"),
+        (20, 700, f"update t 700 20 [{ {'a': '2', 'b': None} }, {unchanged}]"),
+        (30, 700, "delete t 700 30 [{'a': '1', 'b': None}, None]"),
+        (31, 700, "delete t 700 31 [None, None]"),
+        (40, 700, "truncate ['t'] True False"),
+        (90, 700, "message 700 90 True p b'\\xff'"),
+        (68, 700, "commit 700 60"),
+    ]
+
+
+def test_calls_of_prepared_ones_and_of_what_stands_alone() -> None:
+    plugin = made(two_phase=True)
+    prepare = TwoPhaseTransaction(700, b"g", 60, 68, 1, 68, 1)
+    finish = TwoPhaseTransaction(701, b"h", 160, 168, 2, 120, 9)
+    literals = (
+        tuple(plugin.begin_prepare(prepare)),
+        tuple(plugin.prepare(prepare)),
+        tuple(plugin.commit_prepared(finish)),
+        tuple(plugin.rollback_prepared(finish)),
+        tuple(plugin.message(90, False, b"p", b"m")),
+    )
+    parts = (
+        Txn(700, (), first_lsn=5, commit_lsn=60, end_lsn=68, begin=1, end=2),
+        *(Txn(701, (Change(it.LITERAL, 168, n),), flags=BARE | BEGINS_HERE | ENDS_HERE) for n in (2, 3, 4)),
+    )
+    assert lines(plugin, Slice(parts, literals)) == [
+        (5, 700, "begin_prepare g"),
+        (68, 700, "prepare g 60"),
+        (168, 701, "commit_prepared h 160"),
+        (168, 701, "rollback_prepared h 120 9"),
+        (90, 701, "message None 90 False p b'm'"),
+    ]
+
+
+def test_it_is_told_of_its_options_once() -> None:
+    plugin = pickle.loads(pickle.dumps(made(is_init=True)))
+    assert plugin.plugin.started == [((("a", "1"),), True)]
+    assert plugin.wants_message(True)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_callbacks_that_are_needed(name: str) -> None:
+    lacking = type("Lacking", (OutputPlugin,), {one: getattr(Everything, one) for one in NEEDED if one != name})
+    with pytest.raises(PluginError, match=f"output plugins have to register a {name} callback"):
+        check_callbacks(lacking)
+
+
+@pytest.mark.parametrize("name", TWO_PHASE)
+def test_all_callbacks_of_two_phase_or_none(name: str) -> None:
+    some = {one: getattr(Everything, one) for one in (*NEEDED, *TWO_PHASE) if one != name}
+    with pytest.raises(PluginError, match=f"logical replication at prepare time requires a {name} callback"):
+        made(type("Lacking", (OutputPlugin,), some), two_phase=True)
+    none = {one: getattr(Everything, one) for one in NEEDED}
+    assert not made(type("Plain", (OutputPlugin,), none), two_phase=True).two_phase
+
+
+def test_text_is_given_in_utf8_only() -> None:
+    session = SessionSettings(major=16, client_encoding="LATIN1")
+    with pytest.raises(PluginError, match='output plugin "mine" is given text in UTF8, not in LATIN1'):
+        made(session=session)
+
+
+def test_a_file_of_one_s_own_travels_as_its_text(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from headwater.plugins import OutputPlugin\n"
+        "class Own(OutputPlugin):\n"
+        "    def startup(self, ctx, is_init):\n        self.kept = ctx.option\n"
+        "    def begin(self, ctx, txn):\n        ctx.write(str(self.kept))\n"
+        "    def change(self, ctx, txn, relation, change):\n        pass\n"
+        "    def commit(self, ctx, txn, commit_lsn):\n        pass\n"
+    )
+    path.chmod(0o644)
+    plugin = load_plugin(f"{path}:Own")((("x", None),), PluginContext(16))
+    data = pickle.dumps(plugin)
+    path.unlink()
+    again = pickle.loads(data)
+    assert lines(again, Slice((Txn(700, ()),))) == [(0, 700, "{'x': None}")]
+    assert isinstance(again.source, PluginSource)
+    assert not again.wants_message(True)
