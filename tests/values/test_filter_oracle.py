@@ -26,7 +26,7 @@ from stored_tuples import schema_of, stored_items
 from test_value_oracle import _amounts
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.errors import ExpressionError, RecordError
+from headwater.errors import ExpressionError, RecordError, UnsupportedFilterError
 from headwater.rows.filters.columns import VALUE, RawColumn
 from headwater.rows.filters.filter import compile_filter
 from headwater.rows.filters.functions import FilterSettings
@@ -74,7 +74,7 @@ class Table:
             self.connection.execute(f"alter publication some_rows set table filtered where ({condition})".encode())
         except psycopg.errors.FeatureNotSupported:
             return None
-        query = "select prqual::text from pg_publication_rel where prqual is not null"
+        query = "select prqual::text from pg_publication_rel where prrelid = 'filtered'::regclass"
         return str((self.connection.execute(query).fetchone() or ("",))[0])
 
 
@@ -266,6 +266,82 @@ def test_every_function(table: Table, kind: str, request: pytest.FixtureRequest)
             call = template.format(*(grammar.argument(one, 0) for one in arguments))
             condition = call if kind == "bool" else f"({call}) = {grammar.value(kind, 0)}"
             assert compare(table, condition, thorough) != "refused"
+
+
+def test_pgoutput_goes_by_the_same_verdicts(table: Table) -> None:
+    """The server's own decoding of the rows, under publications with some of the filters."""
+    connection, r = table.connection, random.Random(table.settings.major)
+    grammar = Grammar(r, table.pools, {})
+    columns = ", ".join(column.name for column in table.schema.columns)
+    connection.execute("create table again (like filtered)")
+    connection.execute("select pg_create_logical_replication_slot('f', 'pgoutput')")
+    expected = {}
+    while len(expected) < 12:
+        condition, name = grammar.filter(), f"publication{len(expected)}"
+        tree = table.tree(condition)
+        verdicts = our_verdicts(table, tree) if tree is not None else "refused"
+        if not isinstance(verdicts, str):
+            connection.execute(f"create publication {name} for table again where ({condition})".encode())
+            expected[name] = [number for number, verdict in zip(numbers_of(table), verdicts, strict=True) if verdict]
+    connection.execute(f"insert into again ({columns}) select {columns} from filtered order by ctid".encode())
+    try:
+        for name, numbers in expected.items():
+            assert published(connection, name) == numbers
+    finally:
+        connection.execute("select pg_drop_replication_slot('f')")
+
+
+def numbers_of(table: Table) -> list[int]:
+    """The rows' ids, in the order in which they lie."""
+    return [number for (number,) in table.connection.execute("select id from filtered order by ctid").fetchall()]
+
+
+def published(connection: psycopg.Connection[Any], publication: str) -> list[int]:
+    """The ids in the INSERT messages of pgoutput."""
+    changes = "pg_logical_slot_peek_binary_changes('f', null, null, 'proto_version', '1', 'publication_names', %s)"
+    rows = connection.execute(f"select data from {changes}".encode(), (publication,)).fetchall()
+    # I, the relation's OID, N, the number of columns, and of the first one: t, its length, its text.
+    return [int(data[13 : 13 + int.from_bytes(data[9:13])]) for (data,) in rows if data[:1] == b"I"]
+
+
+LETTERS = ["lower(v) = v", "upper(v) = v", "v ilike '%I%'", "v ilike 's_'", "v ~* '[h-j]'", "v ~* 'S.'", "v ~ '[A-z]'"]
+LETTERS += [
+    f"v {sign} '{part}'" for sign in ("~", "!~") for part in (r"\w", r"\d", r"[[:alpha:]]", r"\ma", r"[^[:alnum:]]")
+]
+LETTERS += [f"v {sign} '{part}'" for sign in ("~", "~*") for part in ("[[:upper:]]", "[[:lower:]]", "[[:xdigit:]]")]
+SIGNS = [f"v ~ '{part}'" for part in (r"\s", "[[:punct:]]", "[^[:space:]]")]
+
+
+@pytest.mark.parametrize("provider", ["c", "i"], ids=["libc", "icu"])
+def test_letters_of_ascii_in_other_locales(server: EmbeddedPostgres, provider: str) -> None:
+    """All characters of ASCII, alone and in pairs; of libc and ICU, as far as the machine and the server have them."""
+    options = "locale_provider icu icu_locale 'en'" if provider == "i" else "lc_collate 'C.UTF-8' lc_ctype 'C.UTF-8'"
+    settings = FilterSettings(server.programs.major, "UTF8", "en", "en", provider)
+    name = f"letters_{provider}"
+    with server.connect() as opened:
+        opened.execute(f"create database {name} template template0 encoding 'UTF8' {options}".encode())
+    with server.connect(name) as connection:
+        connection.execute("create table filtered (id int primary key, v text)")
+        connection.execute("insert into filtered select i, chr(i) from generate_series(1, 127) i")
+        pairs = "select 200 + i, chr(i) || chr(i * 7 % 126 + 1) from generate_series(1, 127) i"
+        connection.execute(f"insert into filtered {pairs}".encode())
+        connection.execute("create publication some_rows with (publish = 'insert')")
+        schema = schema_of(connection, "filtered", {})
+        texts = [text.encode() for (text,) in connection.execute("select v from filtered order by id").fetchall()]
+        lengths = np.array([len(text) for text in texts], dtype=np.int32)
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        data = np.frombuffer(bytearray(b"".join(texts)), dtype=np.uint8)
+        columns = {2: RawColumn(np.full(len(texts), VALUE, np.uint8), starts, lengths, data)}
+        for condition in LETTERS if provider == "i" else LETTERS + SIGNS:
+            tree = Table(connection, schema, columns, {}, settings).tree(condition)
+            rows = connection.execute(f"select {condition} from filtered order by id".encode()).fetchall()
+            compiled = compile_filter([tree or ""], schema.columns, settings)
+            assert compiled.verdict(columns, len(texts)).tolist() == [verdict for (verdict,) in rows], condition
+        for condition in SIGNS if provider == "i" else []:
+            with pytest.raises(UnsupportedFilterError):
+                compile_filter(
+                    [Table(connection, schema, columns, {}, settings).tree(condition) or ""], schema.columns, settings
+                )
 
 
 def damaged(column: RawColumn, r: random.Random) -> RawColumn:

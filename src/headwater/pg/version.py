@@ -193,6 +193,11 @@ class Version:
         return self.major >= 16
 
     @property
+    def simplifies_elements_of_ranges(self) -> bool:
+        """The planner makes comparisons of ``range @> value``, and a constant where the range is empty, or endless."""
+        return self.major >= 17
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

@@ -113,6 +113,10 @@ def test_the_first_row_s_error_is_raised() -> None:
         found.verdict({1: numbers(1, 2, 2**31 - 1, 5, 0)}, 5)
     with pytest.raises(ExpressionError, match="division by zero"):
         found.verdict({1: numbers(1, 0, 2, 2**31 - 1)}, 4)
+    first = found.first_error({1: numbers(1, 2, 5, 0, 2**31 - 1, 0)}, 6)
+    assert first is not None
+    assert (first[0], first[1].message) == (3, "division by zero")
+    assert found.first_error({1: numbers(1, 2)}, 2) is None
 
 
 def test_constants_are_computed_before_the_first_row() -> None:

@@ -165,6 +165,9 @@ ORDERS: dict[int, tuple[Order, Check | None]] = {}
 ORDER_OF: dict[str, Order] = {}
 """The order by which an operator's function compares, by its name in C."""
 
+TEST_OF: dict[str, str] = {}
+"""What it asks about that order: ``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge``."""
+
 
 def _family(
     pattern: str,
@@ -180,6 +183,7 @@ def _family(
         is_total = order in (order_plain, order_floats, order_zoned_times, order_intervals, order_bytes)
         register(pattern.replace("*", test), _compute(order, test), check, total=is_total)
         ORDER_OF[pattern.replace("*", test)] = order
+        TEST_OF[pattern.replace("*", test)] = test
     if compare:
         register(compare, _compute_order(order), check)
     ORDERS.update(dict.fromkeys(types, (order, check)))

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from headwater.rows.filters.columns import Frame
-from headwater.rows.filters.comparisons import ORDER_OF, ORDERS, order_plain
+from headwater.rows.filters.comparisons import ORDER_OF, ORDERS, TEST_OF, order_plain
 from headwater.rows.filters.functions import Context, Implementation, implementation
 from headwater.rows.filters.parts import made_array, payloads, taken_apart
 from headwater.rows.filters.values import (
@@ -116,7 +116,11 @@ class Call:
 
     def evaluate(self, frame: Frame) -> Values:
         """See :class:`Expression`."""
-        return called(self.context, [argument.evaluate(frame) for argument in self.arguments], len(frame))
+        if _known(self.context).is_turned:
+            values = [argument.evaluate(frame) for argument in reversed(self.arguments)][::-1]
+        else:
+            values = [argument.evaluate(frame) for argument in self.arguments]
+        return called(self.context, values, len(frame))
 
 
 def _known(context: Context) -> Implementation:
@@ -415,7 +419,7 @@ class AnyOrAll:
         """Whether this is ``= ANY`` or ``<> ALL`` of numbers that are constants."""
         assert isinstance(self.array, Elements)
         name = self.context.function.source
-        if ORDER_OF.get(name) is not order_plain or not name.endswith("eq" if self.is_any else "ne"):
+        if ORDER_OF.get(name) is not order_plain or TEST_OF[name] != ("eq" if self.is_any else "ne"):
             return False
         is_same = {self.scalar.type} == {element.type for element in self.array.arguments}
         return is_same and all(isinstance(element, Constant) for element in self.array.arguments)

@@ -21,7 +21,7 @@ from headwater.rows.filters.compiling import compile_expression
 from headwater.rows.filters.expressions import BOOL, ColumnValue, Connection, Constant, Expression, truth
 from headwater.rows.filters.folding import simplified
 from headwater.rows.filters.functions import FilterSettings
-from headwater.rows.filters.values import Bools
+from headwater.rows.filters.values import Bools, Index
 
 
 @dataclass(frozen=True)
@@ -53,35 +53,38 @@ class Filter:
             ExpressionError: the server raises it for one of these rows; of several, that of the first one.
             UnchangedValueError: a value that is looked at is not there; it has to be taken from the old row before.
         """
-        if n and self.failure:
-            raise ExpressionError(self.failure)
-        rows = np.arange(n, dtype=np.int64)
         try:
-            return self._verdict(Frame(columns, rows))
+            return self._verdict(Frame(columns, np.arange(n, dtype=np.int64)))
         except ExpressionError as error:
-            raise self._first(columns, rows, error) from None
+            found = self.first_error(columns, n)
+            raise (error if found is None else found[1]) from None
+
+    def first_error(self, columns: Mapping[int, RawColumn], n: int) -> tuple[int, ExpressionError] | None:
+        """The first row for which :meth:`verdict` raises an error of the server's, and the error; None without any."""
+        rows, error = np.arange(n, dtype=np.int64), self._error(columns, np.arange(n, dtype=np.int64))
+        while error is not None and len(rows) > 1:
+            half = rows[: len(rows) // 2]
+            found = self._error(columns, half)
+            rows, error = (half, found) if found is not None else (rows[len(half) :], error)
+        if error is None:
+            return None
+        return int(rows[0]), self._error(columns, rows) or error
+
+    def _error(self, columns: Mapping[int, RawColumn], rows: Index) -> ExpressionError | None:
+        try:
+            self._verdict(Frame(columns, rows))
+        except ExpressionError as error:
+            return error
+        return None
 
     def _verdict(self, frame: Frame) -> Bools:
         if not len(frame):
             return np.zeros(0, dtype=bool)
+        if self.failure:
+            raise ExpressionError(self.failure)
         value = truth(self.expression, frame)
         found: Bools = value.data & ~value.null
         return found
-
-    def _first(self, columns: Mapping[int, RawColumn], rows: np.ndarray, error: ExpressionError) -> ExpressionError:
-        """The error of the first row that has one, of rows among which there is one."""
-        while len(rows) > 1:
-            half = len(rows) // 2
-            try:
-                self._verdict(Frame(columns, rows[:half]))
-                rows = rows[half:]
-            except ExpressionError as found:
-                rows, error = rows[:half], found
-        try:
-            self._verdict(Frame(columns, rows))
-        except ExpressionError as found:
-            return found
-        return error
 
 
 def compile_filter(trees: Sequence[str], columns: Sequence[Column], settings: FilterSettings) -> Filter:

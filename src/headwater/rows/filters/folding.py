@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from headwater.pg.version import VERSIONS
 from headwater.rows.filters.columns import Frame
 from headwater.rows.filters.expressions import (
     FALSE,
@@ -38,6 +39,7 @@ from headwater.rows.filters.expressions import (
     RowNullTest,
     RowOrder,
 )
+from headwater.rows.filters.ranges import range_of
 from headwater.rows.filters.values import payload_of
 
 _Several: TypeAlias = tuple[Expression, ...]
@@ -130,12 +132,27 @@ def _call(expression: Call | Distinct | NullIf, arguments: _Several) -> Expressi
         if expression.context.function.is_strict and any(map(_is_null, arguments)):
             return Constant(expression.type, None)
         call = replace(expression, arguments=arguments)
-        return _computed(call) if is_constant else call
+        return _computed(call) if is_constant else _without_range(call)
     left, right = arguments
     pair = replace(expression, arguments=(left, right))
     if isinstance(expression, NullIf) and (_is_null(left) or _is_null(right)):
         return left
     return _computed(pair) if is_constant else pair
+
+
+def _without_range(call: Call) -> Expression:
+    """Whether a value, also NULL, is in a constant range that has none, or all (find_simplified_clause)."""
+    context = call.context
+    if VERSIONS[context.settings.major].simplifies_elements_of_ranges:
+        place = {"range_contains_elem": 0, "elem_contained_by_range": 1}.get(context.function.source, -1)
+        whole = call.arguments[place] if place >= 0 else None
+        if isinstance(whole, Constant) and whole.payload is not None:
+            found = range_of(whole.type, context.settings.major, whole.payload)
+            if found.is_empty:
+                return FALSE
+            if found.lower.payload is None and found.upper.payload is None:
+                return TRUE
+    return call
 
 
 def _any_or_all(expression: AnyOrAll, case: Constant | None) -> Expression:
@@ -150,14 +167,16 @@ def _any_or_all(expression: AnyOrAll, case: Constant | None) -> Expression:
 
 
 def _row_test(expression: RowNullTest) -> Expression:
-    """Constant fields decide, or go away."""
+    """Constant fields decide, or go away; a row of nothing but constants is left to each row."""
+    if _are_constant(expression.arguments):
+        return expression
     kept = []
     for argument in expression.arguments:
         if not isinstance(argument, Constant):
             kept.append(argument)
         elif (argument.payload is None) != expression.is_null:
             return FALSE
-    return replace(expression, arguments=tuple(kept)) if kept else TRUE
+    return replace(expression, arguments=tuple(kept))
 
 
 def _case(expression: Case, case: Constant | None) -> Expression:

@@ -23,6 +23,7 @@ C_COLLATIONS = frozenset({950, 951, 962})
 
 DEFAULT_COLLATION = 100
 C_LOCALES = ("C", "POSIX")
+LIBC = "c"
 _TURKIC = ("tr", "az")
 
 
@@ -36,12 +37,14 @@ class FilterSettings:
         collate: the locale that the database's text is ordered by: ``datcollate``, or ``datlocale`` (before 17
             ``daticulocale``) if its provider is not libc; empty if it is not known.
         ctype: the one that says what letters are: likewise, of libc ``datctype``.
+        provider: ``datlocprovider``.
     """
 
     major: int
     encoding: str = "UTF8"
     collate: str = ""
     ctype: str = ""
+    provider: str = LIBC
 
 
 class Context(NamedTuple):
@@ -106,21 +109,31 @@ class Implementation(NamedTuple):
         compute: takes the context and the arguments.
         check: raises UnsupportedFilterError where it cannot be, None if it always can.
         is_total: it raises nothing and may be given anything in the place of NULLs.
+        is_turned: it is written in SQL, as another one with its arguments in the other order: the last one is computed
+            first.
     """
 
     compute: Compute
     check: Check | None = None
     is_total: bool = False
+    is_turned: bool = False
 
 
 FUNCTIONS: dict[str, Implementation] = {}
 
 
-def register(names: str | Iterable[str], compute: Compute, check: Check | None = None, *, total: bool = False) -> None:
+def register(
+    names: str | Iterable[str],
+    compute: Compute,
+    check: Check | None = None,
+    *,
+    total: bool = False,
+    turned: bool = False,
+) -> None:
     """Add a function under its names in C, or of one that is written in SQL its name and types, ``name(types)``."""
     for name in [names] if isinstance(names, str) else names:
         assert name not in FUNCTIONS, f"{name} is there twice"
-        FUNCTIONS[name] = Implementation(compute, check, total)
+        FUNCTIONS[name] = Implementation(compute, check, total, turned)
 
 
 def implementation(function: BuiltInFunction) -> Implementation | None:

@@ -24,7 +24,8 @@ def _word(value: int) -> bytes:
 
 
 def _int8(value: int) -> bytes:
-    """The same as of an int4 of the value, if it is one."""
+    """The same as of an int4 of the value, if it is one; unsigned numbers are taken for signed ones."""
+    value = value - (1 << 64) if value >= 1 << 63 else value
     high = value >> 32
     return _word(value ^ (high if value >= 0 else ~high))
 

@@ -75,7 +75,10 @@ def _difference(_: Context, left: bytes, right: bytes) -> int:
     one, other = _network(left), _network(right)
     if one.family != other.family:
         raise ExpressionError("cannot subtract inet values of different sizes")
+    # The server counts in as many bits as an address has.
     found = one.address - other.address
+    if one.width > 64:
+        found = (found + (1 << 127)) % (1 << 128) - (1 << 127)
     if found not in _INT64:
         raise ExpressionError("result is out of range")
     return found

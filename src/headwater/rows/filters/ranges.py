@@ -46,7 +46,14 @@ class Range(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 12)
-def _range(type: int, major: int, payload: bytes) -> Range:
+def range_of(type: int, major: int, payload: bytes) -> Range:
+    """A stored range.
+
+    Args:
+        type: its type's OID.
+        major: PostgreSQL's.
+        payload: as it is stored.
+    """
     flags = payload[-1]
     found = payloads(taken_apart(type, major, spans([payload])).values)
     key = sort_key(inner_type(type, major))
@@ -106,13 +113,13 @@ def _of_both(decide: Callable[[Range, Range], bool]) -> Callable[[Range, Range],
 def _test(decide: Callable[[Range, Range], bool]) -> Callable[[Context, bytes, bytes], bool]:
     def test(context: Context, left: bytes, right: bytes) -> bool:
         major, (type, *_) = context.settings.major, context.types
-        return decide(_range(type, major, left), _range(type, major, right))
+        return decide(range_of(type, major, left), range_of(type, major, right))
 
     return test
 
 
 def _ask(about: Callable[[Range], bool]) -> Callable[[Context, bytes], bool]:
-    return lambda context, value: about(_range(context.types[0], context.settings.major, value))
+    return lambda context, value: about(range_of(context.types[0], context.settings.major, value))
 
 
 def _as_stored(type: int, value: Any) -> bytes:
@@ -133,7 +140,7 @@ def _has(place: int) -> Callable[[Context, Any, Any], bool]:
         type, major = context.types[place], context.settings.major
         value = _as_stored(inner_type(type, major), arguments[1 - place])
         key = sort_key(inner_type(type, major))(value)
-        whole = _range(type, major, arguments[place])
+        whole = range_of(type, major, arguments[place])
         point = Bound(value, key, True, True)
         return not whole.is_empty and _compare(whole.lower, point) <= 0 <= _compare(
             whole.upper, point._replace(is_lower=False)
@@ -144,7 +151,7 @@ def _has(place: int) -> Callable[[Context, Any, Any], bool]:
 
 def _bound(which: str) -> Callable[[Context, bytes], Any]:
     def bound(context: Context, payload: bytes) -> Any:
-        whole = _range(context.types[0], context.settings.major, payload)
+        whole = range_of(context.types[0], context.settings.major, payload)
         found: Bound = getattr(whole, which)
         return None if whole.is_empty else _as_value(context.result, found.payload)
 

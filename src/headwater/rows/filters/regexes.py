@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from headwater.errors import UnsupportedFilterError
-from headwater.rows.filters.functions import Context, each, needs_ascii_letters, register
+from headwater.rows.filters.functions import LIBC, Context, each, needs_ascii_letters, needs_plain_letters, register
 from headwater.rows.filters.texts import codec, needs_characters
 
 _SPACE, _WORD = r" \t\n\v\f\r", "A-Za-z0-9_"
@@ -52,13 +52,18 @@ class _Refused(Exception):
 
 
 class _Translator:
-    """Reads a pattern from left to right; `goes_by_letters` tells whether classes of characters occurred in it."""
+    """Reads a pattern from left to right.
+
+    `goes_by_letters` tells whether classes of characters occurred in it, `goes_by_signs` whether those of signs and
+    blanks did: libc and ICU do not agree on these, not even in ASCII.
+    """
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
         self.depth = 0
         self.goes_by_letters = False
+        self.goes_by_signs = False
         self.can_repeat = False
 
     def translated(self) -> str:
@@ -138,7 +143,7 @@ class _Translator:
         if character in _LITERAL and character:
             return re.escape(_LITERAL[character])
         if character.lower() in _SHORT and character:
-            self.goes_by_letters = True
+            self._note(character.lower())
             return f"[{'^' if character.isupper() else ''}{_SHORT[character.lower()]}]"
         if character in _CONSTRAINTS and character:
             self.goes_by_letters |= character not in "AZ"
@@ -165,8 +170,12 @@ class _Translator:
         if end < 0 or name not in _CLASSES:
             raise _Refused("a class of characters that is not known")
         self.at = end + 2
-        self.goes_by_letters = True
+        self._note(name)
         return _CLASSES[name]
+
+    def _note(self, name: str) -> None:
+        self.goes_by_letters = True
+        self.goes_by_signs |= name in ("s", "space", "punct")
 
     def _range(self) -> str:
         low = self._member()
@@ -193,7 +202,7 @@ class _Translator:
         if escaped in _LITERAL and escaped:
             return _LITERAL[escaped]
         if escaped in _SHORT and escaped:
-            self.goes_by_letters = True
+            self._note(escaped)
             return _SHORT[escaped]
         raise _Refused(f'the escape "\\{escaped}" in a bracket')
 
@@ -203,10 +212,10 @@ def _in_bracket(character: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _translation(pattern: str) -> tuple[str, bool]:
-    """Python's pattern, and whether it goes by classes of characters."""
+def _translation(pattern: str) -> tuple[str, bool, bool]:
+    """Python's pattern, whether it goes by classes of characters, and by those of signs and blanks."""
     translator = _Translator(pattern)
-    return translator.translated(), translator.goes_by_letters
+    return translator.translated(), translator.goes_by_letters, translator.goes_by_signs
 
 
 @lru_cache(maxsize=256)
@@ -224,7 +233,7 @@ def _needs_known_pattern(ignores_case: bool) -> Callable[[Context], None]:
             raise UnsupportedFilterError(f"{what} with a pattern that is no constant is not supported")
         pattern = payload.decode(codec(context))
         try:
-            _, goes_by_letters = _translation(pattern)
+            _, goes_by_letters, goes_by_signs = _translation(pattern)
             _compiled(pattern, ignores_case)
         except _Refused as reason:
             raise UnsupportedFilterError(f'{what} with the pattern "{pattern}" is not supported: {reason}') from None
@@ -232,6 +241,8 @@ def _needs_known_pattern(ignores_case: bool) -> Callable[[Context], None]:
             raise UnsupportedFilterError(f'{what} with the pattern "{pattern}" is not supported: {error}') from None
         if goes_by_letters or ignores_case:
             needs_ascii_letters(context)
+        if goes_by_signs and context.settings.provider != LIBC:
+            needs_plain_letters(context)
 
     return check
 
