@@ -19,7 +19,7 @@ from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlannedWindow, PlanWindows
-from headwater.plugins.api import OutputPlugin
+from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.reorder.plan import Slice
 from headwater.rows.typed import ON_UNREPRESENTABLE, TypedTable
@@ -131,7 +131,7 @@ class Window:
         self,
         plugin: str,
         options: tuple[tuple[str, str | None], ...],
-        make: Callable[[CatalogStore], OutputPlugin] | None = None,
+        make: Callable[[CatalogStore], SlicePlugin] | None = None,
         is_replica: bool = False,
     ) -> OpenRequest:
         request = DecodeRequest(

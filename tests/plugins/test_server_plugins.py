@@ -23,8 +23,8 @@ from headwater.plugins.api import (
     WANT_INSERT,
     WANT_TRUNCATE,
     WANT_UPDATE,
-    OutputPlugin,
     PluginContext,
+    SlicePlugin,
 )
 from headwater.plugins.loading import load_plugin
 from headwater.rmgr import standby, xact
@@ -71,7 +71,7 @@ def changes(session: Connection, slot: str, options: Sequence[Option], *, keep: 
     return [bytes(row[0]) for row in rows]
 
 
-def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> OutputPlugin:
+def make_plugin(session: Connection, name: str, options: Sequence[Option]) -> SlicePlugin:
     return load_plugin(name)(tuple(options), PluginContext(major_of(session)))
 
 

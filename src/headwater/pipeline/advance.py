@@ -15,7 +15,7 @@ from headwater.errors import PluginError, RecordError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_window
-from headwater.plugins.api import OutputPlugin
+from headwater.plugins.api import SlicePlugin
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
@@ -111,7 +111,7 @@ def advance(
     start: Start,
     index: WalIndex,
     store: CatalogStore,
-    plugin: OutputPlugin,
+    plugin: SlicePlugin,
     scope: Scope,
     is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
@@ -160,7 +160,7 @@ def advance(
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory, at), followed)
 
 
-def _two_phase_at(start: Start, followed: Followed, plugin: OutputPlugin, scope: Scope) -> int | None:
+def _two_phase_at(start: Start, followed: Followed, plugin: SlicePlugin, scope: Scope) -> int | None:
     """From where on prepared transactions are decoded at PREPARE: where this was switched on, or decoding begins."""
     if not plugin.two_phase or start.two_phase_at is not None:
         return start.two_phase_at if plugin.two_phase else None
@@ -168,7 +168,7 @@ def _two_phase_at(start: Start, followed: Followed, plugin: OutputPlugin, scope:
     return max(*begins, start.lsn, scope.start) if begins else None
 
 
-def _validate(plugin: OutputPlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:
+def _validate(plugin: SlicePlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:
     try:
         plugin.validate(store.view(lsn))
     except PluginError as error:

@@ -25,7 +25,7 @@ from headwater.pipeline.driver_messages import (
 from headwater.pipeline.last_changes import MANY, changes_in_mind, last_changes, require_told, with_changes
 from headwater.pipeline.schema_sender import PluginSender
 from headwater.pipeline.window import Scope
-from headwater.plugins.api import CatalogView, OutputPlugin
+from headwater.plugins.api import CatalogView, SlicePlugin
 from headwater.reorder.changes import (
     Candidates,
     Choice,
@@ -103,7 +103,7 @@ class RolledWindow:
     two_phase_at: int | None = None
 
 
-def assemble(window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> Assembly:
+def assemble(window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> Assembly:
     """Plan the output of the transactions that committed in a window.
 
     Args:
@@ -121,7 +121,7 @@ def assemble(window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> Assemb
 class _Describing:
     """Which of a relation's changes are wanted, and how it is announced."""
 
-    plugin: OutputPlugin
+    plugin: SlicePlugin
     scope: Scope
 
     def __call__(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
@@ -131,7 +131,7 @@ class _Describing:
 class _Assembler:
     """One call of :func:`assemble`."""
 
-    def __init__(self, window: RolledWindow, plugin: OutputPlugin, scope: Scope) -> None:
+    def __init__(self, window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> None:
         self.window = window
         self.rows = window.index.rows
         self.wanted_at = starting_at(window.decodable, scope.start)
@@ -184,7 +184,7 @@ class _Assembler:
 
     # -- which transactions
 
-    def _replays(self, plugin: OutputPlugin) -> Replays:
+    def _replays(self, plugin: SlicePlugin) -> Replays:
         at, commits = self.window.two_phase_at, self.window.commits
         if at is None:
             return replays_of_commits(commits)

@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
-from headwater.plugins.api import OutputPlugin
+from headwater.plugins.api import SlicePlugin
 from headwater.reorder.plan import Slice
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
@@ -48,7 +48,7 @@ class SliceDecoder:
     """
 
     directory: WalDirectory
-    plugin: OutputPlugin
+    plugin: SlicePlugin
     session: SessionSettings
 
     @property

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.plugins.api import OutputPlugin, TwoPhaseTransaction
+from headwater.plugins.api import SlicePlugin, TwoPhaseTransaction
 from headwater.reorder.changes import has_origin_of
 from headwater.reorder.plan import Events, Units
 from headwater.reorder.replays import AT_PREPARE, COMMITS_PREPARED, ROLLS_BACK_PREPARED, Replays, gids
@@ -99,7 +99,7 @@ class DriverMessages:
     rows: Rows
     txns: Replays
     output: Bools
-    plugin: OutputPlugin
+    plugin: SlicePlugin
     resolver: Resolver
     in_window: Callable[[Int64s], Bools]
 

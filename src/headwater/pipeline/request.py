@@ -12,7 +12,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, SegmentError, UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
-from headwater.plugins.api import OutputPlugin, PluginContext
+from headwater.plugins.api import PluginContext, SlicePlugin
 from headwater.plugins.loading import load_plugin
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
@@ -25,7 +25,7 @@ from headwater.wal.frames import read_frames
 from headwater.wal.local_path import local_path
 from headwater.wal.place import WalSource
 
-MakePlugin = Callable[[CatalogStore], OutputPlugin]
+MakePlugin = Callable[[CatalogStore], SlicePlugin]
 """Makes what takes a plugin's place."""
 
 SKIP_GAP = "skip"
@@ -120,7 +120,7 @@ class OpenRequest:
     request: DecodeRequest
     directory: WalDirectory
     store: CatalogStore
-    plugin: OutputPlugin
+    plugin: SlicePlugin
     session: SessionSettings
     server_settings: tuple[tuple[str, str], ...] = ()
     state: State | None = None
@@ -206,7 +206,7 @@ def _session_and_plugin(
     store: CatalogStore,
     server: tuple[tuple[str, str], ...],
     make_plugin: MakePlugin | None,
-) -> tuple[SessionSettings, OutputPlugin]:
+) -> tuple[SessionSettings, SlicePlugin]:
     session = session_settings(request, server, store.major, store.encoding)
     store.search_path = SearchPath.parse(session.search_path)
     if make_plugin is not None:

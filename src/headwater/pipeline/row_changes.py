@@ -15,7 +15,7 @@ from headwater.errors import PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pipeline.row_batches import truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
-from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, OutputPlugin, WholeCatalog
+from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, SlicePlugin, WholeCatalog
 from headwater.plugins.publication import (
     is_publishable,
     load_publications,
@@ -77,14 +77,14 @@ def _is_text(name: str) -> bool:
     return True
 
 
-class RowChanges(OutputPlugin):
+class RowChanges(SlicePlugin):
     """Wants the changes of the chosen tables; runs on the driver, pickles to the tasks.
 
     Args:
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
-        marks_rows: see :class:`OutputPlugin`.
+        marks_rows: see :class:`SlicePlugin`.
     """
 
     name: ClassVar[str] = "rows"

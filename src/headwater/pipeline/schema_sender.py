@@ -14,7 +14,7 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, warn
 from headwater.pg.lsn import Lsn
-from headwater.plugins.api import OutputPlugin
+from headwater.plugins.api import SlicePlugin
 from headwater.reorder.publications_in_mind import CatalogInMind
 from headwater.reorder.resolve import Describe
 
@@ -29,7 +29,7 @@ class PluginSender:
         end_before: the last end of a window, LSN, that leaves a transaction by number out.
     """
 
-    plugin: OutputPlugin
+    plugin: SlicePlugin
     describe: Describe
     end_before: Callable[[int], int]
 

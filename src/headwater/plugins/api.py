@@ -30,9 +30,9 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
-    "OutputPlugin",
     "PluginContext",
     "SinvalMessage",
+    "SlicePlugin",
     "TwoPhaseTransaction",
     "WholeCatalog",
 ]
@@ -119,7 +119,7 @@ class PluginContext:
     is_init: bool = False
 
 
-class OutputPlugin(ABC):
+class SlicePlugin(ABC):
     """Base of all output plugins.
 
     Args:

@@ -23,8 +23,8 @@ from headwater.plugins.api import (
     WANT_ALL,
     WANT_TRUNCATE,
     CatalogView,
-    OutputPlugin,
     PluginContext,
+    SlicePlugin,
     TwoPhaseTransaction,
 )
 from headwater.plugins.buffer import pack
@@ -103,7 +103,7 @@ class _TwoPhase:
     gid: str
 
 
-class CallbackPlugin(OutputPlugin):
+class CallbackPlugin(SlicePlugin):
     """A plugin that is called for one change at a time.
 
     Args:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins.api import OutputPlugin
+from headwater.plugins.api import SlicePlugin
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 
 
 class SliceTables(NamedTuple):
-    """What :meth:`OutputPlugin.render` is given.
+    """What :meth:`SlicePlugin.render` is given.
 
     Attributes:
         items: the slice's changes.
@@ -29,7 +29,7 @@ class SliceTables(NamedTuple):
         transactions: the slice's.
         literals: the slice's.
         schemas: its layouts.
-        schema_messages: for each layout what :meth:`OutputPlugin.schema_messages` said as of its first item.
+        schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
     """
 
     items: Items
@@ -40,7 +40,7 @@ class SliceTables(NamedTuple):
     schema_messages: Sequence[Sequence[bytes]]
 
 
-class KernelPlugin(OutputPlugin):
+class KernelPlugin(SlicePlugin):
     """Base of the plugins that render a slice with a kernel.
 
     Attributes:
@@ -62,7 +62,7 @@ class KernelPlugin(OutputPlugin):
         schemas: Sequence[RelationSchema],
         schema_messages: Sequence[Sequence[bytes]],
     ) -> Messages:
-        """All messages of a slice; see :meth:`OutputPlugin.render`."""
+        """All messages of a slice; see :meth:`SlicePlugin.render`."""
         return self.rendering(SliceTables(items, cells, transactions, literals, schemas, schema_messages)).messages()
 
     def rendering(self, tables: SliceTables) -> Rendering:

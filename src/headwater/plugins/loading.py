@@ -1,7 +1,7 @@
 """How output plugins are found: by an entry point's name, or in a file that is named with its class.
 
 An entry point of the group ``headwater.plugins`` is a plugin that renders whole slices
-(:class:`headwater.plugins.api.OutputPlugin`), or one that is called for each change
+(:class:`headwater.plugins.api.SlicePlugin`), or one that is called for each change
 (:class:`headwater.plugins.callbacks.OutputPlugin`). A file of one's own is run: it must lie where only root and this
 user could have put it. What travels to decode tasks is its text, so they need not see it.
 """
@@ -19,12 +19,12 @@ from types import ModuleType
 
 from headwater.errors import PluginError
 from headwater.plugins import callbacks
-from headwater.plugins.api import OutputPlugin, PluginContext
+from headwater.plugins.api import PluginContext, SlicePlugin
 from headwater.trusted_paths import check_path
 
 GROUP = "headwater.plugins"
 
-MakePlugin = Callable[[Sequence[tuple[str, str | None]], PluginContext], OutputPlugin]
+MakePlugin = Callable[[Sequence[tuple[str, str | None]], PluginContext], SlicePlugin]
 """Makes a plugin of its options and the session."""
 
 
@@ -102,11 +102,11 @@ def load_plugin(name: str) -> MakePlugin:
     """
     for point in entry_points(group=GROUP, name=name):
         found = point.load()
-        if isinstance(found, type) and issubclass(found, OutputPlugin):
+        if isinstance(found, type) and issubclass(found, SlicePlugin):
             return found
         if isinstance(found, type) and issubclass(found, callbacks.OutputPlugin):
             return _called(found, name, None)
-        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of OutputPlugin")
+        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of headwater.plugins.OutputPlugin")
     if ":" in name:
         source = PluginSource.read(name)
         return _called(source.load(), source.class_name, source)

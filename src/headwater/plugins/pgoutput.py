@@ -198,7 +198,7 @@ class PgOutput(KernelPlugin):
         }
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
-        """Which changes are published; see :meth:`OutputPlugin.wants`."""
+        """Which changes are published; see :meth:`SlicePlugin.wants`."""
         if not self.tracks(schema):
             return 0
         return self._wants(self._published(schema, catalog))

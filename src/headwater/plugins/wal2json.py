@@ -142,7 +142,7 @@ class Wal2Json(KernelPlugin):
         schemas: Sequence[RelationSchema],
         schema_messages: Sequence[Sequence[bytes]],
     ) -> Messages:
-        """All messages of a slice; see :meth:`OutputPlugin.render`.
+        """All messages of a slice; see :meth:`SlicePlugin.render`.
 
         Raises:
             PluginError: a message is longer than a server's can be.

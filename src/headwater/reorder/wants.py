@@ -1,4 +1,4 @@
-"""Which changes of a relation an output plugin makes a message of: the bits of ``OutputPlugin.wants``."""
+"""Which changes of a relation an output plugin makes a message of: the bits of ``SlicePlugin.wants``."""
 
 from __future__ import annotations
 
