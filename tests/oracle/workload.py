@@ -64,6 +64,14 @@ class Workload:
             if session.in_transaction and self.rng.random() < 0.5:
                 session.finish("COMMIT")
 
+    def give_up(self) -> None:
+        """Roll back what is open, and what is prepared."""
+        for session in self.sessions:
+            if session.in_transaction:
+                session.finish("ROLLBACK")
+        while self.prepared:
+            self.sessions[0].run(f"ROLLBACK PREPARED '{self.prepared.pop()}'", "rollback prepared")
+
     def step(self, session: Session) -> None:
         """One statement of one session."""
         rng = self.rng
