@@ -106,7 +106,9 @@ def load_plugin(name: str) -> MakePlugin:
             return found
         if isinstance(found, type) and issubclass(found, callbacks.OutputPlugin):
             return _called(found, name, None)
-        raise PluginError(f'"{point.value}" is not an output plugin', hint="expected a subclass of headwater.plugins.OutputPlugin")
+        raise PluginError(
+            f'"{point.value}" is not an output plugin', hint="expected a subclass of headwater.plugins.OutputPlugin"
+        )
     if ":" in name:
         source = PluginSource.read(name)
         return _called(source.load(), source.class_name, source)
