@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames:
         majors = getattr(metafunc.module, "MAJORS", (15, 16, 18))
         if metafunc.config.getoption("--all-majors"):
-            majors = tuple(range(15 if "MAJORS" in vars(metafunc.module) else 14, 20))
+            majors = getattr(metafunc.module, "ALL_MAJORS", (14, 15, 16, 17, 18, 19))
         metafunc.parametrize("server", majors, indirect=True, ids=[f"pg{major}" for major in majors], scope="session")
 
 

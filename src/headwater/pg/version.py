@@ -198,6 +198,11 @@ class Version:
         return self.major >= 17
 
     @property
+    def cuts_by_least_integer(self) -> bool:
+        """``right`` with the least integer cuts all off, as with any that is far below zero; before, nothing."""
+        return self.major >= 19
+
+    @property
     def has_infinite_intervals(self) -> bool:
         """An interval can be infinite."""
         return self.major >= 17

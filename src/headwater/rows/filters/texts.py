@@ -18,6 +18,7 @@ import numpy as np
 
 from headwater.errors import ExpressionError, UnsupportedFilterError
 from headwater.pg.encodings import CHARACTERS, UTF8
+from headwater.pg.version import VERSIONS
 from headwater.rows import _stored_columns
 from headwater.rows.filters.functions import Context, each, needs_ascii_letters, needs_plain_letters, register
 from headwater.rows.filters.values import Plain, Spans, Values, retyped
@@ -154,11 +155,12 @@ def _left(value: str, count: int) -> str:
     return value[:count] if count >= 0 else value[: max(len(value) + count, 0)]
 
 
-def _right(value: str, count: int) -> str:
-    if count >= 0:
-        return value[max(len(value) - count, 0) :]
-    # The server's negation of the least integer is the least integer, which cuts nothing off.
-    return value[-count:] if count >= -_INT_MAX else value
+def _right(context: Context, payload: bytes, count: int) -> bytes:
+    name = codec(context)
+    value = payload.decode(name)
+    if count < -_INT_MAX and not VERSIONS[context.settings.major].cuts_by_least_integer:
+        return payload
+    return (value[max(len(value) - count, 0) :] if count >= 0 else value[-count:]).encode(name)
 
 
 def _split_part(value: str, separator: str, field: int) -> str:
@@ -306,7 +308,7 @@ _bytes("bitoctetlength", lambda value: len(value) - 4)
 _text("text_substr text_substr_no_len", _substring)
 _bytes("bytea_substr bytea_substr_no_len", _substring)
 _text("text_left", _left)
-_text("text_right", _right)
+register("text_right", each(_right), needs_characters)
 _text("split_part", _split_part)
 _text("textpos", lambda value, part: value.find(part) + 1)
 _bytes("byteapos", lambda value, part: value.find(part) + 1)
