@@ -328,6 +328,10 @@ def test_a_file_that_cannot_be_written_is_told_before_the_server_is_asked(tmp_pa
         run_export("host=/nowhere", tmp_path / "nowhere" / "catalog", checkpoint=False)
 
 
+def _heeding_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path: Path) -> None:
     """Else its slot would hold WAL back until the transactions have ended that it waits for."""
     with small_server(18) as server, server.connect() as open_one:
@@ -335,7 +339,8 @@ def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path
         open_one.execute("BEGIN")
         open_one.execute("SELECT pg_current_xact_id()")
         words = [str(COMMAND), "catalog", "export", dsn(server), str(tmp_path / "catalog")]
-        process = subprocess.Popen(words, stderr=subprocess.PIPE)
+        # A shell's background job ignores SIGINT, and so would what it starts.
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=_heeding_interrupts)
         wait_for(server, 1)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=TIMEOUT_SECONDS) == (None, b"headwater: interrupted\n")
