@@ -21,7 +21,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from headwater.errors import SegmentError, TruncatedSegmentError
 from headwater.wal.place import Place, open_bytes, read_start
@@ -220,8 +220,27 @@ def open_stream(packed: Packed) -> _Stream:
         return _Lzma(raw)
     import pyarrow as pa
 
-    stream: _Stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), _ARROW_CODECS[method])
-    return stream
+    return _ArrowStream(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), _ARROW_CODECS[method]))
+
+
+class _ArrowStream:
+    """A stream of pyarrow's, whose own ``read`` loses the memory of the result where packed bytes are damaged, or end.
+
+    Args:
+        stream: ``pyarrow.NativeFile``.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes."""
+        found: bytes = self._stream.read_buffer(size).to_pybytes()
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        self._stream.close()
 
 
 class _Truncated(io.BufferedReader):
