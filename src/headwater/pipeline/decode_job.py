@@ -13,7 +13,7 @@ import numpy as np
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
-from headwater.plugins.api import SlicePlugin
+from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.reorder.plan import Slice
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
@@ -90,7 +90,7 @@ class SliceDecoder:
         """
         decoded = self.cells(plan)
         changes = decoded.changes
-        messages = self.plugin.render(
+        tables = SliceTables(
             changes.items,
             decoded.cells,
             changes.transactions,
@@ -98,6 +98,7 @@ class SliceDecoder:
             [use.schema for use in changes.relations],
             [use.messages for use in changes.relations],
         )
+        messages = self.plugin.render(tables)
         if not self.plugin.is_text or self.plugin.wants_client_encoding:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)

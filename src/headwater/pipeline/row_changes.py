@@ -15,7 +15,7 @@ from headwater.errors import PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pipeline.row_batches import truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
-from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, SlicePlugin, WholeCatalog
+from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, SlicePlugin, SliceTables, WholeCatalog
 from headwater.plugins.publication import (
     is_publishable,
     load_publications,
@@ -23,7 +23,7 @@ from headwater.plugins.publication import (
     require_publications,
 )
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+from headwater.rows.items import Messages
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,7 @@ class RowChanges(SlicePlugin):
             raise PluginError("the name of a replication origin is no text in UTF8", lsn=lsn)
         return [name.encode()]
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
+    def render(self, tables: SliceTables) -> Messages:
         """Not for rows.
 
         Raises:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
 from headwater.reorder.schema_memory import ENTRIES, Subject
@@ -33,6 +33,7 @@ __all__ = [
     "PluginContext",
     "SinvalMessage",
     "SlicePlugin",
+    "SliceTables",
     "TwoPhaseTransaction",
     "WholeCatalog",
 ]
@@ -117,6 +118,27 @@ class PluginContext:
     two_phase: bool = False
     slot: str = ""
     is_init: bool = False
+
+
+class SliceTables(NamedTuple):
+    """What :meth:`SlicePlugin.render` is given.
+
+    Attributes:
+        items: the slice's changes.
+        cells: their text or, with ``wants_binary``, their binary form; with ``wants_client_encoding``, REFUSED where it
+            has no equivalent of a character.
+        transactions: the slice's.
+        literals: the slice's.
+        schemas: its layouts.
+        schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
+    """
+
+    items: Items
+    cells: Cells
+    transactions: Transactions
+    literals: Literals
+    schemas: Sequence[RelationSchema]
+    schema_messages: Sequence[Sequence[bytes]]
 
 
 class SlicePlugin(ABC):
@@ -300,23 +322,5 @@ class SlicePlugin(ABC):
         return
 
     @abstractmethod
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
-        """All messages of a slice.
-
-        Args:
-            items: the slice's changes.
-            cells: their text or, with ``wants_binary``, their binary form; with ``wants_client_encoding``, REFUSED
-                where it has no equivalent of a character.
-            transactions: the slice's.
-            literals: the slice's.
-            schemas: its layouts.
-            schema_messages: for each layout what :meth:`schema_messages` said as of its first item.
-        """
+    def render(self, tables: SliceTables) -> Messages:
+        """All messages of a slice."""

@@ -25,6 +25,7 @@ from headwater.plugins.api import (
     CatalogView,
     PluginContext,
     SlicePlugin,
+    SliceTables,
     TwoPhaseTransaction,
 )
 from headwater.plugins.buffer import pack
@@ -217,18 +218,11 @@ class CallbackPlugin(SlicePlugin):
         made = text if text.isascii() else converted_text(self.encoding, CLIENT_ENCODING, text, lsn)
         return made.decode("utf-8", "surrogateescape")
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
+    def render(self, tables: SliceTables) -> Messages:
         """Call the callbacks of a slice, in order; what they write."""
         ctx = Context(self.options, self.major, self.slot)
-        _Calls(self, ctx, items, _Rows(self.encoding, items, cells, schemas), transactions, literals).run()
+        rows = _Rows(self.encoding, tables.items, tables.cells, tables.schemas)
+        _Calls(self, ctx, tables.items, rows, tables.transactions, tables.literals).run()
         self._call("shutdown", None, ctx=ctx)
         offsets, data = pack(one for _, _, one in ctx._written)
         lsn, xid = (np.array([one[column] for one in ctx._written], np.int64) for column in (0, 1))

@@ -7,37 +7,15 @@ is made; a plugin adds its kernel, and what the kernel has to know of the slice'
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import RelationSchema
 from headwater.plugins._plan import Plan, Ready
-from headwater.plugins.api import SlicePlugin
+from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
-from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
-
-
-class SliceTables(NamedTuple):
-    """What :meth:`SlicePlugin.render` is given.
-
-    Attributes:
-        items: the slice's changes.
-        cells: their text.
-        transactions: the slice's.
-        literals: the slice's.
-        schemas: its layouts.
-        schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
-    """
-
-    items: Items
-    cells: Cells
-    transactions: Transactions
-    literals: Literals
-    schemas: Sequence[RelationSchema]
-    schema_messages: Sequence[Sequence[bytes]]
+from headwater.rows.items import Literals, Messages
 
 
 class KernelPlugin(SlicePlugin):
@@ -53,17 +31,9 @@ class KernelPlugin(SlicePlugin):
     has_boundaries: bool = True
     sends_origins: bool = True
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
+    def render(self, tables: SliceTables) -> Messages:
         """All messages of a slice; see :meth:`SlicePlugin.render`."""
-        return self.rendering(SliceTables(items, cells, transactions, literals, schemas, schema_messages)).messages()
+        return self.rendering(tables).messages()
 
     def rendering(self, tables: SliceTables) -> Rendering:
         """The slice, ready to be written.

@@ -40,11 +40,12 @@ from headwater.plugins.api import (
     CatalogView,
     PluginContext,
     SinvalMessage,
+    SliceTables,
     TwoPhaseTransaction,
     WholeCatalog,
 )
 from headwater.plugins.buffer import Rendering, with_messages
-from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
+from headwater.plugins.kernel_plugin import KernelPlugin
 from headwater.plugins.pgoutput_options import parse_options, refuse_features
 from headwater.plugins.pgoutput_protocol import (
     NAMED,

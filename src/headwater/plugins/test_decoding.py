@@ -26,9 +26,9 @@ from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._stamps import Stamps
 from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, render_lines
-from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext, TwoPhaseTransaction
+from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext, SliceTables, TwoPhaseTransaction
 from headwater.plugins.buffer import Rendering, pack
-from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
+from headwater.plugins.kernel_plugin import KernelPlugin
 from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.rows.completeness import completeness

@@ -30,14 +30,15 @@ from headwater.plugins.api import (
     WANT_UPDATE,
     CatalogView,
     PluginContext,
+    SliceTables,
 )
 from headwater.plugins.buffer import Rendering
-from headwater.plugins.kernel_plugin import KernelPlugin, SliceTables
+from headwater.plugins.kernel_plugin import KernelPlugin
 from headwater.plugins.stamps import commit_stamps, no_stamps
 from headwater.plugins.wal2json_options import parse_options
 from headwater.plugins.wal2json_words import Vocabulary
 from headwater.reorder.unit_flags import BARE
-from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
+from headwater.rows.items import Messages, Transactions
 
 _WANTS = {"insert": WANT_INSERT, "update": WANT_UPDATE, "delete": WANT_DELETE, "truncate": WANT_TRUNCATE}
 
@@ -133,24 +134,15 @@ class Wal2Json(KernelPlugin):
         """Those that are left out; what is local never is."""
         return origin_id != 0 and origin_id in self.options.filter_origins
 
-    def render(
-        self,
-        items: Items,
-        cells: Cells,
-        transactions: Transactions,
-        literals: Literals,
-        schemas: Sequence[RelationSchema],
-        schema_messages: Sequence[Sequence[bytes]],
-    ) -> Messages:
+    def render(self, tables: SliceTables) -> Messages:
         """All messages of a slice; see :meth:`SlicePlugin.render`.
 
         Raises:
             PluginError: a message is longer than a server's can be.
         """
-        tables = SliceTables(items, cells, transactions, literals, schemas, schema_messages)
         rendering = self.rendering(tables)
         pieces = rendering.messages()
-        messages = _joined(pieces, rendering.plan, transactions) if self.joins else pieces
+        messages = _joined(pieces, rendering.plan, tables.transactions) if self.joins else pieces
         sizes = np.diff(messages.offsets)
         if len(sizes) and sizes.max() > LONGEST_MESSAGE:
             at = int(np.argmax(sizes > LONGEST_MESSAGE))

@@ -11,7 +11,7 @@ from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_tabl
 
 from headwater.errors import PluginError
 from headwater.plugins import UNCHANGED_TOAST, OutputPlugin
-from headwater.plugins.api import PluginContext, TwoPhaseTransaction
+from headwater.plugins.api import PluginContext, SliceTables, TwoPhaseTransaction
 from headwater.plugins.callback_plugin import CallbackPlugin
 from headwater.plugins.callbacks import NEEDED, TWO_PHASE, check_callbacks
 from headwater.plugins.loading import PluginSource, load_plugin
@@ -65,7 +65,7 @@ def made(plugin: type[OutputPlugin] = Everything, **context: Any) -> CallbackPlu
 
 
 def lines(plugin: CallbackPlugin, part: Slice) -> list[tuple[int, int, str]]:
-    found = plugin.render(*part.tables(), part.schemas, [()] * len(part.schemas))
+    found = plugin.render(SliceTables(*part.tables(), part.schemas, [()] * len(part.schemas)))
     texts = [found.data[a:b].tobytes().decode() for a, b in zip(found.offsets, found.offsets[1:], strict=False)]
     return list(zip(found.lsn.tolist(), found.xid.tolist(), texts, strict=True))
 

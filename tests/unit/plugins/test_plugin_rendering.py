@@ -25,8 +25,7 @@ from plugin_slices import (
 )
 
 from headwater.catalog.relation import RelationSchema
-from headwater.plugins.api import PluginContext
-from headwater.plugins.kernel_plugin import SliceTables
+from headwater.plugins.api import PluginContext, SliceTables
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import announce
 from headwater.plugins.stamps import commit_stamps
@@ -121,7 +120,9 @@ def test_only_announced_columns_are_sent() -> None:
     announced = tuple(announce(schema, (schema.columns[0], schema.columns[2])))
     txn = Txn(700, (Change(it.INSERT, 5, 0, (b"1", b"hidden", b"x")),))
     part = Slice((txn,), (), (schema,), (announced,))
-    messages = PgOutput(PGOUTPUT, PluginContext(17)).render(*part.tables(), part.schemas, part.schema_messages)
+    messages = PgOutput(PGOUTPUT, PluginContext(17)).render(
+        SliceTables(*part.tables(), part.schemas, part.schema_messages)
+    )
     assert plain_pgoutput(part, [[0, 2]]) == rows(messages)
 
 
@@ -131,7 +132,7 @@ def test_values_in_binary_form_are_marked() -> None:
     new, old = (Sent(b"\0\0\0\7"), b"text", it.NULL), (Sent(b""), it.NULL, Sent(b"\xff" * 300))
     part = Slice((Txn(700, (Change(it.UPDATE, 5, 0, new, old),)),), (), (schema,), (announced,))
     plugin = PgOutput((*PGOUTPUT, ("binary", "true")), PluginContext(17))
-    messages = plugin.render(*part.tables(), part.schemas, part.schema_messages)
+    messages = plugin.render(SliceTables(*part.tables(), part.schemas, part.schema_messages))
     key = b"K\0\3b\0\0\0\0nb\0\0\1\x2c" + b"\xff" * 300
     assert b"U\0\0\x40\x10" + key + b"N\0\3b\0\0\0\4\0\0\0\7t\0\0\0\4textn" == rows(messages)[1][2]
 
@@ -146,7 +147,9 @@ def test_a_partition_is_sent_as_its_ancestor() -> None:
     announced = (*announce(root, root.columns), *announce(leaf, sent))
     change = Change(it.UPDATE, 5, 0, (b"x", it.ABSENT, b"1"), (b"y", it.ABSENT, it.NULL), it.SEND_SCHEMA)
     part = Slice((Txn(700, (change,)),), (), (leaf,), (announced,))
-    messages = PgOutput(PGOUTPUT, PluginContext(17)).render(*part.tables(), part.schemas, part.schema_messages)
+    messages = PgOutput(PGOUTPUT, PluginContext(17)).render(
+        SliceTables(*part.tables(), part.schemas, part.schema_messages)
+    )
     data = [row[2] for row in rows(messages)]
     expected = b"U\0\0\x40\x10O\0\2nt\0\0\0\1yN\0\2t\0\0\0\x011t\0\0\0\1x"
     kinds = "".join(chr(message[0]) for message in data)
@@ -158,7 +161,7 @@ def test_a_rewritten_table_keeps_its_name() -> None:
     heap = make_table(16500, "pg_temp_16400", [make_column(1, "a", INT4)], rewrite_of=16400)
     part = Slice((Txn(700, (Change(it.INSERT, 5, 0, (b"1",)),)),), (), (heap,))
     plugin = TestDecoding((("include-rewrites", "on"),), PluginContext(17))
-    messages = plugin.render(*part.tables(), part.schemas, [[b'public."Order"']])
+    messages = plugin.render(SliceTables(*part.tables(), part.schemas, [[b'public."Order"']]))
     expected = b'table public."Order": INSERT: a[integer]:1'
     assert expected == rows(messages)[1][2]
 
@@ -175,7 +178,7 @@ def test_commits_show_their_time_in_the_zone_of_the_session(time: datetime, zone
     micros = (time - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     part = Slice((Txn(700, (), commit_time=micros), Txn(701, (), commit_time=micros)))
     context = PluginContext(17, SessionSettings(timezone=zone))
-    messages = TestDecoding((("include-timestamp", "on"),), context).render(*part.tables(), (), ())
+    messages = TestDecoding((("include-timestamp", "on"),), context).render(SliceTables(*part.tables(), (), ()))
     assert [b"BEGIN 700", b"COMMIT 700" + expected, b"BEGIN 701", b"COMMIT 701" + expected] == [
         row[2] for row in rows(messages)
     ]
@@ -193,7 +196,7 @@ def test_arrays_that_cannot_be_written_are_rendered_too() -> None:
     items, cells, txns, literals = Slice((Txn(700, (Change(it.INSERT, 5, 0, (b"1",)),)),), (), (schema,)).tables()
     for array in (items.kind, cells.text, txns.xid):
         array.flags.writeable = False
-    messages = TestDecoding((), PluginContext(17)).render(items, cells, txns, literals, (schema,), [()])
+    messages = TestDecoding((), PluginContext(17)).render(SliceTables(items, cells, txns, literals, (schema,), [()]))
     expected = [b"BEGIN 700", b"table public.t: INSERT: a[integer]:1", b"COMMIT 700"]
     assert expected == [row[2] for row in rows(messages)]
     assert np.array_equal([0, 9, 45, 55], messages.offsets)

@@ -15,8 +15,15 @@ from plugin_slices import BOOL, INT4, MOOD, TEXT, Change, Slice, Txn, make_colum
 from headwater.catalog.relation import RelationSchema, TypeInfo
 from headwater.catalog.type_names import type_name_of
 from headwater.errors import CatalogError, HeadwaterWarning, PluginError
-from headwater.plugins.api import WANT_ALL, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE, PluginContext
-from headwater.plugins.kernel_plugin import SliceTables
+from headwater.plugins.api import (
+    WANT_ALL,
+    WANT_DELETE,
+    WANT_INSERT,
+    WANT_TRUNCATE,
+    WANT_UPDATE,
+    PluginContext,
+    SliceTables,
+)
 from headwater.plugins.wal2json import Wal2Json
 from headwater.plugins.wal2json_words import json_string
 from headwater.reorder import unit_flags
@@ -112,7 +119,7 @@ def test_messages_equal_plain_ones(part: Slice, version: str, on: set[str], many
     plugin = plugin_of(("format-version", version), *((name, str(int(name in on))) for name in SWITCHES))
     none = [()] * len(part.schemas)
     expected = Plain(part, plugin.options, many_before).rows()
-    assert expected == rows(plugin.render(*part.tables(), part.schemas, none))
+    assert expected == rows(plugin.render(SliceTables(*part.tables(), part.schemas, none)))
     pieces = plugin.rendering(SliceTables(*part.tables(), part.schemas, none))
     assert pieces.messages(size).data.tobytes() == b"".join(data for _, _, data in expected)
 
@@ -127,7 +134,9 @@ def _slice(schema: RelationSchema, *changes: Change, **more: int) -> Slice:
 
 
 def _data(plugin: Wal2Json, part: Slice) -> list[bytes]:
-    return [data for _, _, data in rows(plugin.render(*part.tables(), part.schemas, [()] * len(part.schemas)))]
+    return [
+        data for _, _, data in rows(plugin.render(SliceTables(*part.tables(), part.schemas, [()] * len(part.schemas))))
+    ]
 
 
 ONE = make_table(16400, "t", [make_column(1, "a", INT4)], primary_key_columns=(1,))
@@ -137,7 +146,7 @@ def test_a_transaction_is_one_message_of_format_1() -> None:
     part = _slice(ONE, Change(it.INSERT, 20, 0, (b"1",)), Change(it.INSERT, 24, 0, (b"2",)))
     change = b'{"kind":"insert","schema":"public","table":"t","columnnames":["a"],"columntypes":["integer"],'
     expected = b'{"change":[' + change + b'"columnvalues":[1]},' + change + b'"columnvalues":[2]}]}'
-    messages = plugin_of().render(*part.tables(), part.schemas, [()])
+    messages = plugin_of().render(SliceTables(*part.tables(), part.schemas, [()]))
     assert rows(messages) == [(48, 700, expected)]
 
 
