@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -37,6 +37,7 @@ from headwater.catalog.file_tree import TABLESPACES, FileTree
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CATALOG_NAMES, PG_DB_ROLE_SETTING
 from headwater.temporary_directories import OwnDirectory
+from headwater.wal.unpacking import ArrowStream
 
 PIECE_BYTES = 1 << 20
 
@@ -310,6 +311,11 @@ def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarf
             yield archive.folder + member.name.removeprefix("./"), member
 
 
+def _readable(stream: Any) -> Any:
+    """A stream as tarfile reads it, of which ``read`` is enough."""
+    return ArrowStream(stream)
+
+
 @contextmanager
 def _reading(archive: Archive) -> Iterator[tarfile.TarFile]:
     """An archive's headers, in order."""
@@ -320,7 +326,7 @@ def _reading(archive: Archive) -> Iterator[tarfile.TarFile]:
         else:
             with (
                 pa.input_stream(str(archive.path), archive.codec, PIECE_BYTES) as stream,
-                tarfile.open(fileobj=stream, mode="r|", bufsize=PIECE_BYTES, tarinfo=_Header) as tar,
+                tarfile.open(fileobj=_readable(stream), mode="r|", bufsize=PIECE_BYTES, tarinfo=_Header) as tar,
             ):
                 yield tar
     except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:

@@ -220,10 +220,10 @@ def open_stream(packed: Packed) -> _Stream:
         return _Lzma(raw)
     import pyarrow as pa
 
-    return _ArrowStream(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), _ARROW_CODECS[method]))
+    return ArrowStream(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), _ARROW_CODECS[method]))
 
 
-class _ArrowStream:
+class ArrowStream:
     """A stream of pyarrow's, whose own ``read`` loses the memory of the result where packed bytes are damaged, or end.
 
     Args:
