@@ -106,7 +106,7 @@ class DriverMessages:
     def messages(self) -> WantedMessages:
         """Logical messages, in LSN order."""
         found = self.rows.messages
-        txn, inside = self._txns(found.owner), found.transactional
+        txn, inside = self._txns(found.owner, found.lsn), found.transactional
         wanted = np.where(inside, txn >= 0, self.in_window(found.lsn))
         for kind in (False, True):
             if not self.plugin.wants_message(kind):
@@ -118,7 +118,7 @@ class DriverMessages:
     def truncates(self) -> Iterator[WantedTruncate]:
         """Truncates, in LSN order; those of unwanted relations count as changes too, if the plugin tracks them."""
         found = self.rows.truncates
-        txns = self._txns(found.xid)
+        txns = self._txns(found.xid, found.lsn)
         wanted = np.flatnonzero((txns >= 0) & ~has_origin_of(found.origin, self.plugin.filter_origin))
         for txn, lsn, flags, i in zip(
             txns[wanted].tolist(), found.lsn[wanted].tolist(), found.flags[wanted].tolist(), wanted, strict=True
@@ -152,9 +152,9 @@ class DriverMessages:
             prepare_time=int(prepares.time[row]),
         )
 
-    def _txns(self, xids: Int64s) -> Int64s:
-        """The output replay that has the changes of each xid, -1 if there is none."""
-        txn = self.txns.txn_of(xids)
+    def _txns(self, xids: Int64s, places: Int64s) -> Int64s:
+        """The output replay that has what each xid did at a place, -1 if there is none."""
+        txn = self.txns.replay_of(xids, places)
         return np.where(np.append(self.output, False)[txn], txn, -1)
 
     def _truncated(self, txn: int, lsn: int, oids: Sequence[int]) -> Iterator[int]:

@@ -34,6 +34,7 @@ __all__ = [
     "SinvalMessage",
     "SlicePlugin",
     "SliceTables",
+    "StreamedTransaction",
     "TwoPhaseTransaction",
     "WholeCatalog",
 ]
@@ -120,6 +121,24 @@ class PluginContext:
     is_init: bool = False
 
 
+@dataclass(frozen=True)
+class StreamedTransaction:
+    """The end of a transaction that was streamed, or of a subtransaction of it that was rolled back.
+
+    Attributes:
+        toplevel_xid: the transaction's.
+        xid: of what ended.
+        final_lsn: where the record of its end starts; end_lsn: where it ends.
+        time: microseconds since 2000-01-01, the origin's time if the record has one.
+    """
+
+    toplevel_xid: int
+    xid: int
+    final_lsn: int
+    end_lsn: int
+    time: int
+
+
 class SliceTables(NamedTuple):
     """What :meth:`SlicePlugin.render` is given.
 
@@ -168,6 +187,9 @@ class SlicePlugin(ABC):
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
+        streams: transactions in progress are shown in blocks, as soon as they pass logical_decoding_work_mem.
+        puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
+            whose blocks all say nothing.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -188,6 +210,8 @@ class SlicePlugin(ABC):
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
+    streams: bool = False
+    puts_off_streams: bool = False
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -274,6 +298,40 @@ class SlicePlugin(ABC):
 
     def rollback_prepared(self, txn: TwoPhaseTransaction) -> list[bytes]:
         """What tells that it was rolled back."""
+        return []
+
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """What begins a block of a transaction in progress."""
+        return []
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """What ends it."""
+        return []
+
+    def stream_truncate(
+        self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
+    ) -> list[bytes]:
+        """As :meth:`truncate`, in a block; ``xid`` is the subtransaction's."""
+        return self.truncate(schemas, cascade, restart_seqs)
+
+    def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
+        """As :meth:`message`, in a block."""
+        return self.message(lsn, True, prefix, content)
+
+    def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
+        """What :meth:`schema_messages` said, in a block, before a truncate of this (sub)transaction."""
+        return list(messages)
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """What tells that a streamed transaction committed."""
+        return []
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """What tells that one was rolled back, or a subtransaction of it."""
+        return []
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that one was prepared."""
         return []
 
     def tracks(self, schema: RelationSchema) -> bool:

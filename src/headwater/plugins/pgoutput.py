@@ -1,6 +1,7 @@
 """pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
-Protocol versions 1 up to the major's highest, values as text or in binary form; prepared transactions at PREPARE (15).
+Protocol versions 1 up to the major's highest, values as text or in binary form; prepared transactions at PREPARE (15);
+transactions in progress in blocks.
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
@@ -11,7 +12,7 @@ of any publication only, so it outlives changes of the relation, even that it is
 anew after a message about that relation only. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
-Known gaps: row filters; streaming of transactions in progress.
+Known gap: row filters.
 """
 
 from __future__ import annotations
@@ -41,18 +42,20 @@ from headwater.plugins.api import (
     PluginContext,
     SinvalMessage,
     SliceTables,
+    StreamedTransaction,
     TwoPhaseTransaction,
     WholeCatalog,
 )
 from headwater.plugins.buffer import Rendering, with_messages
 from headwater.plugins.kernel_plugin import KernelPlugin
-from headwater.plugins.pgoutput_options import parse_options, refuse_features
+from headwater.plugins.pgoutput_options import parse_options
 from headwater.plugins.pgoutput_protocol import (
     NAMED,
     UNSENDABLE,
     PreparedStamp,
     RelationMessage,
     announce,
+    in_stream,
     with_texts,
     write_begin_prepare,
     write_commit_prepared,
@@ -60,6 +63,11 @@ from headwater.plugins.pgoutput_protocol import (
     write_origin,
     write_prepare,
     write_rollback_prepared,
+    write_stream_abort,
+    write_stream_commit,
+    write_stream_prepare,
+    write_stream_start,
+    write_stream_stop,
     write_truncate,
 )
 from headwater.plugins.publication import (
@@ -184,7 +192,7 @@ class PgOutput(KernelPlugin):
                 hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
             )
         self.options = parse_options(options, context.major)
-        refuse_features(self.options)
+        self.streams = self.options.streaming != "off"
         self.wants_client_encoding = True
         self.client_encoding = context.session.client_encoding
         self.wants_binary = self.options.binary
@@ -306,6 +314,42 @@ class PgOutput(KernelPlugin):
         """R."""
         lsns, times = (txn.prepare_end_lsn, txn.end_lsn), (txn.prepare_time, txn.time)
         return [write_rollback_prepared(PreparedStamp(lsns, times, txn.xid, txn.gid))]
+
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """S."""
+        return [write_stream_start(xid, is_first)]
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """E."""
+        return [write_stream_stop()]
+
+    def stream_truncate(
+        self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
+    ) -> list[bytes]:
+        """T with the xid of the subtransaction."""
+        return [in_stream(message, xid) for message in self.truncate(schemas, cascade, restart_seqs)]
+
+    def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
+        """M with the xid of the toplevel transaction."""
+        messages = self.message(lsn, True, prefix, content)
+        return [one if one[:1] == UNSENDABLE else in_stream(one, toplevel_xid) for one in messages]
+
+    def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
+        """Y and R with the xid of the subtransaction."""
+        return [in_stream(message, xid) for message in messages]
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """c."""
+        return [write_stream_commit(txn.xid, txn.final_lsn, txn.end_lsn, txn.time)]
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """A, with place and time if streaming is ``parallel``."""
+        info = (txn.end_lsn, txn.time) if self.options.streaming == "parallel" else None
+        return [write_stream_abort(txn.toplevel_xid, txn.xid, info)]
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """p."""
+        return [write_stream_prepare(_stamp(txn))]
 
     def filter_origin(self, origin_id: int) -> bool:
         """With ``origin 'none'``, all that has an origin."""

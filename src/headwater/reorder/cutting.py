@@ -16,10 +16,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct
-from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice
+from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
 from headwater.reorder.spans import SpanIndex
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
+from headwater.reorder.streams import EVERY
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED, WROTE_BEFORE
 from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
@@ -166,11 +167,10 @@ class _Cutter:
             unit_commit=units.commit_lsn[span],
             unit_end=units.end_lsn[span],
             unit_time=units.commit_time[span],
-            unit_flags=_flags(units.is_bare[span], piece),
+            unit_flags=_flags(units, piece),
             unit_own=units.own[span],
             unit_origin=unit_origin,
-            unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
-            unit_hi=np.full(piece.stop - piece.start, piece.hi, np.int64),
+            **_bounds(units.streamed, piece),
             member_xid=member_xid,
             member_unit=member_unit,
             files=self.plan.files[files],
@@ -223,8 +223,14 @@ class _Cutter:
         if not piece.is_whole:
             xids = distinct(rows.xid).values
             return xids, np.zeros(len(xids), np.int64)
-        low, high = np.searchsorted(self.plan.units.member_unit, [piece.start, piece.stop])
-        return self.plan.units.member_xid[low:high], self.plan.units.member_unit[low:high] - piece.start
+        units = self.plan.units
+        low, high = np.searchsorted(units.member_unit, [piece.start, piece.stop])
+        xid, unit = units.member_xid[low:high], units.member_unit[low:high] - piece.start
+        if units.streamed is None:
+            return xid, unit
+        of_block = np.flatnonzero(np.isin(rows.unit, units.streamed.unit))
+        found, _ = distinct_rows(np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)]))
+        return np.append(xid, found[1]), np.append(unit, found[0])
 
     @cached_property
     def _is_toast(self) -> NDArray[np.bool_]:
@@ -278,8 +284,25 @@ def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
     return number, slice(int(low), int(high))
 
 
-def _flags(is_bare: NDArray[np.bool_], piece: _Piece) -> Int64s:
+def _bounds(streamed: StreamedUnits | None, piece: _Piece) -> dict[str, Int64s]:
+    """Where the changes of a piece's units lie: blocks have bounds of their own."""
+    count = piece.stop - piece.start
+    lo, hi = np.full(count, piece.lo, np.int64), np.full(count, piece.hi, np.int64)
+    lo_taken, hi_taken = np.full(count, EVERY, np.int64), np.full(count, EVERY, np.int64)
+    if streamed is not None:
+        of = slice(*np.searchsorted(streamed.unit, [piece.start, piece.stop]))
+        unit = streamed.unit[of] - piece.start
+        lo_taken[unit] = np.where(piece.lo < streamed.lo[of], streamed.lo_taken[of], EVERY)
+        hi_taken[unit] = np.where(piece.hi >= streamed.hi[of], streamed.hi_taken[of], EVERY)
+        lo[unit], hi[unit] = np.maximum(piece.lo, streamed.lo[of]), np.minimum(piece.hi, streamed.hi[of])
+    return {"unit_lo": lo, "unit_lo_taken": lo_taken, "unit_hi": hi, "unit_hi_taken": hi_taken}
+
+
+def _flags(units: Units, piece: _Piece) -> Int64s:
+    is_bare = units.is_bare[piece.start : piece.stop]
     flags = np.where(is_bare, BARE, 0)
+    if units.streamed is not None:
+        flags |= np.where(np.isin(np.arange(piece.start, piece.stop), units.streamed.unit), STREAMED, 0)
     flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE

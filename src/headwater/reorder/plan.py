@@ -31,7 +31,8 @@ class Units:
         is_bare: bool[u] it is nothing but an event: such a message, or COMMIT or ROLLBACK PREPARED.
         xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u].
         own: bool[u] the transaction changes the catalog: its rows have resolutions of their own.
-        member_xid: int64[m]; member_unit: int64[m] sorted.
+        member_xid: int64[m]; member_unit: int64[m] sorted: of all but blocks of streamed transactions.
+        streamed: which of them are such blocks; None if none is.
     """
 
     txn: Int64s
@@ -44,6 +45,23 @@ class Units:
     own: NDArray[np.bool_]
     member_xid: Int64s
     member_unit: Int64s
+    streamed: StreamedUnits | None = None
+
+
+@dataclass(frozen=True)
+class StreamedUnits:
+    """Units that are blocks of streamed transactions, s of them; see :class:`headwater.reorder.streams.Blocks`.
+
+    Attributes:
+        unit: int64[s] sorted.
+        lo, lo_taken, hi, hi_taken: int64[s] where each begins, and ends.
+    """
+
+    unit: Int64s
+    lo: Int64s
+    lo_taken: Int64s
+    hi: Int64s
+    hi_taken: Int64s
 
 
 @dataclass(frozen=True)
@@ -140,7 +158,9 @@ class Slice:
         unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
             :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
-        unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
+        unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
+            record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
+            ``unit_hi_taken``: both int64[u].
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
         files: int64[f, 3] files whose changes matter.
         chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
@@ -167,7 +187,9 @@ class Slice:
     unit_own: NDArray[np.bool_]
     unit_origin: Int64s
     unit_lo: Int64s
+    unit_lo_taken: Int64s
     unit_hi: Int64s
+    unit_hi_taken: Int64s
     member_xid: Int64s
     member_unit: Int64s
     files: Int64s

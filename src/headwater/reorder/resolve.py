@@ -264,7 +264,7 @@ class Resolver:
     def _commands_before(self, txn: Int64s, lsn: Int64s) -> Int64s:
         """int64[n]: a transaction's command id for changes at an LSN; it only grows."""
         keys, highest, lsns = self._own_commands
-        base = txn * (len(lsns) + 1)
+        base = self.txns.family[txn] * (len(lsns) + 1)
         at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn), "right") - 1
         return np.where(keys[at] >= base, highest[at], 0)
 
@@ -274,7 +274,7 @@ class Resolver:
 
         The first key is before all transactions.
         """
-        at, txn = grouped_places(self.txns.txn_of(self.commands.xid), len(self.txns.xid))
+        at, txn = grouped_places(self.txns.family_of(self.commands.xid), len(self.txns.xid))
         highest = np.maximum.accumulate(txn << 32 | self.commands.command[at]) & 0xFFFFFFFF
         lsns = self.commands.lsn
         keys = txn * (len(lsns) + 1) + at + 1

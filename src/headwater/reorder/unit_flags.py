@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
-"""Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message. Of a bare unit,
+BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE, STREAMED = 1, 2, 4, 8, 16
+"""Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message, or
+the end of a transaction without its changes; a streamed one is a block of a transaction in progress. Of a bare unit,
 WROTE_BEFORE says that the transaction before it is in other slices, which have given more than one message of changes
 (``leads_messages`` of an output plugin)."""

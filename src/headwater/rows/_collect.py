@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.reorder.streams import EVERY
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
 from headwater.rmgr import heap, heap2
 from headwater.rmgr._locators import find_locator
@@ -61,6 +62,7 @@ from headwater.rows._collect_tables import (
     RECORD,
     UNCONFIRMED,
     UNIT,
+    UNITS_DONE,
     USED,
     XID,
     Bytes,
@@ -88,21 +90,29 @@ from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT
 
 
 @borrowing_kernel
-def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s) -> None:
-    """Fill an open-addressing hash from xid to member number.
+def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s, next_member: Int64s) -> bool:
+    """Fill an open-addressing hash from xid to the number of its first member.
 
     Args:
         member_xid: int64[m].
         slots: int32[power of two] all -1.
         xids: int64[power of two] the keys, written here.
+        next_member: int64[m] written here: the next member with the same xid, -1 for none.
+
+    Returns:
+        Whether an xid has several members.
     """
     mask = len(slots) - 1
-    for i in range(len(member_xid)):
+    has_several = False
+    for i in range(len(member_xid) - 1, -1, -1):
         slot = (member_xid[i] * 2654435761) & mask
         while slots[slot] >= 0 and xids[slot] != member_xid[i]:
             slot = (slot + 1) & mask
+        has_several |= slots[slot] >= 0
+        next_member[i] = slots[slot]
         slots[slot] = i
         xids[slot] = member_xid[i]
+    return has_several
 
 
 @inline_kernel
@@ -115,6 +125,27 @@ def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
             return np.int64(slots[slot])
         slot = (slot + 1) & mask
     return np.int64(-1)
+
+
+@inline_kernel
+def _member_at(xid: Int, lsn: Int, wanted: Wanted) -> Int:
+    """The member that an xid's change at an LSN is of, -1 if it is not of this slice; LSNs ascend.
+
+    Of several, those that a record has passed are left behind for good.
+    """
+    member = _member(xid, wanted.slots, wanted.slot_xids)
+    if member < 0 or len(wanted.next_member) == 0:
+        return member
+    found = member
+    while wanted.next_member[found] >= 0 and lsn > wanted.unit_hi[wanted.member_unit[found]]:
+        found = wanted.next_member[found]
+    if found != member:
+        mask = len(wanted.slots) - 1
+        slot = (xid * 2654435761) & mask
+        while wanted.slot_xids[slot] != xid or wanted.slots[slot] < 0:
+            slot = (slot + 1) & mask
+        wanted.slots[slot] = found
+    return found
 
 
 @inline_kernel
@@ -235,6 +266,14 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
 
 
 @inline_kernel
+def _tuples_of(count: Int, lsn: Int, unit: Int, wanted: Wanted) -> tuple[Int, Int]:
+    """Which of the tuples of a MULTI_INSERT record are of a unit: from the first number to before the second."""
+    first = wanted.unit_lo_taken[unit] if lsn == wanted.unit_lo[unit] else np.int64(0)
+    last = min(count, wanted.unit_hi_taken[unit]) if lsn == wanted.unit_hi[unit] else np.int64(count)
+    return first, last
+
+
+@inline_kernel
 def _multi_insert_on_page(
     data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
@@ -272,14 +311,16 @@ def _multi_insert(
     if length == 0 and state[HAS_NEW]:
         return _multi_insert_on_page(data, unit, xid, lsn, relation, wanted, work, raw)
     p = np.int64(0)
-    for k in range(count):
+    first, last = _tuples_of(count, lsn, unit, wanted)
+    for k in range(last):
         p = (p + 1) & ~1
         if p + MULTI_TUPLE_SIZE > length or p + MULTI_TUPLE_SIZE + u16(data, base + p) > length:
             return MALFORMED
         size = u16(data, base + p)
-        flags = CLEAR_TOAST if is_last and k == count - 1 else 0
-        n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
-        _keep(data, base + p + 2, size + HEAP_HEADER_SIZE, work, raw, n, NEW_AT)
+        if k >= first:
+            flags = CLEAR_TOAST if is_last and k == count - 1 else 0
+            n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
+            _keep(data, base + p + 2, size + HEAP_HEADER_SIZE, work, raw, n, NEW_AT)
         p += MULTI_TUPLE_SIZE + size
     return OK
 
@@ -403,6 +444,44 @@ def _has_image(headers: Int64s, blocks: Int) -> bool:
     return bool(headers[BLOCKS + IMAGE] >= 0 or (blocks > 1 and headers[BLOCKS + 8 + IMAGE] >= 0))
 
 
+@inline_kernel
+def _pick_of(data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
+    """What a record whose headers were parsed has of a unit; a status."""
+    headers, state = work.headers, work.state
+    relation = find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
+    if relation < 0 or _is_passed_over(wanted, relation, unit, file):
+        return OK
+    is_multi = data[at + RMID_AT] == HEAP2
+    room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
+    if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
+        return NEED_SPACE
+    if not wanted.is_logical and state[PAGES_OF] != lsn and _has_image(headers, blocks):
+        return NEED_PAGES
+    if state[USED] + u32(data, at) + (0 if wanted.is_logical else len(work.pages)) > len(work.tuples):
+        return NEED_ROOM
+    if state[PAGES_OF] != lsn:
+        state[HAS_NEW] = state[HAS_OLD] = 0
+    return _change(data, at, unit, lsn, relation, wanted, work, raw)
+
+
+@inline_kernel
+def _pick(data: Bytes, at: Int, lsn: Int, member: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
+    """What a record whose headers were parsed has of its unit; and of those behind it, if it is in several."""
+    done = np.int64(0)
+    while member >= 0:
+        unit = wanted.member_unit[member]
+        if done >= work.state[UNITS_DONE]:
+            status = _pick_of(data, at, lsn, unit, file, blocks, wanted, work, raw)
+            if status != OK:
+                return status
+        done += 1
+        work.state[UNITS_DONE] = done
+        ends_inside = lsn == wanted.unit_hi[unit] and wanted.unit_hi_taken[unit] < EVERY
+        member = wanted.next_member[member] if ends_inside and len(wanted.next_member) else np.int64(-1)
+    work.state[UNITS_DONE] = 0
+    return OK
+
+
 @borrowing_kernel
 def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """Pick the slice's changes out of a stretch's records, from record ``state[RECORD]`` on.
@@ -426,11 +505,11 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         is_multi = rmid == HEAP2 and op == heap2.MULTI_INSERT
         if not is_multi and (rmid != HEAP or op in (heap.TRUNCATE, heap.LOCK, heap.INPLACE)):
             continue
-        member = _member(u32(data, at + XID_AT), wanted.slots, wanted.slot_xids)
+        member = _member_at(u32(data, at + XID_AT), lsn, wanted)
         if member < 0:
             continue
         unit = wanted.member_unit[member]
-        if lsn <= wanted.unit_lo[unit] or lsn > wanted.unit_hi[unit]:
+        if lsn <= wanted.unit_lo[unit] - (wanted.unit_lo_taken[unit] < EVERY) or lsn > wanted.unit_hi[unit]:
             continue
         status = OK
         blocks = parse_headers(data, at, at + u32(data, at), headers)
@@ -439,19 +518,8 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         elif blocks > 0 and not wanted.left_out[headers[ORIGIN]]:
             spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
             file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
-            relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
-            if relation >= 0 and not _is_passed_over(wanted, relation, unit, file):
-                room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
-                if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
-                    status = NEED_SPACE
-                elif not wanted.is_logical and state[PAGES_OF] != lsn and _has_image(headers, blocks):
-                    status = NEED_PAGES
-                elif state[USED] + u32(data, at) + (0 if wanted.is_logical else len(work.pages)) > len(work.tuples):
-                    status = NEED_ROOM
-                else:
-                    if state[PAGES_OF] != lsn:
-                        state[HAS_NEW] = state[HAS_OLD] = 0
-                    status = _change(data, at, unit, lsn, relation, wanted, work, raw)
+            if file >= 0:
+                status = _pick(data, at, lsn, member, file, blocks, wanted, work, raw)
         if status != OK:
             state[RECORD] -= 1
             return status

@@ -92,14 +92,17 @@ def collect(
 def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:
     left_out = np.zeros(1 << 16, np.bool_)
     left_out[list(plan.left_out)] = True
-    slots, slot_xids = _member_hash(plan.member_xid)
+    slots, slot_xids, next_member = _member_hash(plan.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
     return k.Wanted(
         slots=slots,
         slot_xids=slot_xids,
         member_unit=plan.member_unit,
+        next_member=next_member,
         unit_lo=plan.unit_lo,
+        unit_lo_taken=plan.unit_lo_taken,
         unit_hi=plan.unit_hi,
+        unit_hi_taken=plan.unit_hi_taken,
         unit_own=plan.unit_own,
         files=files,
         file_slots=locator_hash(files, files.shape[1]),
@@ -224,11 +227,12 @@ def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
     return RecordError("malformed heap record: its lengths disagree", lsn=lsn)
 
 
-def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """The hash from xids to members, and from each member to the next one of its xid, empty if no xid has two."""
     size = 1 << int(2 * len(xids) + 1).bit_length()
-    slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
-    _collect.fill_members(xids, slots, keys)
-    return slots, keys
+    slots, keys, following = np.full(size, -1, np.int32), np.zeros(size, np.int64), np.empty(len(xids), np.int64)
+    has_several = _collect.fill_members(xids, slots, keys, following)
+    return slots, keys, following if has_several else following[:0]
 
 
 def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Grouped, Transactions]:
