@@ -65,6 +65,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def has_debug_streaming(self) -> bool:
+        """There is debug_logical_replication_streaming."""
+        return self.major >= 16
+
+    @property
     def has_two_phase_option(self) -> bool:
         """Pgoutput knows the option ``two_phase``."""
         return self.major >= 15

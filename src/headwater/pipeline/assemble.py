@@ -7,7 +7,7 @@ Work on flat arrays throughout; Python goes row by row only over messages and tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
 from headwater.pipeline.driver_messages import (
     DriverMessages,
-    PreparedMessages,
+    FrameMessages,
     WantedMessages,
     WantedTruncate,
     renumbered,
@@ -40,11 +40,13 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
 from headwater.reorder.plan import Plan, Units
-from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
+from headwater.reorder.replays import STREAMS, Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
+from headwater.reorder.streamed_replays import ends_of_shown, replays_with_streams, still_shown
+from headwater.reorder.streams import Streams
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
@@ -90,6 +92,7 @@ class RolledWindow:
         memory: what the plugin has in mind at its start.
         end: LSN behind its last record.
         two_phase_at: prepared transactions are decoded at PREPARE from this LSN on; None if they are not.
+        streams: what is streamed before its end; None if transactions are not.
     """
 
     index: WalIndex
@@ -101,6 +104,7 @@ class RolledWindow:
     memory: SchemaMemory
     end: int
     two_phase_at: int | None = None
+    streams: Streams | None = None
 
 
 def assemble(window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> Assembly:
@@ -158,16 +162,17 @@ class _Assembler:
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
         driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages, prepared = list(driver.truncates()), driver.messages(), driver.prepared()
+        truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
-        busy = self._busy(candidates, choice, truncates, messages, prepared)
+        busy = self._busy(candidates, choice, truncates, messages, framed)
+        memory = replace(memory, shown=self._shown(busy))
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared)
+        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), framed)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
@@ -185,11 +190,15 @@ class _Assembler:
     # -- which transactions
 
     def _replays(self, plugin: SlicePlugin) -> Replays:
-        at, commits = self.window.two_phase_at, self.window.commits
+        at, commits, streams = self.window.two_phase_at, self.window.commits, self.window.streams
         if at is None:
-            return replays_of_commits(commits)
-        two_phase = TwoPhase(at, plugin.filter_prepare)
-        return replays_with_prepared(self.rows, commits, two_phase, self.window.index.lo, self.wanted_at)
+            replays = replays_of_commits(commits)
+        else:
+            two_phase = TwoPhase(at, plugin.filter_prepare)
+            replays = replays_with_prepared(self.rows, commits, two_phase, self.window.index.lo, self.wanted_at)
+        if streams is None:
+            return replays
+        return replays_with_streams(replays, self.rows, streams, self.window.store.database_oid)
 
     def _wanted(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
@@ -214,7 +223,8 @@ class _Assembler:
     def _late(self) -> Int64s:
         """Wanted transactions that cannot be decoded, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
-        late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.place >= asked) & ~self.decodable
+        late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.kind != STREAMS)
+        late &= (txns.place >= asked) & ~self.decodable
         late &= (txns.base_lsn != NEVER) | began_before(txns.xid, self.store, self.window.control)
         commits: Int64s = txns.place[late]
         return commits
@@ -228,19 +238,29 @@ class _Assembler:
         choice: Choice,
         truncates: Sequence[WantedTruncate],
         messages: WantedMessages,
-        prepared: PreparedMessages,
+        framed: FrameMessages,
     ) -> NDArray[np.bool_]:
         """bool[t]: output replays without those that the plugin passes over because they are empty."""
         silent = ~self.txns.has_changes
-        silent[prepared.begun] = False
+        silent[framed.begun] = False
         if not self.plugin.skips_empty:
             return self.output & ~silent
         busy = np.zeros(len(self.output), np.bool_)
-        busy[prepared.begun] = True
+        busy[framed.begun] = True
+        if self.plugin.puts_off_streams and self.txns.streamed is not None:
+            busy[self.txns.streamed.is_of_stream] = False
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
         busy[messages.txn[messages.txn >= 0]] = True
+        if self.plugin.puts_off_streams and self.txns.streamed is not None:
+            busy |= ends_of_shown(self.txns, busy & self.output, np.array(self.window.memory.shown, np.int64))
         return self.output & busy
+
+    def _shown(self, busy: NDArray[np.bool_]) -> tuple[int, ...]:
+        """Streamed transactions that have not ended, and of which something is shown."""
+        if self.txns.streamed is None:
+            return self.window.memory.shown
+        return still_shown(self.txns, busy, self.window.memory.shown)
 
     def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
         """Tell the plugin of rows that it does not want of relations of which it wants others."""

@@ -76,10 +76,12 @@ class SliceDecoder:
         layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
         return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
 
-    def _say(self, record: KeptRecord) -> Sequence[bytes]:
-        """What the plugin makes of a logical message."""
+    def _say(self, record: KeptRecord, toplevel_xid: int) -> Sequence[bytes]:
+        """What the plugin makes of a logical message, in a streamed block of a transaction if there is an xid."""
         parsed = parse_record(record.data, record.lsn, record.end_lsn, self.directory.major)
         said = parse_message(parsed.main_data, record.lsn)
+        if toplevel_xid:
+            return self.plugin.stream_message(record.end_lsn, said.prefix, said.content, toplevel_xid)
         return self.plugin.message(record.end_lsn, said.transactional, said.prefix, said.content)
 
     def messages(self, plan: Slice) -> Messages:

@@ -339,7 +339,7 @@ class PgOutput(KernelPlugin):
         return [in_stream(message, xid) for message in messages]
 
     def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
-        """c."""
+        """C."""
         return [write_stream_commit(txn.xid, txn.final_lsn, txn.end_lsn, txn.time)]
 
     def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
@@ -348,7 +348,7 @@ class PgOutput(KernelPlugin):
         return [write_stream_abort(txn.toplevel_xid, txn.xid, info)]
 
     def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
-        """p."""
+        """P."""
         return [write_stream_prepare(_stamp(txn))]
 
     def filter_origin(self, origin_id: int) -> bool:

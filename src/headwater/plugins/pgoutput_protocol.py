@@ -3,8 +3,8 @@
 PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin, _begin_prepare,
 _prepare, _commit_prepared, _rollback_prepared, _stream_start and so on); numbers are big-endian, strings end in a zero
 byte. Names are in the database's encoding until a slice is written. What lies in a streamed block is made as if it did
-not, and gets its xid by :func:`in_stream`. :class:`RelationMessage` reads an R back: the decode tasks learn from it what
-a relation is sent as.
+not, and gets its xid by :func:`in_stream`. :class:`RelationMessage` reads an R back: the decode tasks learn from it
+what a relation is sent as.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ from headwater.rmgr.index_rows import PrepareTable, Rows
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-WHOLE, AT_PREPARE, STREAMS, COMMITS_PREPARED, ROLLS_BACK_PREPARED, STREAM_COMMITS, STREAM_PREPARES, STREAM_ABORTS = range(8)
+WHOLE, AT_PREPARE, STREAMS = range(3)
+COMMITS_PREPARED, ROLLS_BACK_PREPARED, STREAM_COMMITS, STREAM_PREPARES, STREAM_ABORTS = range(3, 8)
 """Kinds of replays: all of a transaction that committed; all of one that was prepared; a block of one in progress. And
 without changes: that a prepared one was committed, or rolled back; that a streamed one committed, was prepared, or that
 it or a subtransaction of it was rolled back."""

@@ -62,6 +62,14 @@ class Announced(NamedTuple):
     published_as: int
 
 
+class StreamedAnnouncement(NamedTuple):
+    """A relation that a streamed transaction has announced: by its toplevel xid; the rest as :class:`Announced`."""
+
+    xid: int
+    relation: int
+    published_as: int
+
+
 class NameInMind(NamedTuple):
     """Which publication the cache has under a name: the name's number among the given ones; OID 0 if there was none."""
 
@@ -162,6 +170,8 @@ class SchemaMemory:
             loaded anew.
         names, rows, relations, members, schemas: what the caches hold, by their numbers and OIDs.
         warned: names of publications whose absence has been warned of.
+        streamed: what transactions in progress have announced: it counts for the others once they commit.
+        shown: xids of transactions in progress of which something has been shown.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
     """
@@ -175,6 +185,8 @@ class SchemaMemory:
     members: tuple[MemberInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()
     warned: tuple[str, ...] = ()
+    streamed: tuple[StreamedAnnouncement, ...] = ()
+    shown: tuple[int, ...] = ()
     latest: int = 0
 
 

@@ -22,6 +22,9 @@ from headwater.rmgr.index_rows import AssignTable, Rows
 
 Int64s = NDArray[np.int64]
 
+_MANY = 1 << 31
+"""More than a record has changes."""
+
 
 @dataclass(frozen=True)
 class Streamed:
@@ -31,6 +34,7 @@ class Streamed:
         blocks: b of them, in the order of the output.
         block: int64[t] which of them each replay is, -1 for none.
         top: int64[t] the toplevel xid of each replay.
+        ends_stream: bool[t] it ends a streamed transaction, or a subtransaction of one.
         toplevel: from xids to their toplevel xids.
         tops: int64[s] sorted toplevel xids of the blocks.
         keys: int64[b] sorted: transaction and end of a block as one number; replay: int64[b] theirs.
@@ -42,6 +46,7 @@ class Streamed:
     blocks: Blocks
     block: Int64s
     top: Int64s
+    ends_stream: NDArray[np.bool_]
     toplevel: Callable[[Int64s], Int64s]
     tops: Int64s
     keys: Int64s
@@ -52,8 +57,8 @@ class Streamed:
     gone_lsn: Int64s
 
     @classmethod
-    def of(cls, blocks: Blocks, block: Int64s, top: Int64s, rows: Rows) -> Streamed:
-        """Of blocks, int64[t] which of them each replay is, int64[t] the replays' toplevel xids; and the index."""
+    def of(cls, blocks: Blocks, block: Int64s, top: Int64s, ends_stream: NDArray[np.bool_], rows: Rows) -> Streamed:
+        """Of blocks; of the replays what the attributes say; and the index."""
         tops, family = np.unique(blocks.xid, return_inverse=True)
         lsns, rank = np.unique(blocks.hi, return_inverse=True)
         of_block = np.empty(len(blocks.xid), np.int64)
@@ -61,8 +66,8 @@ class Streamed:
         keys = _key(family, rank, len(lsns), blocks.hi_taken)
         order = np.argsort(keys, kind="stable")
         toplevel = toplevel_of(rows)
-        gone_xid, gone_lsn = _gone(rows)
-        return cls(blocks, block, top, toplevel, tops, keys[order], of_block[order], lsns, rows.assigns, gone_xid, gone_lsn)
+        found = keys[order], of_block[order], lsns, rows.assigns, *_gone(rows)
+        return cls(blocks, block, top, ends_stream, toplevel, tops, *found)
 
     def replay_of(self, xids: Integers, places: Int64s, numbers: Int64s | int = 0) -> Int64s:
         """The block that each change is in, as a replay, -1 if it is in none.
@@ -71,13 +76,13 @@ class Streamed:
             xids: int64[n]; places: int64[n] starts of the records.
             numbers: int64[n] which change of its record each is.
         """
-        xids = xids.astype(np.int64)
-        family = lookup(self.tops, np.arange(len(self.tops)), self.toplevel(xids))
+        whose: Int64s = xids.astype(np.int64)
+        family = lookup(self.tops, np.arange(len(self.tops)), self.toplevel(whose))
         of = np.flatnonzero(family >= 0)
         found = np.full(len(xids), -1, np.int64)
         if len(of):
-            number = np.broadcast_to(np.asarray(numbers, np.int64), xids.shape)[of]
-            found[of] = self._found(xids[of], family[of], places[of], number)
+            number = np.broadcast_to(np.asarray(numbers, np.int64), whose.shape)[of]
+            found[of] = self._found(whose[of], family[of], places[of], number)
         return found
 
     def _found(self, xids: Int64s, family: Int64s, places: Int64s, numbers: Int64s) -> Int64s:
@@ -100,9 +105,14 @@ class Streamed:
         """For each of all replays the first block of the same transaction; itself if it is none."""
         return np.where(self.block >= 0, self.first_of(self.top), replays)
 
+    @property
+    def is_of_stream(self) -> NDArray[np.bool_]:
+        """bool[t]: which replays are blocks, or end what was streamed."""
+        return self.ends_stream | (self.block >= 0)
+
     def is_streamed(self, xids: Integers) -> NDArray[np.bool_]:
         """bool[n]: which xids are of a transaction that has blocks."""
-        found: NDArray[np.bool_] = lookup(self.tops, np.arange(len(self.tops)), self.toplevel(xids.astype(np.int64))) >= 0
+        found: NDArray[np.bool_] = np.isin(self.toplevel(xids.astype(np.int64)), self.tops)
         return found
 
     def members(self, replay: int) -> Int64s:
@@ -124,7 +134,7 @@ def lookup_or(keys: Int64s, values: Int64s, wanted: Int64s, other: int) -> Int64
 
 
 def _key(family: Int64s, rank: Int64s, lsns: int, taken: Int64s) -> Int64s:
-    return (family * (lsns + 1) + rank << 32) | taken
+    return (family * (lsns + 1) + rank << 32) | np.minimum(taken, _MANY)
 
 
 def _gone(rows: Rows) -> tuple[Int64s, Int64s]:

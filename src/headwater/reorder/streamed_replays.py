@@ -1,8 +1,8 @@
 """Replays of transactions that are streamed while they are in progress, put among those of the others.
 
 In: the replays of a window, and what is streamed in it (:mod:`headwater.reorder.streams`). Out: :class:`Replays` with a
-replay for each block, one for what ends a streamed transaction, and one for each streamed (sub)transaction that was rolled
-back (PostgreSQL: ReorderBufferStreamTXN, ReorderBufferStreamCommit, ReorderBufferAbort of reorderbuffer.c).
+replay for each block, one for what ends a streamed transaction, and one for each streamed (sub)transaction that was
+rolled back (PostgreSQL: ReorderBufferStreamTXN, ReorderBufferStreamCommit, ReorderBufferAbort of reorderbuffer.c).
 
 What is streamed at a record comes before what else is replayed there: a commit hands its snapshot to the transactions
 that run before it is replayed itself.
@@ -11,11 +11,12 @@ that run before it is replayed itself.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup, within_groups
+from headwater.reorder.keys import within_groups
 from headwater.reorder.replays import (
     AT_PREPARE,
     STREAM_ABORTS,
@@ -59,7 +60,35 @@ def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, databas
     ordered, order = in_order(parts)
     count = len(streams.blocks.xid)
     top = toplevel_of(rows)(ordered.xid)
-    return replace(ordered, streamed=Streamed.of(streams.blocks, np.where(order < count, order, -1), top, rows))
+    block, ends_stream = np.where(order < count, order, -1), ordered.kind >= STREAM_COMMITS
+    return replace(ordered, streamed=Streamed.of(streams.blocks, block, top, ends_stream, rows))
+
+
+def ends_of_shown(txns: Replays, busy: NDArray[np.bool_], shown: Int64s) -> NDArray[np.bool_]:
+    """bool[t]: replays that end what was streamed, of transactions of which a block before them says something.
+
+    Args:
+        txns: what is replayed, with blocks.
+        busy: bool[t] which replays say something.
+        shown: int64[n] toplevel xids of transactions that have before the window.
+    """
+    streamed = txns.streamed
+    assert streamed is not None
+    blocks = np.flatnonzero(busy & (streamed.block >= 0))
+    tops, first = np.unique(np.append(shown, streamed.top[blocks]), return_index=True)
+    since = np.append(np.full(len(shown), -1), blocks)[first]
+    begun = lookup_or(tops, since, streamed.top, NEVER) < np.arange(len(busy))
+    found: NDArray[np.bool_] = streamed.ends_stream & begun
+    return found
+
+
+def still_shown(txns: Replays, busy: NDArray[np.bool_], shown: tuple[int, ...]) -> tuple[int, ...]:
+    """Toplevel xids of transactions of which something has been shown, and that have not ended; sorted."""
+    streamed = txns.streamed
+    assert streamed is not None
+    over = streamed.top[streamed.ends_stream & (txns.xid == streamed.top)]
+    tops = np.unique(np.append(np.array(shown, np.int64), streamed.top[busy & (streamed.block >= 0)]))
+    return tuple(tops[~np.isin(tops, over)].tolist())
 
 
 def _blocks(rows: Rows, streams: Streams, database: int) -> Replays:
@@ -133,7 +162,7 @@ def _seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
     return first[number], base[number], changes_catalog[number]
 
 
-def _replays(kind: int, *, xid: Int64s, database: int, **columns: Int64s | NDArray[np.bool_]) -> Replays:
+def _replays(kind: int, *, xid: Int64s, database: int, **columns: Any) -> Replays:
     count, nobody = len(xid), np.empty(0, np.int64)
     return Replays(
         kind=np.full(count, kind, np.uint8),

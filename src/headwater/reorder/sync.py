@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.reorder.announcing import AnnouncedBy, announced_by, announced_in_mind, announcers
 from headwater.reorder.changes import Candidates
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.keys import distinct, distinct_rows, lookup, stable_order
 from headwater.reorder.publications_in_mind import Asked, SchemaSender
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
-from headwater.reorder.schema_memory import ENTRIES, Announced, Entry, SchemaMemory
+from headwater.reorder.schema_memory import ENTRIES, Announced, Entry, SchemaMemory, StreamedAnnouncement
 from headwater.reorder.wants import WANT_TRUNCATE
 from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
@@ -129,6 +130,7 @@ def sync_rows(
     announce[touched] = sends[rows_at]
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
     left = session.asked.remembered(end, session.entries(), session.announced(announced))
+    left = replace(left, streamed=session.streamed())
     return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
 
 
@@ -211,10 +213,12 @@ class _Session:
         known = np.array([entry.relation for entry in self._before], np.int64)
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
-        known = np.array([one.relation for one in memory.announced], np.int64)
+        self._in_mind = announced_in_mind(memory)
+        self._announcers = announcers(resolver.txns, self._in_mind.xid)
+        self._streamed: tuple[Int64s, Int64s] = np.empty((2, 0), np.int64), np.empty(0, np.int64)
+        known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
         self._announcement_of = self._announcements.source + len(known)
-        self._announced_before = [one.published_as for one in reversed(memory.announced)]
         firsts = np.flatnonzero(self._entries.source == np.arange(len(heads)))
         self._answers: dict[_Answer, int] = {}
         self._own = self._numbers([(use.wants, use.messages, use.is_decided) for use in resolver.resolutions])
@@ -268,14 +272,33 @@ class _Session:
             bool[n], and int64[m + h] OID of the relation that each is announced as at the end, 0 if it is not.
         """
         nothing = np.zeros(len(self._announcement_of), np.int64)
-        announced = np.concatenate([np.array(self._announced_before, np.int64), nothing])
+        announced = np.concatenate([self._in_mind.published_as, nothing])
         one = self._announcement_of[self._head_of]
+        sends = np.zeros(len(wanted), np.bool_)
+        if self._resolver.txns.streamed is not None:
+            which = np.flatnonzero(wanted)
+            found = self._announced_in_blocks(which, one[which], np.flatnonzero(announced))
+            sends[which[found.sends]] = True
+            announced[found.common] = self._announced_as(found.by, taken[which])
+            self._streamed = found.own, self._announced_as(found.own_by, taken[which])
+            return sends, announced
         which = np.flatnonzero(wanted & (announced[one] == 0))
         firsts = which[distinct(one[which]).first]
-        sends = np.zeros(len(wanted), np.bool_)
         sends[firsts] = True
         announced[one[firsts]] = self._published_as(taken[firsts])
         return sends, announced
+
+    def _announced_in_blocks(self, which: Int64s, stretch: Int64s, common: Int64s) -> AnnouncedBy:
+        """Which of some wanted touches announce their relation, where transactions are streamed."""
+        known = np.stack([self._in_mind.stretch, self._announcers.known(self._in_mind.xid)])
+        txn = self._touches.txn[which]
+        return announced_by(stretch, txn, self._announcers, common, known)
+
+    def _announced_as(self, by: Int64s, taken: Int64s) -> Int64s:
+        """int64[n] OIDs of the relations that were announced by wanted touches or, below 0, known before the window."""
+        known = np.array([one.published_as for one in self._in_mind.streamed], np.int64)
+        found = np.append(known, self._published_as(taken) if len(taken) else known[:0])
+        return found[by + len(known)]
 
     def _published_as(self, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that some are announced as."""
@@ -322,8 +345,23 @@ class _Session:
             announced: int64[m + h] as which relation each is, 0 if it is not.
         """
         kept = self._announcements.kept.tolist()
-        published_as = announced[self._announcements.kept_source + len(self._announced_before)].tolist()
+        published_as = announced[self._kept_stretches()].tolist()
         return tuple(Announced(oid, other) for oid, other in zip(kept, published_as, strict=True) if other)
+
+    def streamed(self) -> tuple[StreamedAnnouncement, ...]:
+        """What transactions in progress have announced at the end."""
+        if self._resolver.txns.streamed is None:
+            return ()
+        (stretch, announcer), published_as = self._streamed
+        order = stable_order(self._kept_stretches())
+        relation = lookup(self._kept_stretches()[order], self._announcements.kept[order], stretch)
+        which = np.flatnonzero((relation >= 0) & self._announcers.is_open[announcer])
+        columns = (column[which].tolist() for column in (self._announcers.top[announcer], relation, published_as))
+        return tuple(sorted(StreamedAnnouncement(*one) for one in zip(*columns, strict=True)))
+
+    def _kept_stretches(self) -> Int64s:
+        """int64[d] the stretches that last at the end, by the relations that are kept."""
+        return self._announcements.kept_source + len(self._in_mind.relations)
 
 
 def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:

@@ -65,8 +65,10 @@ def _streamed_units(streamed: Streamed, txn: Int64s) -> StreamedUnits | None:
     """Those of some units, by their replays, that are blocks."""
     block = np.append(streamed.block, -1)[txn]
     unit = np.flatnonzero(block >= 0)
-    found = streamed.blocks.take(block[unit])
-    return StreamedUnits(unit, found.lo, found.lo_taken, found.hi, found.hi_taken) if len(unit) else None
+    if not len(unit):
+        return None
+    blocks, at = streamed.blocks, block[unit]
+    return StreamedUnits(unit, blocks.lo[at], blocks.lo_taken[at], blocks.hi[at], blocks.hi_taken[at])
 
 
 def _shown_first(txns: Replays) -> Int64s:

@@ -445,7 +445,9 @@ def _has_image(headers: Int64s, blocks: Int) -> bool:
 
 
 @inline_kernel
-def _pick_of(data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
+def _pick_of(
+    data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
     """What a record whose headers were parsed has of a unit; a status."""
     headers, state = work.headers, work.state
     relation = find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
@@ -465,7 +467,9 @@ def _pick_of(data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, 
 
 
 @inline_kernel
-def _pick(data: Bytes, at: Int, lsn: Int, member: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s) -> Int:
+def _pick(
+    data: Bytes, at: Int, lsn: Int, member: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
     """What a record whose headers were parsed has of its unit; and of those behind it, if it is in several."""
     done = np.int64(0)
     while member >= 0:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
@@ -49,8 +50,8 @@ class SliceChanges:
     relations: tuple[RelationUse, ...]
 
 
-MakeMessages = Callable[[KeptRecord], Sequence[bytes]]
-"""What a plugin makes of the record of a logical message."""
+MakeMessages = Callable[[KeptRecord, int], Sequence[bytes]]
+"""What a plugin makes of the record of a logical message, in a streamed block of this xid's if it is not 0."""
 
 
 def collect(
@@ -194,7 +195,10 @@ class _LogicalMessages:
     """What the plugin says of logical messages, made as their records come by."""
 
     def __init__(self, plan: Slice, order: NDArray[np.int64], make: MakeMessages) -> None:
-        self._places = plan.event_place[order[plan.event_made[order] < 0]]
+        which = order[plan.event_made[order] < 0]
+        unit = plan.event_unit[which]
+        self._places = plan.event_place[which]
+        self._streamed = np.where(plan.unit_flags[unit] & STREAMED, plan.unit_xid[unit], 0).tolist()
         self._make = make
         self._made: list[Sequence[bytes]] = []
 
@@ -207,7 +211,7 @@ class _LogicalMessages:
             record = KeptRecord(int(frames.lsns[at]), int(frames.end_lsns[at]), frames.record(at))
             if record.lsn != self._places[len(self._made)] or record.data[RMID_AT] != LOGICALMSG:
                 break
-            self._made.append(self._make(record))
+            self._made.append(self._make(record, self._streamed[len(self._made)]))
 
     def finish(self) -> Sequence[Sequence[bytes]]:
         """All of them, by place.
