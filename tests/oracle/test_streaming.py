@@ -1,0 +1,130 @@
+"""Transactions in progress: the blocks that we say a server streams are those that it streams, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import first_difference, joined, messages_table
+from headwater.pipeline.decode import decode
+from headwater.pipeline.request import DecodeRequest
+from oracle.live import LiveStream
+from oracle.streamed_workload import StreamedWorkload, statements
+from oracle.streams import Options, parse_lsn
+
+pytestmark = pytest.mark.server
+
+LIMIT = (("logical_decoding_work_mem", "64kB"),)
+TEST_DECODING: Options = (("stream-changes", "1"),)
+SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("include-timestamp", "1"))
+
+
+def pgoutput(major: int, publication: str = "pub_all", *more: tuple[str, str]) -> Options:
+    """Options of a stream of the highest protocol."""
+    newest, mode = (4, "parallel") if major >= 16 else (3 if major == 15 else 2, "on")
+    options = (("proto_version", str(newest)), ("publication_names", publication), ("streaming", mode))
+    return *options, ("messages", "true"), *more
+
+
+@dataclass
+class Run:
+    """A stopped server's files, and what its walsenders sent.
+
+    Attributes:
+        major: PostgreSQL's.
+        backup, wal: where the files are.
+        start: of all slots.
+        sent: (lsn, data) by name of the stream; plugins and options: by the same.
+    """
+
+    major: int
+    backup: Path
+    wal: Path
+    start: int = 0
+    sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
+    plugins: dict[str, tuple[str, Options]] = field(default_factory=dict)
+
+
+def streams_of(major: int) -> dict[str, tuple[str, Options]]:
+    """All that is compared on a major."""
+    return {
+        "test_decoding": ("test_decoding", TEST_DECODING),
+        "test_decoding, no empty transactions": ("test_decoding", SKIPPING),
+        "pgoutput": ("pgoutput", pgoutput(major)),
+        "pgoutput, some": ("pgoutput", pgoutput(major, "pub_some")),
+        "pgoutput, binary": ("pgoutput", pgoutput(major, "pub_all", ("binary", "true"))),
+    }
+
+
+def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
+    """A random workload, with a walsender for each stream."""
+    server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False)
+    with ExitStack() as stack:
+        stack.enter_context(server)
+        with server.connect() as admin:
+            for statement in statements():
+                admin.execute(statement.encode())
+        server.stop()
+        run = Run(major, directory / "backup", directory / "pg_wal", plugins=streams_of(major))
+        shutil.copytree(server.data_directory, run.backup, symlinks=True)
+        server.start()
+        admin = stack.enter_context(server.connect())
+        live = dict(_subscribed(server, run, stack))
+        def catch_up() -> None:
+            admin.execute("INSERT INTO heard DEFAULT VALUES")
+            row = admin.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+            assert row is not None
+            for stream in live.values():
+                stream.read_to(parse_lsn(row[0]))
+        StreamedWorkload(server.connect, seed, catch_up).run(steps)
+        catch_up()
+        run.sent = {name: stream.messages for name, stream in live.items()}
+        stack.pop_all
+        server.stop()
+        shutil.copytree(server.wal_directory, run.wal)
+    return run
+
+
+def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterator[tuple[str, LiveStream]]:
+    with server.connect() as admin:
+        for number, (name, (plugin, options)) in enumerate(run.plugins.items()):
+            made = admin.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", [f"live{number}", plugin])
+            row = made.fetchone()
+            assert row is not None
+            run.start = max(run.start, parse_lsn(row[0]))
+            yield name, stack.enter_context(LiveStream(server, f"live{number}", options, LIMIT))
+
+
+def decoded(spark: SparkSession, run: Run, name: str) -> pa.Table:
+    """Our messages of a stream."""
+    plugin, options = run.plugins[name]
+    request = DecodeRequest(
+        wal=str(run.wal), catalog=str(run.backup), database="postgres", plugin=plugin, options=options,
+        start=run.start, settings=LIMIT,
+    )
+    with decode(spark, request) as result:
+        return joined(result.tables())
+
+
+def without_xids(table: pa.Table) -> pa.Table:
+    """The replication protocol does not carry them."""
+    return table.set_column(1, "xid", pa.array([0] * len(table), pa.int64()))
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
+def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
+    run = run_workload(major, seed, tmp_path, 120)
+    for name in run.plugins:
+        expected = messages_table([(lsn, 0, data) for lsn, data in run.sent[name]])
+        actual = without_xids(decoded(spark, run, name))
+        difference = first_difference(expected, actual)
+        assert difference is None, f"{name}: {len(expected)} expected, {len(actual)} found\n{difference}"
