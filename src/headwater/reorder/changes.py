@@ -71,7 +71,9 @@ def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callab
     if rows.changes.origin.any() or is_filtered(0):
         kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
     at, txn = grouped_places(kept, len(output))
-    return Candidates(at, txn, rows.changes.locator[at], rows.changes.kinds[at], rows.changes.first[at])
+    # What of a row are TOAST chunks is told by its relation.
+    kinds = rows.changes.kinds[at].astype(np.uint8)
+    return Candidates(at, txn, rows.changes.locator[at], kinds, rows.changes.first[at])
 
 
 def numbers_in_records(changes: ChangeTable, lsns: Int64s) -> Int64s:
