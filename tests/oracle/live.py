@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import struct
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -19,7 +20,11 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from oracle.streams import Options, format_lsn
 
 _DATA, _KEEPALIVE = b"w"[0], b"k"[0]
-_EPOCH_TO_UNIX = 946_684_800
+_HOW_FAR = struct.pack(">BQQQQB", b"r"[0], 0, 0, 0, 0, 1)
+"""Nothing is confirmed, and an answer is asked for."""
+
+_PATIENCE = 0.02
+"""Seconds after which a server that says nothing is asked how far it is."""
 
 
 class LiveStream:
@@ -34,7 +39,9 @@ class LiveStream:
         messages: (lsn, data) in order, as far as they have been read.
     """
 
-    def __init__(self, server: EmbeddedPostgres, slot: str, options: Options, settings: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, server: EmbeddedPostgres, slot: str, options: Options, settings: Sequence[tuple[str, str]]
+    ) -> None:
         words = " ".join(f"-c {name}={value}" for name, value in settings)
         self._connection = server.connect(replication="database", options=words)
         given = ", ".join(f"\"{name}\" '{value}'" for name, value in options)
@@ -48,7 +55,9 @@ class LiveStream:
     def __enter__(self) -> LiveStream:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._connection.close()
 
     def read_to(self, lsn: int) -> None:
@@ -58,16 +67,20 @@ class LiveStream:
             TimeoutError: that took more than a minute.
         """
         pgconn: Any = self._connection.pgconn
+        deadline = time.monotonic() + 60
         while self._seen < lsn:
             length, data = pgconn.get_copy_data(1)
             if length > 0:
                 self._take(bytes(data))
             elif length < 0:
                 raise psycopg.DatabaseError(f"the stream ended at {format_lsn(self._seen)}")
-            elif not select.select([pgconn.socket], [], [], 60)[0]:
+            elif select.select([pgconn.socket], [], [], _PATIENCE)[0]:
+                pgconn.consume_input()
+            elif time.monotonic() > deadline:
                 raise TimeoutError(f"nothing came for {format_lsn(lsn)}, seen {format_lsn(self._seen)}")
             else:
-                pgconn.consume_input()
+                pgconn.put_copy_data(_HOW_FAR)
+                pgconn.flush()
 
     def _take(self, data: bytes) -> None:
         if data[0] == _DATA:

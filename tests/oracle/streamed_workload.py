@@ -1,4 +1,4 @@
-"""Large transactions side by side, for what a server streams of them: rows of all sorts, savepoints, ends of every kind.
+"""Large transactions side by side, for what a server streams of them: rows of all sorts, savepoints, every kind of end.
 
 Each of some sessions has a table of its own and is inside a transaction most of the time; steps come one after the
 other, so that a subscriber can be waited for before anything is rolled back. All is said by a seed.
@@ -129,7 +129,7 @@ class _Session:
         chosen = rng.choices(changes, weights)[0]
         if chosen == "copy":
             self._copy(table, first, count)
-        elif "UPDATE" not in chosen and "DELETE" not in chosen or self._number != 3 or " own3" not in chosen:
+        elif ("UPDATE" not in chosen and "DELETE" not in chosen) or self._number != 3 or " own3" not in chosen:
             self._run(chosen)
 
     def _copy(self, table: str, first: int, count: int) -> None:

@@ -67,8 +67,7 @@ def streams_of(major: int) -> dict[str, tuple[str, Options]]:
 def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
     """A random workload, with a walsender for each stream."""
     server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False)
-    with ExitStack() as stack:
-        stack.enter_context(server)
+    with server:
         with server.connect() as admin:
             for statement in statements():
                 admin.execute(statement.encode())
@@ -76,18 +75,21 @@ def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
         run = Run(major, directory / "backup", directory / "pg_wal", plugins=streams_of(major))
         shutil.copytree(server.data_directory, run.backup, symlinks=True)
         server.start()
-        admin = stack.enter_context(server.connect())
-        live = dict(_subscribed(server, run, stack))
-        def catch_up() -> None:
-            admin.execute("INSERT INTO heard DEFAULT VALUES")
-            row = admin.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-            assert row is not None
-            for stream in live.values():
-                stream.read_to(parse_lsn(row[0]))
-        StreamedWorkload(server.connect, seed, catch_up).run(steps)
-        catch_up()
-        run.sent = {name: stream.messages for name, stream in live.items()}
-        stack.pop_all
+        with ExitStack() as stack:
+            admin = stack.enter_context(server.connect())
+            live = dict(_subscribed(server, run, stack))
+
+            def catch_up() -> None:
+                admin.execute("INSERT INTO heard DEFAULT VALUES")
+                row = admin.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+                assert row is not None
+                for stream in live.values():
+                    stream.read_to(parse_lsn(row[0]))
+
+            StreamedWorkload(server.connect, seed, catch_up).run(steps)
+            catch_up()
+            run.sent = {name: stream.messages for name, stream in live.items()}
+        # A server that stops waits for subscribers that have not confirmed anything.
         server.stop()
         shutil.copytree(server.wal_directory, run.wal)
     return run
@@ -96,7 +98,9 @@ def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
 def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterator[tuple[str, LiveStream]]:
     with server.connect() as admin:
         for number, (name, (plugin, options)) in enumerate(run.plugins.items()):
-            made = admin.execute("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", [f"live{number}", plugin])
+            made = admin.execute(
+                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", [f"live{number}", plugin]
+            )
             row = made.fetchone()
             assert row is not None
             run.start = max(run.start, parse_lsn(row[0]))
@@ -107,8 +111,13 @@ def decoded(spark: SparkSession, run: Run, name: str) -> pa.Table:
     """Our messages of a stream."""
     plugin, options = run.plugins[name]
     request = DecodeRequest(
-        wal=str(run.wal), catalog=str(run.backup), database="postgres", plugin=plugin, options=options,
-        start=run.start, settings=LIMIT,
+        wal=str(run.wal),
+        catalog=str(run.backup),
+        database="postgres",
+        plugin=plugin,
+        options=options,
+        start=run.start,
+        settings=LIMIT,
     )
     with decode(spark, request) as result:
         return joined(result.tables())
