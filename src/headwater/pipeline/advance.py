@@ -18,10 +18,13 @@ from headwater.pipeline.window import Scope, check_consistent, check_window
 from headwater.plugins.api import SlicePlugin
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
+from headwater.reorder.message_order import message_order
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
+from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.state import State
-from headwater.reorder.transactions import committed_transactions
+from headwater.reorder.transactions import CommittedTransactions, committed_transactions
+from headwater.reorder.wal_levels import Decodable, starting_at
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
@@ -151,13 +154,33 @@ def advance(
         if control.gap is None and not control.has_begun:
             check_consistent(control, store.start_lsn, index.hi)
         _validate(plugin, store, lsn, scope)
+    at = _two_phase_at(start, followed, plugin, scope)
+    replays = _replays(index, txns, store, plugin, at, starting_at(followed.decodable, scope.start))
+    order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
+    if order.lacking:
+        return Refinement(detailed=order.lacking)
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, index, txns, control)
-    at = _two_phase_at(start, followed, plugin, scope)
-    window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, at)
+    window = RolledWindow(
+        *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
+    )
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory, at), followed)
+
+
+def _replays(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    store: CatalogStore,
+    plugin: SlicePlugin,
+    two_phase_at: int | None,
+    decodable: tuple[Decodable, ...],
+) -> Replays:
+    """What is replayed in a window, and when."""
+    if two_phase_at is None:
+        return replays_of_commits(txns)
+    return replays_with_prepared(index.rows, txns, TwoPhase(two_phase_at, plugin.filter_prepare), index.lo, decodable)
 
 
 def _two_phase_at(start: Start, followed: Followed, plugin: SlicePlugin, scope: Scope) -> int | None:

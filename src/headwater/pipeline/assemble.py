@@ -40,13 +40,12 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
 from headwater.reorder.plan import Plan, Units
-from headwater.reorder.replays import STREAMS, Replays, TwoPhase, replays_of_commits, replays_with_prepared
+from headwater.reorder.replays import STREAMS, Replays
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
-from headwater.reorder.streamed_replays import ends_of_shown, replays_with_streams, still_shown
-from headwater.reorder.streams import Streams
+from headwater.reorder.streamed_replays import ends_of_shown, still_shown
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
@@ -91,8 +90,8 @@ class RolledWindow:
         left: what those before it left behind.
         memory: what the plugin has in mind at its start.
         end: LSN behind its last record.
-        two_phase_at: prepared transactions are decoded at PREPARE from this LSN on; None if they are not.
-        streams: what is streamed before its end; None if transactions are not.
+        replays: what is replayed in it.
+        late_messages: int64[k] sorted: places of logical messages that come behind the change that follows them.
     """
 
     index: WalIndex
@@ -103,8 +102,8 @@ class RolledWindow:
     left: OpenTransactions
     memory: SchemaMemory
     end: int
-    two_phase_at: int | None = None
-    streams: Streams | None = None
+    replays: Replays
+    late_messages: Int64s
 
 
 def assemble(window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> Assembly:
@@ -139,7 +138,7 @@ class _Assembler:
         self.window = window
         self.rows = window.index.rows
         self.wanted_at = starting_at(window.decodable, scope.start)
-        self.txns = self._replays(plugin)
+        self.txns = window.replays
         self.store = window.store
         self.plugin = plugin
         self.scope = scope
@@ -161,7 +160,9 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
+        driver = DriverMessages(
+            rows, txns, self.output, self.plugin, self.resolver, self._in_window, self.window.late_messages
+        )
         truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
@@ -188,17 +189,6 @@ class _Assembler:
         )
 
     # -- which transactions
-
-    def _replays(self, plugin: SlicePlugin) -> Replays:
-        at, commits, streams = self.window.two_phase_at, self.window.commits, self.window.streams
-        if at is None:
-            replays = replays_of_commits(commits)
-        else:
-            two_phase = TwoPhase(at, plugin.filter_prepare)
-            replays = replays_with_prepared(self.rows, commits, two_phase, self.window.index.lo, self.wanted_at)
-        if streams is None:
-            return replays
-        return replays_with_streams(replays, self.rows, streams, self.window.store.database_oid)
 
     def _wanted(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""

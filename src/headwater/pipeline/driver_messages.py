@@ -105,6 +105,7 @@ class DriverMessages:
         plugin: who is asked.
         resolver: looks relations up.
         in_window: bool[n] which of some LSNs, int64[n], lie in the window.
+        late: int64[k] sorted: logical messages that come behind the change that follows them, by their places.
     """
 
     rows: Rows
@@ -113,6 +114,7 @@ class DriverMessages:
     plugin: SlicePlugin
     resolver: Resolver
     in_window: Callable[[Int64s], Bools]
+    late: Int64s
 
     def messages(self) -> WantedMessages:
         """Logical messages, in LSN order."""
@@ -220,17 +222,21 @@ class DriverMessages:
             framed: of these units.
         """
         at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
+        order = np.where(np.isin(at.lsn, self.late), at.end, at.lsn)
         unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
         made = sorted(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
         made_unit, made_place, made_lsn = np.array([event[:3] for event in made], np.int64).reshape(-1, 3).T
-        of_messages = np.stack([unit, at.lsn, at.end, at.end - at.lsn, np.full(len(unit), -1)])
-        of_made = np.stack([made_unit, made_place, made_lsn, np.zeros_like(made_lsn), np.arange(len(made))])
-        both = np.concatenate([of_messages, of_made], axis=1)
-        unit, place, lsn, size, number = both[:, np.lexsort((both[1], both[0]))]
+        zeros, numbers = np.zeros_like(made_lsn), np.arange(len(made))
+        of_made = np.stack([made_unit, made_place, made_place, made_lsn, zeros, numbers])
+        of_messages = np.stack([unit, at.lsn, order, at.end, at.end - at.lsn, np.full(len(unit), -1)])
+        # A truncate that begins where a late message comes is before it.
+        both = np.concatenate([of_made, of_messages], axis=1)
+        unit, place, order, lsn, size, number = both[:, np.lexsort((both[2], both[0]))]
         frames = sorted((int(unit_of[txn]), frame) for txn, frame in framed.frames.items() if unit_of[txn] >= 0)
         return Events(
             unit,
             place,
+            order,
             lsn,
             size,
             number,

@@ -140,11 +140,11 @@ class _Cutter:
         yield _Piece(unit, unit + 1, lo, EVERYTHING)
 
     def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
-        """Places of events after which so many bytes of events are full, but for the last."""
+        """Where events come after which so many bytes of events are full, but for the last."""
         events = slice(*np.searchsorted(self.plan.events.unit, [unit, unit + 1]))
         full = np.cumsum(self.plan.events.size[events]) // target
         for at in np.flatnonzero(np.diff(full)[:-1]):
-            yield int(self.plan.events.place[events][at + 1])
+            yield int(self.plan.events.order[events][at + 1])
 
     def _slice(self, number: int, piece: _Piece) -> Slice:
         units, span = self.plan.units, slice(piece.start, piece.stop)
@@ -181,6 +181,7 @@ class _Cutter:
             ),
             event_unit=self.plan.events.unit[events] - piece.start,
             event_place=self.plan.events.place[events],
+            event_order=self.plan.events.order[events],
             event_lsn=self.plan.events.lsn[events],
             event_made=made,
             messages=messages,
@@ -206,7 +207,7 @@ class _Cutter:
         low, high = np.searchsorted(self.plan.events.unit, [piece.start, piece.stop])
         if piece.is_whole:
             return slice(low, high)
-        start, stop = np.searchsorted(self.plan.events.place[low:high], [piece.lo, piece.hi], "right") + low
+        start, stop = np.searchsorted(self.plan.events.order[low:high], [piece.lo, piece.hi], "right") + low
         return slice(start, stop)
 
     def _made(self, events: slice) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:

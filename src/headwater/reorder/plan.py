@@ -102,10 +102,12 @@ class ChangeRows:
 
 @dataclass(frozen=True)
 class Events:
-    """What is neither a row change nor a schema, sorted by (unit, place), e of them.
+    """What is neither a row change nor a schema, sorted by (unit, order), e of them.
 
     Attributes:
         unit: int64[e]; place: int64[e] start of the record they come from; lsn: int64[e] what the lsn column shows.
+        order: int64[e] where they come: behind changes that begin up to there. That is their place, but for a logical
+            message that the server takes behind the change that follows it.
         size: int64[e] bytes of the record, if a task is to read it, else 0.
         made: int64[e] ascending: which of the messages the plugin has made of it; -1 for a logical message, which it
             makes in a task, out of the record.
@@ -117,6 +119,7 @@ class Events:
 
     unit: Int64s
     place: Int64s
+    order: Int64s
     lsn: Int64s
     size: Int64s
     made: Int64s
@@ -167,7 +170,7 @@ class Slice:
             same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
-        event_unit, event_place, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
+        event_unit, event_place, event_order, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
         unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.
@@ -198,6 +201,7 @@ class Slice:
     announcements: Int64s
     event_unit: Int64s
     event_place: Int64s
+    event_order: Int64s
     event_lsn: Int64s
     event_made: Int64s
     messages: tuple[tuple[bytes, ...], ...]

@@ -122,6 +122,11 @@ class Streamed:
         gone = lookup_or(self.gone_xid, self.gone_lsn, subs, NEVER)
         return np.unique(np.append(subs[gone >= place], top))
 
+    def begins(self, replay: int) -> int:
+        """Up to which LSN what a block is of was streamed before it; 0 for nothing, and what is no block."""
+        block = int(self.block[replay])
+        return 0 if block < 0 else int(self.blocks.lo[block])
+
     def ends_inside(self) -> Int64s:
         """int64[k] LSNs of records that lie in two blocks."""
         return np.unique(self.blocks.hi[self.blocks.hi_taken < EVERY])

@@ -207,12 +207,12 @@ def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, 
 @inline_kernel
 def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: Int) -> bool:
     """Add the events that come before an LSN; whether there was room."""
-    while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
+    while state[EVENT] < len(wanted.event_order) and wanted.event_order[state[EVENT]] < before:
         if state[ITEMS] >= raw.shape[0]:
             return False
         event = state[EVENT]
         n = _push(raw, state, LITERAL, wanted.event_unit[event], 0, wanted.event_lsn[event], event, 0)
-        raw[n, PLACE] = wanted.event_place[event]
+        raw[n, PLACE] = wanted.event_order[event]
         state[EVENT] = event + 1
     return True
 

@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
         chunks: int64[k] sorted, ``unit * f + file``: whose TOAST chunks are taken.
         spans: int64[4, s] (:func:`find_relation`).
         wants: int64[r] WANT_* bits per relation; toasts: bool[r].
-        event_unit, event_place, event_lsn: int64[e] sorted by place.
+        event_unit, event_order, event_lsn: int64[e] sorted by order: behind changes that begin up to there.
         left_out: bool[65536] by replication origin: its records are left out.
         is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
     """
@@ -63,7 +63,7 @@ class Wanted(NamedTuple):
     wants: Int64s
     toasts: Bools
     event_unit: Int64s
-    event_place: Int64s
+    event_order: Int64s
     event_lsn: Int64s
     left_out: Bools
     is_logical: bool

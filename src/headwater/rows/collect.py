@@ -8,7 +8,7 @@ the ranges are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,8 +73,8 @@ def collect(
         RecordError: a record is malformed.
         DecodingError: the records contradict the plan.
     """
-    order = np.argsort(plan.event_place, kind="stable")
-    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, order, make)
+    order = np.argsort(plan.event_order, kind="stable")
+    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, make)
     for frames in stretches:
         scan.add(frames)
         said.add(frames)
@@ -112,7 +112,7 @@ def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted
         wants=np.array([use.wants for use in plan.relations], np.int64),
         toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
         event_unit=plan.event_unit[order],
-        event_place=plan.event_place[order],
+        event_order=plan.event_order[order],
         event_lsn=plan.event_lsn[order],
         left_out=left_out,
         is_logical=is_logical,
@@ -194,10 +194,11 @@ class _Scan:
 class _LogicalMessages:
     """What the plugin says of logical messages, made as their records come by."""
 
-    def __init__(self, plan: Slice, order: NDArray[np.int64], make: MakeMessages) -> None:
-        which = order[plan.event_made[order] < 0]
-        unit = plan.event_unit[which]
-        self._places = plan.event_place[which]
+    def __init__(self, plan: Slice, make: MakeMessages) -> None:
+        which = np.flatnonzero(plan.event_made < 0)
+        self._events = which[np.argsort(plan.event_place[which], kind="stable")]
+        unit = plan.event_unit[self._events]
+        self._places = plan.event_place[self._events]
         self._streamed = np.where(plan.unit_flags[unit] & STREAMED, plan.unit_xid[unit], 0).tolist()
         self._make = make
         self._made: list[Sequence[bytes]] = []
@@ -213,8 +214,8 @@ class _LogicalMessages:
                 break
             self._made.append(self._make(record, self._streamed[len(self._made)]))
 
-    def finish(self) -> Sequence[Sequence[bytes]]:
-        """All of them, by place.
+    def finish(self) -> dict[int, Sequence[bytes]]:
+        """All of them, by event.
 
         Raises:
             DecodingError: one was not among the records.
@@ -222,7 +223,7 @@ class _LogicalMessages:
         if len(self._made) < len(self._places):
             missing = int(self._places[len(self._made)])
             raise DecodingError("a planned logical message is not in the WAL any more", lsn=missing)
-        return self._made
+        return dict(zip(self._events.tolist(), self._made, strict=True))
 
 
 def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
@@ -299,10 +300,10 @@ def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np
     return items, used
 
 
-def _literals(plan: Slice, order: NDArray[np.int64], said: Sequence[Sequence[bytes]]) -> Literals:
-    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by place."""
-    rest = iter(said)
-    groups = [plan.messages[made] if made >= 0 else next(rest) for made in plan.event_made[order].tolist()]
+def _literals(plan: Slice, order: NDArray[np.int64], said: Mapping[int, Sequence[bytes]]) -> Literals:
+    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by event."""
+    made = plan.event_made.tolist()
+    groups = [plan.messages[made[event]] if made[event] >= 0 else said[event] for event in order.tolist()]
     groups += [*plan.origin_messages, *(messages for frame in plan.frames for messages in frame)]
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])
