@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from headwater.rmgr.registry import FIRST_CUSTOM
 
 OK, NEED_LOCATORS, NEED_CHANGES, MALFORMED, UNKNOWN = 0, -1, -2, 1, 2
-"""Status codes: done; the table of files is full; that of changes may not have room for a record's tuples; a record's lengths disagree; a kind that is not in the registry."""
+"""Status codes: done; the table of files is full; that of changes may not have room for a record's tuples; a record's
+lengths disagree; a kind that is not in the registry."""
 
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
