@@ -213,10 +213,9 @@ class DatabasePlan:
             return
         early = min((lo for lo, _ in self.refinement.detailed), default=state.lsn)
         if early < state.lsn:
-            pieces = [
-                piece.of_database(self.database) for piece in pieces_of(indexer.stretch(early, state.lsn, request))
-            ]
-            self._detailed = with_detailed(state.left.rows, merge_indexes(pieces).rows, early)
+            again = pieces_of(indexer.stretch(early, state.lsn, request))
+            index = merge_indexes([piece.of_database(self.database) for piece in again])
+            self._detailed = with_detailed(state.left.rows, index.rows, early)
         since = min((lsn for _, lsn in files), default=state.lsn)
         if since < state.lsn:
             pieces = pieces_of(indexer.stretch(since, state.lsn, request))
@@ -244,7 +243,9 @@ class DatabasePlan:
             index, whole = without_earlier(index, store)
             start = Start.of_catalog(store, whole, opened.request.needed_level)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
-        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, skips_gaps)
+        return advance(
+            start, index, store, opened.plugin, self._scope, is_end, self._rolled, self.refinement.detailed, skips_gaps
+        )
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""

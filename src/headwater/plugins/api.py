@@ -187,7 +187,8 @@ class SlicePlugin(ABC):
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
-        streams: transactions in progress are shown in blocks, as soon as they pass logical_decoding_work_mem.
+        stream_limit: transactions in progress are shown in blocks, as soon as so many bytes are queued
+            (logical_decoding_work_mem; 1 for at once); 0 if they are not.
         puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
             whose blocks all say nothing.
 
@@ -210,7 +211,7 @@ class SlicePlugin(ABC):
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
-    streams: bool = False
+    stream_limit: int = 0
     puts_off_streams: bool = False
 
     @abstractmethod

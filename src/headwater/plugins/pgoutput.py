@@ -192,7 +192,7 @@ class PgOutput(KernelPlugin):
                 hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
             )
         self.options = parse_options(options, context.major)
-        self.streams = self.options.streaming != "off"
+        self.stream_limit = context.session.memory_limit if self.options.streaming != "off" else 0
         self.wants_client_encoding = True
         self.client_encoding = context.session.client_encoding
         self.wants_binary = self.options.binary

@@ -133,7 +133,7 @@ class TestDecoding(KernelPlugin):
         self.options = parse_options(options)
         self.marks_rows = context.marks_rows
         self.two_phase = context.two_phase
-        self.streams = self.options.stream_changes
+        self.stream_limit = context.session.memory_limit if self.options.stream_changes else 0
         self.puts_off_streams = self.options.skip_empty_xacts
         self.is_text = not self.options.force_binary
         self.skips_empty = self.options.skip_empty_xacts

@@ -170,7 +170,8 @@ class Slice:
             same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation).
-        event_unit, event_place, event_order, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
+        event_unit, event_place, event_order, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made
+            of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
         unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.

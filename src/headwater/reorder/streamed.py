@@ -91,8 +91,12 @@ class Streamed:
         at = np.searchsorted(self.keys, _key(family, rank, len(self.lsns), np.where(is_last, numbers + 1, 0)))
         is_own = np.append(self.keys >> 32, -1)[at] // (len(self.lsns) + 1) == family
         replay = np.where(is_own, np.append(self.replay, -1)[at], -1)
-        streamed_at = np.append(self.blocks.place, NEVER)[np.append(self.block, -1)[replay]]
-        return np.where(lookup_or(self.gone_xid, self.gone_lsn, xids, NEVER) < streamed_at, -1, replay)
+        block = np.append(self.block, -1)[replay]
+        lo, lo_taken = (np.append(column, NEVER)[block] for column in (self.blocks.lo, self.blocks.lo_taken))
+        # What was streamed before the window is before its first block.
+        is_behind = (places > lo) | ((places == lo) & (numbers >= lo_taken))
+        is_gone = lookup_or(self.gone_xid, self.gone_lsn, xids, NEVER) < np.append(self.blocks.place, NEVER)[block]
+        return np.where(is_behind & ~is_gone, replay, -1)
 
     def first_of(self, xids: Integers) -> Int64s:
         """The first block of each xid's transaction, as a replay, -1 for none."""

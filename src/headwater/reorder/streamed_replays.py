@@ -46,7 +46,7 @@ def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, databas
         streams: what is streamed in it, or was before it.
         database: OID of the database that is decoded.
     """
-    tops = streams.tops
+    tops = streams.top_xid
     if not len(tops):
         return replays
     is_streamed = np.isin(replays.xid, tops)
@@ -128,9 +128,11 @@ def _aborts(rows: Rows, streams: Streams, database: int, replays: Replays) -> Re
     is_itself = within_groups(counts) == counts[row] - 1
     xid = np.empty(len(row), np.int64)
     xid[is_itself], xid[~is_itself] = ends.xid, ends.subs.values
-    since = np.where(np.isin(xid, streams.tops), -1, lookup_or(streams.sub_xid, streams.sub_since, xid, NEVER))
-    first_of_top = lookup_or(*_firsts(streams), xid, -1)
-    which = np.flatnonzero(np.maximum(since, first_of_top) < ends.lsn[row])
+    since = np.minimum(
+        lookup_or(streams.top_xid, streams.top_since, xid, NEVER),
+        lookup_or(streams.sub_xid, streams.sub_since, xid, NEVER),
+    )
+    which = np.flatnonzero(since < ends.lsn[row])
     row, xid = row[which], xid[which]
     first, base, changes_catalog = _seen(rows, toplevel_of(rows)(xid))
     return _replays(
@@ -146,13 +148,6 @@ def _aborts(rows: Rows, streams: Streams, database: int, replays: Replays) -> Re
         base_lsn=base,
         changes_catalog=changes_catalog,
     )
-
-
-def _firsts(streams: Streams) -> tuple[Int64s, Int64s]:
-    """Transactions whose first block is in the window, by xid, and where it is streamed."""
-    firsts = np.flatnonzero(streams.blocks.is_first)
-    order = np.argsort(streams.blocks.xid[firsts], kind="stable")
-    return streams.blocks.xid[firsts][order], streams.blocks.place[firsts][order]
 
 
 def _seen(rows: Rows, tops: Int64s) -> tuple[Int64s, Int64s, NDArray[np.bool_]]:
