@@ -114,7 +114,7 @@ class _Session:
             f"INSERT INTO {table} SELECT g, repeat('a', g % 90), NULL, g FROM {rows}",
             f"INSERT INTO {table} SELECT g, 'toast', repeat(g::text, 3000), g FROM {rows} WHERE g < {first + 6}",
             f"INSERT INTO {table} SELECT g, 'conflict' FROM {rows} ON CONFLICT (id) DO NOTHING",
-            f"INSERT INTO {table} SELECT g, 'again' FROM generate_series({low}, {low + 9}) g "
+            f"INSERT INTO {table} SELECT g, 'again' FROM generate_series({low}, {min(low + 9, first - 1)}) g "
             "ON CONFLICT (id) DO UPDATE SET a = excluded.a",
             f"UPDATE {table} SET a = a || 'u', b = b + 1 WHERE id BETWEEN {low} AND {low + count}",
             f"UPDATE {table} SET big = repeat('x', 9000) WHERE id BETWEEN {low} AND {low + 3}",
@@ -134,7 +134,10 @@ class _Session:
 
     def _copy(self, table: str, first: int, count: int) -> None:
         self._run("SELECT 1")
-        with self.connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy:
+        with (
+            self.connection.cursor() as cursor,
+            cursor.copy(f"COPY {table} (id, a, big, b) FROM STDIN".encode()) as copy,
+        ):
             for row in range(first, first + count):
                 copy.write_row((row, "copied" * (row % 7), None, row))
 

@@ -232,6 +232,8 @@ class _Assembler:
     ) -> NDArray[np.bool_]:
         """bool[t]: output replays without those that the plugin passes over because they are empty."""
         silent = ~self.txns.has_changes
+        if self.txns.streamed is not None:
+            silent |= self.txns.streamed.is_empty
         silent[framed.begun] = False
         if not self.plugin.skips_empty:
             return self.output & ~silent

@@ -80,7 +80,7 @@ class _Queues(NamedTuple):
     """What is queued of one transaction, n entries by queue and LSN.
 
     Attributes:
-        starts: int64[q+1] bounds of the queues; lsns: int64[n]; span: int64[n] bytes to the last change of the same row.
+        starts: int64[q+1] bounds of the queues; lsns: int64[n]; span: int64[n] bytes to the last change of its row.
         xid: int64[n]; is_change: bool[n] it is a row change or a truncate.
         whole: where the transaction lies.
     """

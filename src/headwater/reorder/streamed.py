@@ -110,6 +110,12 @@ class Streamed:
         return np.where(self.block >= 0, self.first_of(self.top), replays)
 
     @property
+    def is_empty(self) -> NDArray[np.bool_]:
+        """bool[t]: which replays are blocks of nothing."""
+        found: NDArray[np.bool_] = np.append(self.blocks.first, -1)[self.block] == 0
+        return found
+
+    @property
     def is_of_stream(self) -> NDArray[np.bool_]:
         """bool[t]: which replays are blocks, or end what was streamed."""
         return self.ends_stream | (self.block >= 0)
