@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -129,10 +129,26 @@ def difference(run: Run, name: str, actual: pa.Table) -> Difference | None:
 
     The replication protocol carries no xids, and no LSN of a message that others of the same change follow.
     """
-    lsns = actual.column("lsn").to_pylist()
-    sent = [(lsn or known, 0, data) for (lsn, data), known in zip(run.sent[name], chain(lsns, repeat(0)), strict=False)]
+    lsns, datas = (actual.column(name).to_pylist() for name in ("lsn", "data"))
+    sent = list(_without_repeated(run.sent[name], datas) if name.startswith("pgoutput") else run.sent[name])
+    known = [(lsn or ours, 0, data) for (lsn, data), ours in zip(sent, chain(lsns, repeat(0)), strict=False)]
     without_xids = actual.set_column(1, "xid", pa.array([0] * len(actual), pa.int64()))
-    return first_difference(messages_table(sent), without_xids)
+    return first_difference(messages_table(known), without_xids)
+
+
+def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """What was sent, but for announcements that were sent before, word for word, and that we do not make again.
+
+    A server that decodes while others work takes invalidations that no WAL tells of.
+    """
+    before: set[bytes] = set()
+    at = 0
+    for lsn, data in sent:
+        is_repeated = data[:1] in (b"R", b"Y") and data in before and (at >= len(ours) or ours[at] != data)
+        before.add(data)
+        if not is_repeated:
+            at += 1
+            yield lsn, data
 
 
 @pytest.mark.parametrize("seed", [1])

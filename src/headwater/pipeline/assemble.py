@@ -40,7 +40,7 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
 from headwater.reorder.plan import Plan, Units
-from headwater.reorder.replays import STREAMS, Replays
+from headwater.reorder.replays import STREAM_COMMITS, STREAMS, Replays
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
@@ -169,8 +169,8 @@ class _Assembler:
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
-        busy = self._busy(candidates, choice, truncates, messages, framed)
-        memory = replace(memory, shown=self._shown(busy))
+        busy, shown = self._busy(candidates, choice, truncates, messages, framed)
+        memory = replace(memory, shown=shown)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
         events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), framed)
@@ -229,30 +229,33 @@ class _Assembler:
         truncates: Sequence[WantedTruncate],
         messages: WantedMessages,
         framed: FrameMessages,
-    ) -> NDArray[np.bool_]:
-        """bool[t]: output replays without those that the plugin passes over because they are empty."""
+    ) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
+        """bool[t]: output replays without those that the plugin passes over because they are empty.
+
+        And streamed transactions that have not ended, and of which something has been shown.
+        """
         silent = ~self.txns.has_changes
         if self.txns.streamed is not None:
             silent |= self.txns.streamed.is_empty
         silent[framed.begun] = False
         if not self.plugin.skips_empty:
-            return self.output & ~silent
+            return self.output & ~silent, ()
         busy = np.zeros(len(self.output), np.bool_)
         busy[framed.begun] = True
-        if self.plugin.puts_off_streams and self.txns.streamed is not None:
-            busy[self.txns.streamed.is_of_stream] = False
+        puts_off = self.plugin.puts_off_streams and self.txns.streamed is not None
+        if puts_off:
+            busy[(self.txns.kind == STREAMS) | (self.txns.kind >= STREAM_COMMITS)] = False
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
+        begun = self.output & busy
         busy[messages.txn[messages.txn >= 0]] = True
-        if self.plugin.puts_off_streams and self.txns.streamed is not None:
-            busy |= ends_of_shown(self.txns, busy & self.output, np.array(self.window.memory.shown, np.int64))
-        return self.output & busy
-
-    def _shown(self, busy: NDArray[np.bool_]) -> tuple[int, ...]:
-        """Streamed transactions that have not ended, and of which something is shown."""
-        if self.txns.streamed is None:
-            return self.window.memory.shown
-        return still_shown(self.txns, busy, self.window.memory.shown)
+        if not puts_off:
+            return self.output & busy, ()
+        if self.plugin.messages_count:
+            begun = self.output & busy
+        before = self.window.memory.shown
+        busy |= ends_of_shown(self.txns, begun, np.array(before, np.int64))
+        return self.output & busy, still_shown(self.txns, begun, before)
 
     def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
         """Tell the plugin of rows that it does not want of relations of which it wants others."""

@@ -256,7 +256,8 @@ class TestDecoding(KernelPlugin):
         counts = super().brings_begin(literals)
         if not self.messages_count:
             full = np.flatnonzero(np.diff(literals.first))
-            counts[full] = literals.data[literals.offsets[literals.first[full]]] != ord("m")
+            begins = literals.offsets[literals.first[full]]
+            counts[full] = ~(_is_message(literals, begins, 0) | _is_message(literals, begins, len("streaming ")))
         return counts
 
     def _streamed(self, transactions: Transactions) -> Streamed:
@@ -273,6 +274,14 @@ class TestDecoding(KernelPlugin):
 
     def _commit_stamps(self, times: NDArray[np.int64]) -> Stamps:
         return commit_stamps(times, self.session, b" (at ", b")")
+
+
+def _is_message(literals: Literals, begins: NDArray[np.int64], at: int) -> NDArray[np.bool_]:
+    """bool[n]: which texts have ``message: `` at a place, by where they begin."""
+    found = np.ones(len(begins), np.bool_)
+    for number, byte in enumerate(b"message: ", at):
+        found &= literals.data[np.minimum(begins + number, len(literals.data) - 1)] == byte
+    return found
 
 
 def make_lines(

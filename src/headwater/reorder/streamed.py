@@ -115,11 +115,6 @@ class Streamed:
         found: NDArray[np.bool_] = np.append(self.blocks.first, -1)[self.block] == 0
         return found
 
-    @property
-    def is_of_stream(self) -> NDArray[np.bool_]:
-        """bool[t]: which replays are blocks, or end what was streamed."""
-        return self.ends_stream | (self.block >= 0)
-
     def is_streamed(self, xids: Integers) -> NDArray[np.bool_]:
         """bool[n]: which xids are of a transaction that has blocks."""
         found: NDArray[np.bool_] = np.isin(self.toplevel(xids.astype(np.int64)), self.tops)
