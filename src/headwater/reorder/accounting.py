@@ -29,9 +29,12 @@ from numpy.typing import NDArray
 from headwater.reorder import _accounting as k
 from headwater.reorder.keys import Integers, lookup
 from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
-from headwater.rmgr.index import joined_stretches
+from headwater.rmgr.index import WalIndex, joined_stretches
 from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows
+from headwater.rmgr.registry import STANDBY
+from headwater.rmgr.standby import parse_running_xacts
+from headwater.wal.record import parse_record
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -56,6 +59,14 @@ class Running:
 
     lsn: Int64s
     oldest: Int64s
+
+    @classmethod
+    def of_index(cls, index: WalIndex, major: int) -> Running:
+        """Those that an index has kept."""
+        kept = (parse_record(one.data, one.lsn, one.end_lsn, major) for one in index.kept)
+        records = [one for one in kept if one.rmid == STANDBY]
+        oldest = [parse_running_xacts(one.main_data, one.lsn).oldest_running_xid for one in records]
+        return cls(np.array([one.lsn for one in records], np.int64), np.array(oldest, np.int64))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,247 @@
+"""Which blocks a walsender streams with a small logical_decoding_work_mem, and which the accounting says it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.pg.lsn import Lsn
+from headwater.reorder.accounting import Running, StreamRules, account
+from headwater.reorder.streams import NOTHING_QUEUED, Blocks
+from headwater.reorder.transactions import toplevel_of
+from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.rmgr.index_codes import ABORT, CHUNKS
+from headwater.wal.directory import WalDirectory
+from headwater.wal.frames import read_frames
+from oracle.live_decoding import LiveDecoding, flushed
+
+pytestmark = pytest.mark.server
+
+MAJORS = (14, 15, 16, 17, 18, 19)
+FEW_OR_ALL = [major if major in (15, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
+FIRST_WITH_IMMEDIATE = 16
+TABLES = """
+    create table ticks (id serial);
+    create table t (a int primary key, b text);
+    create table wide (a int primary key, b text); alter table wide alter b set storage external;
+    create table plain (a int, b text); alter table plain replica identity full;
+    create table cleared (a int)
+"""
+
+
+@dataclass
+class Writers:
+    """Sessions whose transactions run at once, driven by one thread."""
+
+    rng: Random
+    sessions: list[Any]
+    key: int = 0
+    depth: dict[int, int] | None = None
+
+    def some(self, most: int) -> int:
+        return self.rng.randrange(1, most)
+
+    def keys(self, count: int) -> tuple[int, int]:
+        self.key += count
+        return self.key - count + 1, self.key
+
+
+def insert(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(400))
+    s.execute(f"insert into t select i, repeat('x', i % 90) from generate_series({lo}, {hi}) i")
+
+
+def copy(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(700))
+    with s.cursor() as cursor, cursor.copy("copy t from stdin") as rows:
+        rows.write(b"".join(b"%d\tcopied %d\n" % (i, i * i) for i in range(lo, hi + 1)))
+
+
+def toast(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(4))
+    s.execute(f"insert into wide select i, repeat('y', {w.some(60000)}) from generate_series({lo}, {hi}) i")
+
+
+def change_plain(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(50))
+    s.execute(f"insert into plain select i, 'z' from generate_series({lo}, {hi}) i")
+    s.execute(f"update plain set b = 'changed' where a between {lo} and {hi} and a % 2 = 0")
+    s.execute(f"delete from plain where a between {lo} and {hi} and a % 3 = 0")
+
+
+def on_conflict(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(50))
+    s.execute(
+        f"insert into t select i, 'once' from generate_series({lo}, {hi}) i on conflict (a) do update set b = 'again'"
+    )
+    s.execute(f"insert into t values ({hi}, 'twice') on conflict (a) do update set b = repeat('again', 20)")
+
+
+def toast_on_conflict(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(w.some(3))
+    s.execute(
+        f"insert into wide select i, repeat('w', {w.some(30000)}) from generate_series({lo}, {hi}) i "
+        "on conflict (a) do nothing"
+    )
+
+
+def delete_toast(w: Writers, s: Any) -> None:
+    lo, hi = w.keys(2)
+    s.execute(f"insert into wide values ({lo}, repeat('d', 9000)), ({hi}, repeat('e', 9000))")
+    s.execute(f"update wide set b = repeat('f', 7000) where a = {lo}; delete from wide where a = {hi}")
+
+
+def message(w: Writers, s: Any) -> None:
+    s.execute("select pg_logical_emit_message(true, 'prefix', repeat('m', %s))", [w.some(9000)])
+
+
+def truncate_own(w: Writers, s: Any) -> None:
+    (number,) = w.keys(1)[:1]
+    s.execute(f"create table own_{number} (a int, b text); insert into own_{number} values (1, 'a')")
+    s.execute(f"truncate own_{number}; insert into own_{number} select i, 'b' from generate_series(1, 30) i")
+
+
+def define(w: Writers, s: Any) -> None:
+    (number,) = w.keys(1)[:1]
+    s.execute(f"create table made_{number} (a int primary key, b text)")
+    s.execute(f"insert into made_{number} select i, 'c' from generate_series(1, 40) i")
+    s.execute(f"alter table made_{number} add c int default 3")
+
+
+def savepoint(w: Writers, s: Any) -> None:
+    s.execute("savepoint s")
+    w.rng.choice(CHANGES)(w, s)
+    s.execute(w.rng.choice(("release s", "rollback to s")))
+
+
+CHANGES: tuple[Callable[[Writers, Any], None], ...] = (
+    insert, copy, toast, change_plain, on_conflict, toast_on_conflict, delete_toast, message,
+)  # fmt: skip
+ALL: tuple[Callable[[Writers, Any], None], ...] = (*CHANGES, insert, copy, savepoint, savepoint, define, truncate_own)
+
+
+def run_workload(w: Writers, live: LiveDecoding, watcher: Any, steps: int) -> None:
+    """Let sessions take turns; the walsender has read all before one of them rolls something back."""
+    is_open = [False] * len(w.sessions)
+    for _ in range(steps):
+        number = w.rng.randrange(len(w.sessions))
+        session = w.sessions[number]
+        if not is_open[number]:
+            session.execute("begin")
+            is_open[number] = True
+        elif w.rng.random() < 0.12:
+            live.read_to(flushed(watcher))
+            session.execute(w.rng.choice(("commit", "commit", "rollback")))
+            is_open[number] = False
+        else:
+            w.rng.choice(ALL)(w, session)
+            live.read_to(flushed(watcher))
+    live.read_to(flushed(watcher))
+
+
+@dataclass
+class Recorded:
+    """A server's WAL from a slot's start on, and the blocks that it streamed."""
+
+    directory: Any
+    start: int
+    end: int
+    database: int
+    major: int
+    blocks: list[list[int]]
+
+    def index(self, detailed: tuple[tuple[int, int], ...] = ()) -> WalIndex:
+        frames = read_frames(WalDirectory.scan(self.directory), self.start)
+        request = Request((self.database,), (), self.major, detailed=detailed)
+        return build_index(frames, int(frames.lsns[0]), int(frames.end_lsns[-1]), request)
+
+
+def programs_of(major: int) -> Any:
+    try:
+        return find_programs(major, plugin="test_decoding")
+    except EmbeddedPostgresError as error:
+        pytest.skip(str(error))
+
+
+def recorded(major: int, seed: int, steps: int, work_mem: str, immediate: bool = False) -> Any:
+    """Run a workload, and give its WAL to a test while the server's files are there."""
+    with EmbeddedPostgres(programs_of(major), autovacuum=False) as server:
+        with server.connect() as watcher:
+            watcher.execute(TABLES)
+            (start,) = watcher.execute(
+                "select lsn::text from pg_create_logical_replication_slot('s', 'test_decoding')"
+            ).fetchone()
+            (database,) = watcher.execute(
+                "select oid::int from pg_database where datname = current_database()"
+            ).fetchone()
+            sessions = [server.connect() for _ in range(3)]
+            with LiveDecoding(server, "s", work_mem, immediate) as live:
+                run_workload(Writers(Random(seed), sessions), live, watcher, steps)
+                end = flushed(watcher)
+                live.read_to(end)
+            for session in sessions:
+                session.close()
+        server.stop()
+        yield Recorded(server.wal_directory, int(Lsn.parse(start)), end, database, major, live.blocks)
+
+
+def changes_of(index: WalIndex, blocks: Blocks) -> list[list[int]]:
+    """[xid, changes, truncates and messages] of each block with changes, as the walsender would have said."""
+    rows = index.rows
+    c = rows.changes
+    chunked = np.unique(c.locator[c.kinds & CHUNKS != 0])
+    is_sent = (rows.locators[c.locator, 2] >= 16384) & ~np.isin(c.locator, chunked) & (c.count > 0)
+    sent = c.take(np.flatnonzero(is_sent))
+    texts = rows.messages.take(np.flatnonzero(rows.messages.transactional))
+    tables = (sent, rows.truncates, texts)
+    xid = np.concatenate([table.xid.astype(np.int64) for table in tables])
+    lsn = np.concatenate([table.lsn for table in tables])
+    at = np.arange(len(sent))
+    first = np.append(True, np.diff(sent.first) != 0)[: len(at)]
+    taken = np.ones(len(lsn), np.int64)
+    taken[: len(at)] = at - np.maximum.accumulate(np.where(first, at, 0)) + 1
+    top = toplevel_of(rows)(xid)
+    aborted = {int(sub): int(place) for sub, place in _aborts(rows)}
+    gone = np.array([aborted.get(int(x), 1 << 62) for x in xid])
+    found = []
+    for i in range(len(blocks)):
+        behind = (lsn > blocks.lo[i]) | ((lsn == blocks.lo[i]) & (taken > blocks.lo_taken[i]))
+        inside = (lsn < blocks.hi[i]) | ((lsn == blocks.hi[i]) & (taken <= blocks.hi_taken[i]))
+        if blocks.first[i]:
+            chosen = behind & inside & (top == blocks.xid[i]) & (gone >= blocks.place[i])
+            found.append([int(blocks.xid[i]), int(chosen.sum())])
+    return found
+
+
+def _aborts(rows: Any) -> Any:
+    ends = rows.ends.take(np.flatnonzero(rows.ends.kind == ABORT))
+    yield from zip(ends.xid, ends.lsn, strict=True)
+    yield from zip(ends.subs.values, np.repeat(ends.lsn, ends.subs.counts), strict=True)
+
+
+def rules_of(run: Recorded, limit: int, immediate: bool = False) -> StreamRules:
+    return StreamRules(limit, immediate, run.major, run.database, run.start)
+
+
+@pytest.mark.parametrize("major", FEW_OR_ALL)
+def test_blocks_are_those_of_a_walsender(major: int) -> None:
+    for run in recorded(major, 1, 150, "64kB"):
+        index = run.index(((0, 1 << 62),))
+        streams = account(
+            NOTHING_QUEUED,
+            index.rows,
+            Running.of_index(index, major),
+            index.lo,
+            index.hi,
+            index.grid,
+            ((0, 1 << 62),),
+            rules_of(run, 64 << 10),
+        )
+        assert not streams.lacking
+        assert changes_of(index, streams.blocks) == run.blocks
