@@ -107,6 +107,14 @@ class Advanced:
     followed: Followed
 
 
+Watch = Callable[[RolledWindow, Scope], None]
+"""Called with a window that the catalog was rolled forward over, once it lacks nothing, and what is wanted of it."""
+
+
+def nobody_watches(window: RolledWindow, scope: Scope) -> None:
+    """Nothing is to be done."""
+
+
 def advance(
     start: Start,
     index: WalIndex,
@@ -116,6 +124,7 @@ def advance(
     is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
     skips_gaps: bool = False,
+    watch: Watch = nobody_watches,
 ) -> Advanced | Refinement:
     """Go through one window.
 
@@ -128,6 +137,7 @@ def advance(
         is_end: the session ends here: nothing follows that could bring what the plugin's options name.
         rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
         skips_gaps: what was written while wal_level was too low is left out.
+        watch: see :data:`Watch`.
 
     Returns:
         what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
@@ -155,6 +165,7 @@ def advance(
     left = still_open(start.left, index, txns, control)
     at = _two_phase_at(start, followed, plugin, scope)
     window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, at)
+    watch(window, scope)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory, at), followed)
