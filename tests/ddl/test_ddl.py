@@ -11,6 +11,7 @@ import pytest
 from ddl.copying import Recorded, copied, recorded, run_all
 from headwater.cli.main import cli
 from headwater.errors import UsageError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import open_request
 from headwater.pipeline.slot_moves import begin
 from headwater.slots.kept_state import KeptState
@@ -138,6 +139,40 @@ def test_a_state_without_definitions_is_refused(done: Recorded) -> None:
     assert without.state is not None
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
         open_request(request, kept=KeptState(without.state, without.server_settings))
+
+
+def test_places_among_changes(tmp_path: Path) -> None:
+    """A table comes before its rows, and each row behind what its table was altered by."""
+    statements = (
+        "CREATE TABLE t (a int)",
+        "INSERT INTO t VALUES (1)",
+        "ALTER TABLE t ADD b int DEFAULT 2; ALTER TABLE t ALTER a TYPE bigint",
+        "INSERT INTO t VALUES (3, 4), (5, 6)",
+        "DROP TABLE t",
+    )
+    reached: list[int] = []
+
+    def work(session: Any) -> None:
+        with session.transaction():
+            for statement in statements:
+                session.execute(statement)
+                (lsn,) = session.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+                reached.append(Lsn.parse(lsn))
+
+    with recorded(17, tmp_path, work) as found:
+        events = found.events()
+    assert [one.event.sql for one in events] == [
+        ("CREATE TABLE public.t (a integer)",),
+        (
+            "ALTER TABLE public.t ALTER COLUMN a TYPE bigint USING a::pg_catalog.text::bigint",
+            "ALTER TABLE public.t ADD COLUMN b integer DEFAULT 2",
+        ),
+        ("DROP TABLE public.t",),
+    ]
+    create, alter, drop = (one.lsn for one in events)
+    assert create < reached[0] < reached[1] < alter < reached[2] < reached[3] < drop < reached[4]
+    assert {one.commit_lsn for one in events} == {events[0].commit_lsn}
+    assert [one.number for one in events] == [0, 1, 2]
 
 
 def test_many_temporary_tables_tell_nothing(tmp_path: Path) -> None:

@@ -433,6 +433,12 @@ class CatalogStore:
         """The layout of a catalog that is followed, by its name."""
         return self._by_name[catalog].layout
 
+    def commands_under(self, key: Dependency, xids: frozenset[int]) -> list[int]:
+        """Commands by which transactions made or removed rows under (catalog, index, key); unknown ones too."""
+        versions = self.versions(key)
+        made = [version.cmin for version in versions if version.inserter in xids]
+        return made + [command for version in versions for xid, command in version.deleters.items() if xid in xids]
+
     def touched_by(self, xids: Iterable[int]) -> set[Dependency]:
         """Everything that rows made or removed by these transactions may be looked up by."""
         return set().union(*map(self._touched, xids))

@@ -138,6 +138,11 @@ def ddl_events(before: HistoricCatalog, after: HistoricCatalog, touched: Iterabl
     return [event for _, _, event in sorted(placed, key=lambda one: one[:2])]
 
 
+def rests_on(key: Dependency) -> bool:
+    """Whether the definition of any object rests on rows that are looked up by a key."""
+    return key[:2] in _OBJECTS
+
+
 def objects_of(touched: Iterable[Dependency], old: DefinitionReader, new: DefinitionReader) -> set[ObjectKey]:
     """The objects whose definitions may be others; those of temporary tables are left out already."""
     found = {
