@@ -57,8 +57,10 @@ def column_clause(column: ColumnDefinition, table: TableDefinition, major: int) 
 def column_settings(column: ColumnDefinition, before: ColumnDefinition | None, major: int) -> Iterator[str]:
     """What no clause says, as actions of ALTER TABLE: storage, compression, statistics, options."""
     alter = f"ALTER COLUMN {quote_identifier(column.name, major)}"
-    if column.storage != (None if before is None else before.storage):
-        yield f"{alter} SET STORAGE {(column.storage or 'default').upper()}"
+    # A column that gets another type gets the storage of that type.
+    is_kept = before is not None and before.core == column.core
+    if column.storage != (before.storage if before is not None and is_kept else column.type_storage):
+        yield f"{alter} SET STORAGE {column.storage.upper()}"
     if column.compression != ("" if before is None else before.compression):
         yield f"{alter} SET COMPRESSION {column.compression or 'default'}"
     if column.statistics != (-1 if before is None else before.statistics):

@@ -127,6 +127,12 @@ class Naming:
         """A column. Raises as :meth:`column_name`."""
         return self.quoted(self.column_name(relation, number))
 
+    def live_column(self, relation: int, number: int) -> str | None:
+        """A column; None if it was dropped."""
+        rows = self.view.named_rows("pg_attribute", "attrelid", relation)
+        found = (row for row in rows if row.integer("attnum") == number and not row.flag("attisdropped"))
+        return next((self.quoted(row.name("attname")) for row in found), None)
+
     def type(self, oid: int, typmod: int = -1) -> str:
         """A type, as ``format_type_with_typemod`` prints it.
 

@@ -160,7 +160,7 @@ class ColumnDefinition:
         default: or the expression that generates it.
         generated: empty, ``stored`` or ``virtual``.
         identity: empty, ``always`` or ``by default``; sequence: that makes its values.
-        storage: ``plain``, ``external``, ``extended`` or ``main``, if it is not that of the type.
+        storage: ``plain``, ``external``, ``extended`` or ``main``; type_storage: of the type, by default.
         compression: empty, ``pglz`` or ``lz4``.
         statistics: target, -1 for the default.
         options: texts ``name=value``.
@@ -178,7 +178,8 @@ class ColumnDefinition:
     generated: str
     identity: str
     sequence: SequenceDefinition | None
-    storage: str | None
+    storage: str
+    type_storage: str
     compression: str
     statistics: int
     options: tuple[str, ...]

@@ -248,7 +248,8 @@ class DefinitionReader:
         if catalog == PG_CLASS:
             name = self._naming.relation(oid)
             if number:
-                return f"COLUMN {name}.{self._naming.column(oid, number)}"
+                column = self._naming.live_column(oid, number)
+                return None if column is None else f"COLUMN {name}.{column}"
             return f"{_COMMENTED[row.letter('relkind')]} {name}" if row.letter("relkind") in _COMMENTED else None
         if catalog == PG_TYPE:
             word = "DOMAIN" if row.letter("typtype") == "d" else "TYPE"

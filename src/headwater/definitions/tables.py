@@ -138,8 +138,7 @@ class TableReader:
         number, type, identity = row.integer("attnum"), row.oid("atttypid"), row.letter("attidentity")
         collation, typmod = row.oid("attcollation"), row.integer("atttypmod")
         default = defaults[number].text("adbin") if number in defaults else None
-        storage = row.letter("attstorage")
-        is_usual = storage == self._naming.row("pg_type", type).letter("typstorage")
+        type_storage = self._naming.row("pg_type", type).letter("typstorage")
         return ColumnDefinition(
             number=number,
             name=row.name("attname"),
@@ -151,7 +150,8 @@ class TableReader:
             generated=_GENERATED.get(row.letter("attgenerated"), ""),
             identity=_IDENTITIES.get(identity, ""),
             sequence=self._identity_sequence(relation, number) if identity else None,
-            storage=None if is_usual else _STORAGE[storage],
+            storage=_STORAGE[row.letter("attstorage")],
+            type_storage=_STORAGE[type_storage],
             compression=_COMPRESSION.get(row.letter("attcompression"), ""),
             statistics=row.integer("attstattarget") if row.has("attstattarget") else -1,
             options=row.texts("attoptions"),
