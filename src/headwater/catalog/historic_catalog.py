@@ -18,6 +18,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
+from headwater.catalog.named_row import NamedRow
 from headwater.catalog.object_names import CATALOGS_NAMED, Namer
 from headwater.catalog.relation import (
     Column,
@@ -173,6 +174,34 @@ class HistoricCatalog:
     def class_rows(self, oid: int) -> list[ClassRow]:
         """The visible ``pg_class`` rows of a relation: one, or none."""
         return self._rows.classes(self._keyed("pg_class", "oid", oid))
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's major version."""
+        return self._store.major
+
+    @property
+    def encoding(self) -> str:
+        """Name of the database's encoding."""
+        return self._store.encoding
+
+    def named_rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
+        """The visible rows of a catalog under a key of an index of :mod:`headwater.catalog.tables`, in no order.
+
+        Args:
+            catalog: its name; the store follows it.
+            index: the index's name.
+            key: an OID, or a name as the catalog holds it.
+        """
+        layout, encoding = self._store.layout_of(catalog), self._store.encoding
+        return [NamedRow(layout, row, encoding, self._chunks) for row in self._keyed(catalog, index, key)]
+
+    def follows(self, catalog: str) -> bool:
+        """Whether there is a catalog of this name here."""
+        return self._store.follows(catalog)
+
+    def _chunks(self, table: str, value: int) -> list[TupleBytes]:
+        return self._keyed(table, "chunk_id", value) if self.follows(table) else []
 
     @property
     def _rows(self) -> CatalogRows:

@@ -116,7 +116,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
-_export_flag = _flags("catalog_export")
+_export_flag, _ddl_flag = _flags("catalog_export"), _flags("ddl")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -284,6 +284,35 @@ def demo_command(seed: int) -> None:
         raise HeadwaterError(f"the demo needs the extra demo: {error}", hint=INSTALL_DEMO) from None
 
     sys.exit(run_demo(seed=seed))
+
+
+@click.command("ddl")
+@_of_wal(_ddl_flag, required=True)
+@_ddl_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_ddl_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@_ddl_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
+@_ddl_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_ddl_flag(
+    "--format",
+    "form",
+    type=click.Choice(["sql", "json"]),
+    default="sql",
+    show_default=True,
+    help="Statements that repeat it, or an object a line with the definitions before and behind.",
+)
+@_ddl_flag(
+    "--window-bytes",
+    type=click.IntRange(1),
+    default=DEFAULT_WINDOW,
+    show_default=True,
+    metavar="BYTES",
+    help="WAL that is planned at a time.",
+)
+def ddl_command(**flags: Any) -> None:
+    """Print what a window of WAL has changed of tables, types, indexes and other objects, in commit order."""
+    from headwater.cli.ddl import DdlFlags, run_ddl
+
+    run_ddl(DdlFlags(**flags))
 
 
 @click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)

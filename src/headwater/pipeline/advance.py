@@ -120,6 +120,14 @@ class Advanced:
     followed: Followed
 
 
+Watch = Callable[[RolledWindow, Scope], None]
+"""Called with a window that the catalog was rolled forward over, once it lacks nothing, and what is wanted of it."""
+
+
+def nobody_watches(window: RolledWindow, scope: Scope) -> None:
+    """Nothing is to be done."""
+
+
 def advance(
     start: Start,
     index: WalIndex,
@@ -130,6 +138,7 @@ def advance(
     rolled: Callable[[CatalogStore, int, int, bool], None],
     detailed: tuple[tuple[int, int], ...] = (),
     skips_gaps: bool = False,
+    watch: Watch = nobody_watches,
 ) -> Advanced | Refinement:
     """Go through one window.
 
@@ -143,6 +152,7 @@ def advance(
         rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
         detailed: stretches that were indexed one change a row.
         skips_gaps: what was written while wal_level was too low is left out.
+        watch: see :data:`Watch`.
 
     Returns:
         what came of it; or what the index lacks, such as the files that the window rewrites catalogs into: index again
@@ -183,6 +193,7 @@ def advance(
     window = RolledWindow(
         *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
     )
+    watch(window, scope)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
     accounting = NOTHING_QUEUED if streams is None else streams.accounting

@@ -18,7 +18,7 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
 from headwater.errors import errors_of
 from headwater.pipeline.abandoned_commits import warn_of_abandoned
-from headwater.pipeline.advance import Advanced, Behind, Start, advance
+from headwater.pipeline.advance import Advanced, Behind, Start, Watch, advance, nobody_watches
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.collector import collector_put_off
 from headwater.pipeline.index_job import index_start
@@ -96,7 +96,7 @@ class DatabasePlan:
         opened: the request.
         scope: which transactions are wanted.
         goes_on: the session does, behind the last window: what its options name may still come.
-        rolled: see :data:`Rolled`.
+        rolled: see :data:`Rolled`; watch: see :data:`headwater.pipeline.advance.Watch`.
         sources: OIDs of databases of whose files this one's are copied.
         open_store: opens its catalog once more; None for what the request names.
         since: LSNs before which the WAL has nothing of it and of its sources, by OID.
@@ -119,6 +119,7 @@ class DatabasePlan:
         *,
         goes_on: bool = False,
         rolled: Rolled = nobody_asks,
+        watch: Watch = nobody_watches,
         sources: Sequence[int] = (),
         open_store: OpenStore | None = None,
         since: Mapping[int, int] = NOTHING_SINCE,
@@ -135,6 +136,7 @@ class DatabasePlan:
         self._scope = scope
         self._goes_on = goes_on
         self._rolled = rolled
+        self._watch = watch
         self._sources = tuple(sources)
         self._open_store = open_store or self._open_named
         self._expected = expected
@@ -243,9 +245,8 @@ class DatabasePlan:
             index, whole = without_earlier(index, store)
             start = Start.of_catalog(store, whole, opened.request.needed_level)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
-        return advance(
-            start, index, store, opened.plugin, self._scope, is_end, self._rolled, self.refinement.detailed, skips_gaps
-        )
+        rest = (self.refinement.detailed, skips_gaps, self._watch)
+        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, *rest)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
@@ -268,7 +269,8 @@ class DatabasePlan:
         return store
 
     def _open_named(self, files: Iterable[Locator]) -> CatalogStore:
-        return open_catalog(self.opened.request.catalog, self.opened.request.database, files)
+        request = self.opened.request
+        return open_catalog(request.catalog, request.database, files, with_definitions=request.with_ddl)
 
 
 class _Session:

@@ -55,6 +55,7 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
+        with_ddl: the definitions of objects are followed, too, so that DDL can be told as events.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
 
     Raises:
@@ -75,6 +76,7 @@ class DecodeRequest:
     on_level_gap: str = "error"
     from_replica_level: bool = False
     two_phase: bool = False
+    with_ddl: bool = False
     slot: str = ""
     makes_slot: bool = False
 
@@ -158,8 +160,10 @@ def open_request(
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     if kept is None:
-        return open_store(request, open_catalog(request.catalog, request.database), directory, make_plugin)
+        store = open_catalog(request.catalog, request.database, with_definitions=request.with_ddl)
+        return open_store(request, store, directory, make_plugin)
     store = CatalogStore.of_image(kept.state.catalog)
+    check_definitions(store, request)
     session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
     check_order(request)
     if kept.state.control.needed != request.needed_level:
@@ -315,6 +319,19 @@ def check_no_user(request: DecodeRequest) -> None:
         raise UsageError(
             "a role's settings cannot be had with a state: it has those of its sessions",
             hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
+        )
+
+
+def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether DDL can be told, if it is asked for, with a state, which has the catalogs that its session asked for.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if request.with_ddl and not store.has_definitions:
+        raise UsageError(
+            "DDL is asked for, and the state, or exported catalog, does not have the definitions of objects",
+            hint="begin at a base backup, or with a state that such a session has kept",
         )
 
 
