@@ -7,6 +7,7 @@ is made; a plugin adds its kernel, and what the kernel has to know of the slice'
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
+from headwater.plugins.conditions import find_conditions
 from headwater.rows.items import Literals, Messages
 
 
@@ -47,7 +49,9 @@ class KernelPlugin(SlicePlugin):
         ready = make_ready(tables.literals, announced, self.brings_begin(tables.literals))
         rules = self.skips_empty, self.needs_tuples, self.has_boundaries, self.sends_origins
         plan = make_plan(items, cells, transactions, ready, rules)
-        return self.writer(tables, ready, plan)
+        rendering = self.writer(tables, ready, plan)
+        conditions = find_conditions(tables, ready, rendering.plan, self.skips_empty, self.sends_origins)
+        return replace(rendering, conditions=conditions)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE = 1, 2, 4, 8
+BEGINS_HERE, ENDS_HERE, WROTE_BEFORE, BARE, MAY_HAVE_WRITTEN = 1, 2, 4, 8, 16
 """Bits: a huge transaction is cut over several slices; a bare unit is a non-transactional message. Of a bare unit,
 WROTE_BEFORE says that the transaction before it is in other slices, which have given more than one message of changes
-(``leads_messages`` of an output plugin)."""
+(``leads_messages`` of an output plugin). MAY_HAVE_WRITTEN takes the place of WROTE_BEFORE where row filters decide
+whether the slices before have given any message of the transaction."""
