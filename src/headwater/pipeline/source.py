@@ -144,5 +144,5 @@ class FilteringReader(HeadwaterReader):
         """
         if self.options.request.plugin:
             return filters
-        self.where, rest = self.where.pushed(filters)
+        self.where, rest = self.where.pushed(filters, changes_operations=bool(self.options.publications))
         return rest
