@@ -38,6 +38,8 @@ from headwater.pg.catalogs import (
     FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
+    PG_CLASS,
+    PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -148,6 +150,16 @@ class HistoricCatalog:
     def locale(self) -> DatabaseLocale:
         """What the database's text is ordered by; nothing is known of it if it has no row."""
         return self._remember(("locale", self._store.database_oid), self._build_locale)
+
+    def publication_names(self) -> list[str]:
+        """The names of all publications, sorted."""
+        return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
+
+    def unlogged_tables(self) -> list[RelationSchema]:
+        """Tables, partitioned ones among them, whose changes are not in the WAL: unlogged and temporary ones."""
+        found = [row.oid for row in self._rows.classes(self._whole(PG_CLASS)) if row.persistence != "p"]
+        tables = (self.relation(oid) for oid in found)
+        return [table for table in tables if table is not None and table.kind in "rp"]
 
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""

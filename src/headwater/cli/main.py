@@ -23,6 +23,7 @@ from headwater.cli.commands import (
     decode_command,
     demo_command,
     need_command,
+    publication_command,
     slot_command,
     waldump_command,
 )
@@ -45,6 +46,7 @@ def cli(context: click.Context) -> None:
 cli.add_command(decode_command)
 cli.add_command(catalog_command)
 cli.add_command(demo_command)
+cli.add_command(publication_command)
 cli.add_command(slot_command)
 cli.add_command(waldump_command)
 

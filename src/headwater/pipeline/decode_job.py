@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
@@ -34,9 +35,16 @@ from headwater.wal.stretches import read_stretches
 
 @dataclass(frozen=True)
 class DecodedSlice:
-    """A slice's changes with their text, before a plugin makes messages of them; and what of them is tentative."""
+    """A slice's changes with their text, before a plugin makes messages of them.
+
+    Attributes:
+        changes: those that row filters let pass; kinds: uint8[n] what they were before.
+        tentative: announcements among them that earlier slices may have made.
+        cells: their text.
+    """
 
     changes: SliceChanges
+    kinds: NDArray[np.uint8]
     tentative: Tentative
     cells: Cells
 
@@ -70,20 +78,29 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(
-            plan, _read(self.directory, plan), self._say, self.directory.major, not self.plugin.marks_rows
-        )
+        changes = self.collected(plan)
+        kinds = changes.items.kind
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
         exactly = [exact(schema) for schema in schemas]
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
         layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
         if all(use.filters is None for use in changes.relations):
-            return DecodedSlice(changes, NOTHING_TENTATIVE, render(changes.tuples, changes.items, layouts))
+            return DecodedSlice(changes, kinds, NOTHING_TENTATIVE, render(changes.tuples, changes.items, layouts))
         tuples = locate_tuples(changes.tuples, changes.items, layouts)
         items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
         cells = print_located(tuples.located, items, layouts)
-        return DecodedSlice(*announce_sent(plan, replace(changes, items=items), cells), cells)
+        changes, tentative = announce_sent(plan, replace(changes, items=items), cells)
+        return DecodedSlice(changes, kinds, tentative, cells)
+
+    def collected(self, plan: Slice) -> SliceChanges:
+        """Read and collect the rows of a slice.
+
+        Raises:
+            HeadwaterError: a record stands in the way.
+        """
+        is_logical = not self.plugin.marks_rows
+        return collect(plan, _read(self.directory, plan), self._say, self.directory.major, is_logical)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
         """Which columns of a relation anyone looks at; None for all."""
@@ -104,7 +121,10 @@ class SliceDecoder:
         Raises:
             HeadwaterError: as :meth:`cells`, or the plugin refuses.
         """
-        decoded = self.cells(plan)
+        return self.messages_of(self.cells(plan))
+
+    def messages_of(self, decoded: DecodedSlice) -> Messages:
+        """The plugin's messages of a slice that is decoded already; raises as :meth:`messages`."""
         changes = decoded.changes
         tables = SliceTables(
             changes.items,
