@@ -22,6 +22,7 @@ from headwater.catalog.named_row import NamedRow
 from headwater.catalog.object_names import CATALOGS_NAMED, Namer
 from headwater.catalog.relation import (
     Column,
+    DatabaseLocale,
     ObjectNames,
     Publication,
     PublicationMember,
@@ -38,6 +39,8 @@ from headwater.pg.catalogs import (
     FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
+    PG_CLASS,
+    PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -144,6 +147,20 @@ class HistoricCatalog:
         key = self._rows.encode(name)
         lives = map(self._store.fates.lifetime, self._store.versions(("pg_publication", "pubname", key)))
         return key in self._store.publication_names or any(born < self._lsn and died > 0 for born, died in lives)
+
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by; nothing is known of it if it has no row."""
+        return self._remember(("locale", self._store.database_oid), self._build_locale)
+
+    def publication_names(self) -> list[str]:
+        """The names of all publications, sorted."""
+        return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
+
+    def unlogged_tables(self) -> list[RelationSchema]:
+        """Tables, partitioned ones among them, whose changes are not in the WAL: unlogged and temporary ones."""
+        found = [row.oid for row in self._rows.classes(self._whole(PG_CLASS)) if row.persistence != "p"]
+        tables = (self.relation(oid) for oid in found)
+        return [table for table in tables if table is not None and table.kind in "rp"]
 
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
@@ -267,6 +284,10 @@ class HistoricCatalog:
         """Where the database lies: relations that name no tablespace are there (MyDatabaseTableSpace)."""
         rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
         return rows[0].tablespace if rows else self._store.origin.database_tablespace
+
+    def _build_locale(self, oid: int) -> DatabaseLocale:
+        rows = self._rows.locales(self._keyed("pg_database", "oid", oid))
+        return rows[0] if rows else DatabaseLocale("", "", "c")
 
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:
@@ -479,7 +500,7 @@ class HistoricCatalog:
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
         said = {
-            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.is_filtered)
+            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.filter)
             for row in members
         }
         return dict(sorted(said.items()))

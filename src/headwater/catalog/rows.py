@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headwater.catalog import fields
 from headwater.catalog.pages import HEAP_NATTS_MASK
+from headwater.catalog.relation import DatabaseLocale
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -27,6 +28,7 @@ from headwater.pg.catalogs import (
     PG_RANGE,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
+    CatalogLayout,
     catalog_layout,
     catalog_oids,
 )
@@ -177,13 +179,14 @@ class PublicationRow:
 class MemberRow:
     """A row of ``pg_publication_rel``; ``columns`` is None without a column list.
 
+    ``filter`` is None without a row filter, and empty if it is stored out of line.
     With ``is_excepted`` it says that a publication of all tables leaves the relation out.
     """
 
     publication: int
     relation: int
     is_excepted: bool
-    is_filtered: bool
+    filter: str | None
     columns: tuple[int, ...] | None
 
 
@@ -426,10 +429,11 @@ class CatalogRows:
         found = []
         for row in rows:
             columns = fields.column(layout, row, "prattrs") if self._has_choices else None
-            is_filtered = self._has_choices and fields.column(layout, row, "prqual") is not None
+            tree = fields.column(layout, row, "prqual") if self._has_choices else None
+            text = None if tree is None else self._name(fields.payload(tree) or b"")
             numbers = fields.int2vector(columns) if columns else None
             publication, relation, *flags = self._member.unpack_from(row.body)
-            found.append(MemberRow(publication, relation, flags == [_TRUE], is_filtered, numbers))
+            found.append(MemberRow(publication, relation, flags == [_TRUE], text, numbers))
         return found
 
     def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:
@@ -449,6 +453,26 @@ class CatalogRows:
             oid, name, encoding, template, allows, tablespace = self._database.unpack_from(row.body)
             found.append(DatabaseRow(oid, self._name(name), encoding, template == _TRUE, allows == _TRUE, tablespace))
         return found
+
+    def locales(self, rows: Iterable[TupleBytes]) -> list[DatabaseLocale]:
+        """What text is ordered by of rows of ``pg_database``; empty where it is stored out of line."""
+        layout = self._layouts[PG_DATABASE]
+        has_providers = layout.has("datlocprovider")
+        own = next((name for name in ("datlocale", "daticulocale") if layout.has(name)), "")
+        found = []
+        for row in rows:
+            stored = fields.column(layout, row, "datlocprovider") if has_providers else b"c"
+            provider = _char(stored or b"c")
+            of_libc = provider == "c" or not own
+            names = ("datcollate", "datctype") if of_libc else (own, own)
+            collate, ctype = (self._locale_name(layout, row, name) for name in names)
+            found.append(DatabaseLocale(collate, ctype, provider))
+        return found
+
+    def _locale_name(self, layout: CatalogLayout, row: TupleBytes, name: str) -> str:
+        value = fields.column(layout, row, name) or b""
+        is_varlena = next(column.length for column in layout.columns if column.name == name) < 0
+        return self._name((fields.payload(value) or b"") if is_varlena and value else value)
 
     def _name(self, raw: bytes) -> str:
         return decode_name(raw.partition(b"\0")[0], self._encoding)

@@ -50,6 +50,7 @@ from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
 from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in, starting_at
+from headwater.reorder.wants import Description
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import DELETES_BARE, DELETES_OLD, UPDATES
 
@@ -127,8 +128,8 @@ class _Describing:
     plugin: SlicePlugin
     scope: Scope
 
-    def __call__(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
+    def __call__(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else Description()
 
 
 class _Assembler:
@@ -173,7 +174,7 @@ class _Assembler:
         memory = replace(memory, shown=shown)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), framed)
+        events = driver.events(units, unit_of, messages, truncates, synced.announce_others, framed)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
@@ -277,12 +278,12 @@ class _Assembler:
     ) -> int:
         """What the next window is to know of the last transaction."""
         # Number -1 is the last element.
-        wanted = wanted_kinds(np.array([use.wants for use in self.resolver.resolutions] + [0], np.int64))
+        certain = wanted_kinds(np.array([use.certain for use in self.resolver.resolutions] + [0], np.int64))
         found = last_changes(
             self.rows,
             candidates,
             choice,
-            wanted[resolved.resolution],
+            certain[resolved.resolution],
             messages,
             units,
             may_leave_out=self.plugin.chooses_messages,

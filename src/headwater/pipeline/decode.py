@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import BinaryIO
 
@@ -34,6 +34,7 @@ from headwater.pipeline.message_files import MessageCounts, MessageForm, message
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.scratch import store_value
+from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import NewPlans, Pass, nothing_new
@@ -285,6 +286,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     labels: dict[DatabasePlan, str] = field(default_factory=dict)
     results: dict[DatabasePlan, DecodeResult] = field(default_factory=dict)
+    settlements: dict[DatabasePlan, Settlement] = field(default_factory=dict)
     _is_long: bool = False
 
     def decode(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> list[DecodeResult]:
@@ -415,7 +417,8 @@ class _Run:
                 self._take(parts[task.number].plan, one)
 
     def _take(self, plan: DatabasePlan, arrived: Arrived[MessageCounts]) -> None:
-        result = self.results[plan]
+        result, settlement = self.results[plan], self.settlements.setdefault(plan, Settlement())
+        arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, self.form))
         result.files.append(arrived)
         result.messages += arrived.summary.messages
         deliver = self.deliver(self.labels[plan])

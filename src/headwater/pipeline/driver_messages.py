@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.plugins.api import SlicePlugin, StreamedTransaction, TwoPhaseTransaction
 from headwater.reorder.changes import has_origin_of
-from headwater.reorder.plan import Events, Units
+from headwater.reorder.plan import Announcements, Events, Units
 from headwater.reorder.replays import (
     AT_PREPARE,
     COMMITS_PREPARED,
@@ -64,6 +65,10 @@ class WantedTruncate:
     lsn: int
     flags: int
     relations: tuple[int, ...]
+
+
+_Made = tuple[int, int, int, int, tuple[bytes, ...]]
+"""An event: unit, place, LSN, number of the announcement that it is, or 0, and messages."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,7 @@ class DriverMessages:
         unit_of: Int64s,
         messages: WantedMessages,
         truncates: Iterable[WantedTruncate],
-        announced: Iterator[np.bool_],
+        announced: Announcements,
         framed: FrameMessages,
     ) -> Events:
         """All of them in output order.
@@ -218,20 +223,21 @@ class DriverMessages:
             units: what is output; unit_of: int64[t] the unit of each replay.
             messages: of these units.
             truncates: of these units.
-            announced: for each relation of each truncate, whether its schema goes first.
+            announced: before which relations of truncates, one after the other, the schema goes.
             framed: of these units.
         """
         at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
         order = np.where(np.isin(at.lsn, self.late), at.end, at.lsn)
         unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
-        made = sorted(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
-        made_unit, made_place, made_lsn = np.array([event[:3] for event in made], np.int64).reshape(-1, 3).T
-        zeros, numbers = np.zeros_like(made_lsn), np.arange(len(made))
-        of_made = np.stack([made_unit, made_place, made_place, made_lsn, zeros, numbers])
-        of_messages = np.stack([unit, at.lsn, order, at.end, at.end - at.lsn, np.full(len(unit), -1)])
+        made = list(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
+        made.sort(key=itemgetter(0, 1))
+        made_unit, made_place, made_lsn, tentative = np.array([event[:4] for event in made], np.int64).reshape(-1, 4).T
+        zeros, nothing = np.zeros(len(made), np.int64), np.zeros(len(unit), np.int64)
+        of_made = np.stack([made_unit, made_place, made_place, made_lsn, tentative, zeros, np.arange(len(made))])
+        of_messages = np.stack([unit, at.lsn, order, at.end, nothing, at.end - at.lsn, nothing - 1])
         # A truncate that begins where a late message comes is before it.
         both = np.concatenate([of_made, of_messages], axis=1)
-        unit, place, order, lsn, size, number = both[:, np.lexsort((both[2], both[0]))]
+        unit, place, order, lsn, tentative, size, number = both[:, np.lexsort((both[2], both[0]))]
         frames = sorted((int(unit_of[txn]), frame) for txn, frame in framed.frames.items() if unit_of[txn] >= 0)
         return Events(
             unit,
@@ -240,27 +246,34 @@ class DriverMessages:
             lsn,
             size,
             number,
-            tuple(event[3] for event in made),
+            tuple(event[4] for event in made),
+            tentative,
             *self._origins(units),
             frame_unit=np.array([unit for unit, _ in frames], np.int64),
             frames=tuple(frame for _, frame in frames),
         )
 
-    def _made(
-        self, unit_of: Int64s, truncates: Iterable[WantedTruncate], announced: Iterator[np.bool_]
-    ) -> Iterator[tuple[int, int, int, tuple[bytes, ...]]]:
-        """Unit, place, LSN and messages of truncates that have any."""
+    def _made(self, unit_of: Int64s, truncates: Iterable[WantedTruncate], announced: Announcements) -> Iterator[_Made]:
+        """Of truncates that have any messages; tentative announcements of their relations are events of their own."""
+        told = zip(announced.sends.tolist(), announced.tentative.tolist(), strict=True)
         for one in truncates:
-            texts = self._truncate_messages(one, [bool(next(announced)) for _ in one.relations])
+            place, announced_with = (int(unit_of[one.txn]), one.lsn, one.lsn), list(islice(told, len(one.relations)))
+            sends = [send for send, _ in announced_with]
+            if any(number for _, number in announced_with):
+                for resolution, (send, number) in zip(one.relations, announced_with, strict=True):
+                    if send or number:
+                        yield *place, number, self.resolver.resolutions[resolution].messages
+                sends = [False] * len(sends)
+            texts = self._truncate_messages(one, sends)
             if texts:
-                yield int(unit_of[one.txn]), one.lsn, one.lsn, texts
+                yield *place, 0, texts
 
-    def _finished(self, unit_of: Int64s, framed: FrameMessages) -> Iterator[tuple[int, int, int, tuple[bytes, ...]]]:
+    def _finished(self, unit_of: Int64s, framed: FrameMessages) -> Iterator[_Made]:
         """The same of ends without changes."""
         for txn, messages in framed.finishes.items():
             if unit_of[txn] < 0:
                 continue
-            yield int(unit_of[txn]), int(self.txns.place[txn]), int(self.txns.end_lsn[txn]), messages
+            yield int(unit_of[txn]), int(self.txns.place[txn]), int(self.txns.end_lsn[txn]), 0, messages
 
     def _truncate_messages(self, wanted: WantedTruncate, sends: Sequence[bool]) -> tuple[bytes, ...]:
         uses = [self.resolver.resolutions[number] for number in wanted.relations]

@@ -92,7 +92,7 @@ def open_source(
     choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
 
     def make_plugin(store: CatalogStore) -> RowChanges:
-        return RowChanges(choice, options.publications, store.major, request.from_replica_level)
+        return RowChanges(choice, options.publications, store.major, request.from_replica_level, store.encoding)
 
     opened = open_request(request, make_plugin, kept, directory)
     if not opened.session.is_utf8:

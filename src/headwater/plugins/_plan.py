@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED, WROTE_BEFORE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Transactions
 
@@ -159,6 +159,6 @@ def plan_messages(
                 first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
                 k = _add(plan, k, READY, first, last, t, lsn, of)
             k = _add(plan, k, CHANGE, j, j + 1, t, lsn, of)
-        if flags & ENDS_HERE and begun and not bare:
+        if flags & ENDS_HERE and (begun or (puts_off and flags & MAY_HAVE_WRITTEN)) and not bare:
             k = _add_end(plan, k, t, transactions.end[t], ready, rules, transactions.end_lsn[t], xid)
     return k

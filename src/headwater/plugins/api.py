@@ -16,11 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
-from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
+from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.reorder.schema_memory import ENTRIES, Subject
-from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
+from headwater.reorder.wants import (
+    WANT_ALL,
+    WANT_BARE_DELETE,
+    WANT_DELETE,
+    WANT_INSERT,
+    WANT_TRUNCATE,
+    WANT_UPDATE,
+    Description,
+)
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative
 
 __all__ = [
     "WANT_ALL",
@@ -30,6 +39,7 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
+    "Description",
     "PluginContext",
     "SinvalMessage",
     "SlicePlugin",
@@ -58,6 +68,9 @@ class CatalogView(Protocol):
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """OIDs of the publications that a schema is in."""
+
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by."""
 
 
 class WholeCatalog(CatalogView, Protocol):
@@ -150,6 +163,7 @@ class SliceTables(NamedTuple):
         literals: the slice's.
         schemas: its layouts.
         schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
+        tentative: its announcements that earlier slices may have made.
     """
 
     items: Items
@@ -158,6 +172,7 @@ class SliceTables(NamedTuple):
     literals: Literals
     schemas: Sequence[RelationSchema]
     schema_messages: Sequence[Sequence[bytes]]
+    tentative: Tentative = NOTHING_TENTATIVE
 
 
 class SlicePlugin(ABC):
@@ -229,10 +244,10 @@ class SlicePlugin(ABC):
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
 
-    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once."""
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once; row filters."""
         wants = self.wants(schema, catalog)
-        return wants, tuple(self.schema_messages(schema, catalog)) if wants else ()
+        return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
         """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
@@ -351,14 +366,12 @@ class SlicePlugin(ABC):
         """OID of the relation that its schema messages, if there are any, announce a relation as."""
         return schema.oid
 
-    def renewed(
-        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
         """What :meth:`describe` would say now of a relation that is published as it was when it said this.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """
-        return wants, tuple(schema_messages)
+        return said
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Told of a change that is sent as of another relation than its own was announced as, both by OID.

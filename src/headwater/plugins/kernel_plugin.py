@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
+from headwater.plugins.conditions import find_conditions
 from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.items import Literals, Messages
 
@@ -59,7 +60,9 @@ class KernelPlugin(SlicePlugin):
             self.skips_empty and self.puts_off_streams,
         )
         plan = make_plan(items, cells, transactions, ready, rules)
-        return self.writer(tables, ready, plan)
+        rendering = self.writer(tables, ready, plan)
+        conditions = find_conditions(tables, ready, rendering.plan, self.skips_empty, self.sends_origins)
+        return replace(rendering, conditions=conditions)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""

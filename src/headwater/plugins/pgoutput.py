@@ -12,7 +12,6 @@ of any publication only, so it outlives changes of the relation, even that it is
 anew after a message about that relation only. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
-Known gap: row filters.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from headwater.plugins.api import (
     WANT_BARE_DELETE,
     WANT_DELETE,
     CatalogView,
+    Description,
     PluginContext,
     SinvalMessage,
     SliceTables,
@@ -94,6 +94,7 @@ from headwater.reorder.schema_memory import (
 )
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
+from headwater.rows.filters.changes import compiled
 from headwater.rows.items import REFUSED, Cells, Items
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
@@ -216,12 +217,15 @@ class PgOutput(KernelPlugin):
         """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
         return self._announcement(schema, self._published(schema, catalog))
 
-    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        """Both, of one look at the publications."""
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """All that is said of a relation, of one look at the publications."""
         if not self.tracks(schema):
-            return 0, ()
+            return Description()
         entry = self._published(schema, catalog)
-        return self._wants(entry), tuple(self._announcement(schema, entry)) if entry.emits else ()
+        if entry.filters is not None:
+            compiled(entry.filters, self.major, self.encoding).check()
+        messages = tuple(self._announcement(schema, entry)) if entry.emits else ()
+        return Description(self._wants(entry), messages, entry.filters)
 
     def _wants(self, entry: Published) -> int:
         is_announced = self._announces_bare_deletes and entry.emits & WANT_DELETE
@@ -240,14 +244,12 @@ class PgOutput(KernelPlugin):
         """The first relation that they announce."""
         return _first_relation(schema_messages, self.encoding).oid
 
-    def renewed(
-        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
         """The relation, and the ancestor that it is published as, as they are now."""
-        publish_as = self.published_as(schema, schema_messages)
+        publish_as = self.published_as(schema, said.messages)
         relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
         messages = self._announcement(schema, Published(0, relation))
-        return held_back(wants, schema, publish_as, self.major), tuple(messages)
+        return said._replace(wants=held_back(said.wants, schema, publish_as, self.major), messages=tuple(messages))
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Rows are converted as was found out when they were announced; else they must be those of the ancestor."""

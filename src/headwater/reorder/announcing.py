@@ -26,12 +26,14 @@ class AnnouncedInMind(NamedTuple):
 
     Attributes:
         relations: int64[m] distinct OIDs.
-        published_as: int64[m] by stretch: as which relation each is announced for all, 0 if it is not.
+        published_as: int64[m] by stretch: as which relation each is announced for all, 0 if it is not; number: int64[m]
+            of the announcement, if it may not have been made, else 0.
         streamed: by transactions in progress, q of them; xid: int64[q] whose; stretch: int64[q].
     """
 
     relations: Int64s
     published_as: Int64s
+    number: Int64s
     streamed: tuple[StreamedAnnouncement, ...]
     xid: Int64s
     stretch: Int64s
@@ -39,15 +41,17 @@ class AnnouncedInMind(NamedTuple):
 
 def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
     """What a memory says."""
-    announced = {one.relation: one.published_as for one in memory.announced}
+    announced = {one.relation: one for one in memory.announced}
     relations = sorted({*announced, *(one.relation for one in memory.streamed)})
     stretch = {relation: len(relations) - 1 - number for number, relation in enumerate(relations)}
+    of_all = [announced.get(relation) for relation in reversed(relations)]
     return AnnouncedInMind(
-        np.array(relations, np.int64),
-        np.array([announced.get(relation, 0) for relation in reversed(relations)], np.int64),
-        memory.streamed,
-        np.array([one.xid for one in memory.streamed], np.int64),
-        np.array([stretch[one.relation] for one in memory.streamed], np.int64),
+        relations=np.array(relations, np.int64),
+        published_as=np.array([one.published_as if one else 0 for one in of_all], np.int64),
+        number=np.array([one.number if one else 0 for one in of_all], np.int64),
+        streamed=memory.streamed,
+        xid=np.array([one.xid for one in memory.streamed], np.int64),
+        stretch=np.array([stretch[one.relation] for one in memory.streamed], np.int64),
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.constant_columns import taken
 from headwater.reorder.keys import grouped_places, lookup, within_groups
-from headwater.reorder.plan import ChangeRows, RelationUse
+from headwater.reorder.plan import Announcements, ChangeRows, RelationUse
 from headwater.reorder.replays import Replays
 from headwater.reorder.resolve import wanted_kinds
 from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
@@ -150,7 +150,7 @@ def _shares_toast(
 
 
 def change_rows(
-    rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Bools
+    rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Announcements
 ) -> ChangeRows:
     """The chosen rows in output order, as the plan takes them.
 
@@ -160,7 +160,7 @@ def change_rows(
         unit_of: int64[t] the unit of each transaction, -1 if it is not output.
         resolution: int64[c] the number of each row's relation.
         choice: what is decoded of them.
-        announce: bool[c] the schema goes before the row's first wanted change.
+        announce: before which of them the schema goes.
     """
     unit = unit_of[candidates.txn]
     chosen = choice.used & (unit >= 0)
@@ -176,5 +176,6 @@ def change_rows(
         span=taken(rows.changes.span, at),
         resolution=resolution[which],
         wanted=choice.wanted[which],
-        announce=announce[which],
+        announce=announce.sends[which],
+        tentative=announce.tentative[which],
     )

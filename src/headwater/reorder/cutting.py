@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows
 from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
 from headwater.reorder.streams import EVERY
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED, WROTE_BEFORE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
 from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
@@ -48,7 +49,8 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
 class _Piece:
     """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
 
-    ``follows_cut`` says that a transaction of more than one change is right before, in other slices.
+    ``follows_cut`` says that a transaction of more than one change is right before, in other slices;
+    ``follows_message`` of a cut transaction that the changes and events in the pieces before give a message for sure.
     """
 
     start: int
@@ -56,6 +58,7 @@ class _Piece:
     lo: int = -1
     hi: int = EVERYTHING
     follows_cut: bool = False
+    follows_message: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -91,7 +94,7 @@ class _Cutter:
     def _may_cut(self, unit: int) -> bool:
         """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
         low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
-        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self.plan.rows.wanted[low:high])) > 1
+        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self._certain[low:high])) > 1
         return self.plan.cuts_transactions and is_sure
 
     @cached_property
@@ -125,19 +128,31 @@ class _Cutter:
         rows = self.plan.rows.take(slice(low, high))
         cells = rows.first // self.plan.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
-        lo, held = -1, 0
+        lo, held, writes = -1, 0, False
+        certain = self._certain[low:high]
         if not rows.wanted.any():
             for hi in self._event_cuts(unit, target):
-                yield _Piece(unit, unit + 1, lo, hi)
-                lo = hi
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
+                lo, writes = hi, True
         for start, stop in pairwise(bounds[:-1]):
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
             if held >= target and cell.wanted.any() and _is_settled(cell):
                 hi = int(cell.last[cell.wanted].max())
-                yield _Piece(unit, unit + 1, lo, hi)
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
                 lo, held = hi, 0
-        yield _Piece(unit, unit + 1, lo, EVERYTHING)
+                writes = bool(certain[:stop].any())
+        yield _Piece(unit, unit + 1, lo, EVERYTHING, follows_message=writes)
+
+    @cached_property
+    def _certain(self) -> NDArray[np.bool_]:
+        """bool[n] rows of which a message is given, whatever row filters say."""
+        relations, rows = self.plan.relations, self.plan.rows
+        if not any(use.filters is not None for use in relations):
+            return rows.wanted
+        certain = wanted_kinds(np.array([use.certain for use in relations] + [0], np.int64))
+        found: NDArray[np.bool_] = rows.wanted & (rows.kinds & certain[rows.resolution] != 0)
+        return found
 
     def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
         """Where events come after which so many bytes of events are full, but for the last."""
@@ -157,7 +172,8 @@ class _Cutter:
         events_of = self.plan.events
         unit_origin, origins = _shares(events_of.origin_unit, piece)
         unit_frame, frames = _shares(events_of.frame_unit, piece)
-        announced = rows.take(np.flatnonzero(rows.announce))
+        may_be_filtered = self._is_filtered[rows.resolution]
+        announced = rows.take(np.flatnonzero(rows.announce & ~may_be_filtered))
         return Slice(
             number=number,
             ranges=ranges,
@@ -179,11 +195,13 @@ class _Cutter:
             announcements=np.stack(
                 [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
             ),
+            tentative=_tentative(rows.take(np.flatnonzero(may_be_filtered)), used, piece),
             event_unit=self.plan.events.unit[events] - piece.start,
             event_place=self.plan.events.place[events],
             event_order=self.plan.events.order[events],
             event_lsn=self.plan.events.lsn[events],
             event_made=made,
+            event_tentative=self.plan.events.tentative[events],
             messages=messages,
             relations=tuple(self.plan.relations[i] for i in used),
             origin_messages=events_of.origin_messages[origins],
@@ -232,6 +250,10 @@ class _Cutter:
         of_block = np.flatnonzero(np.isin(rows.unit, units.streamed.unit))
         found, _ = distinct_rows(np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)]))
         return np.append(xid, found[1]), np.append(unit, found[0])
+
+    @cached_property
+    def _is_filtered(self) -> NDArray[np.bool_]:
+        return np.array([use.filters is not None for use in self.plan.relations] + [False], np.bool_)
 
     @cached_property
     def _is_toast(self) -> NDArray[np.bool_]:
@@ -304,12 +326,26 @@ def _flags(units: Units, piece: _Piece) -> Int64s:
     flags = np.where(is_bare, BARE, 0)
     if units.streamed is not None:
         flags |= np.where(np.isin(np.arange(piece.start, piece.stop), units.streamed.unit), STREAMED, 0)
-    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
+    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE if piece.follows_message else MAY_HAVE_WRITTEN
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
     if piece.follows_cut:
         flags[: int(np.argmin(np.append(is_bare, False)))] |= WROTE_BEFORE
     return flags
+
+
+def _tentative(rows: ChangeRows, used: Int64s, piece: _Piece) -> Int64s:
+    """int64[6, b] of the rows of relations with row filters: where an announcement goes, or may go first and last."""
+    numbered = np.flatnonzero(rows.tentative)
+    groups = distinct(rows.tentative[numbered])
+    last = np.zeros(len(groups.values), np.int64)
+    np.maximum.at(last, groups.number, numbered)
+    plain = np.flatnonzero(rows.announce)
+    low, high = (rows.take(np.append(plain, ends)) for ends in (numbered[groups.first], last))
+    relation = np.searchsorted(used, low.resolution)
+    return np.stack(
+        [low.unit - piece.start, low.first, relation, low.tentative, high.unit - piece.start, high.last]
+    ).astype(np.int64)
 
 
 def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:

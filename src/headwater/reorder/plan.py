@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import RelationSchema
+from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.constant_columns import taken
+from headwater.reorder.wants import certain_wants
 from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
@@ -75,6 +76,7 @@ class ChangeRows:
         resolution: int64[n].
         wanted: bool[n] some of its changes give messages (rows of TOAST relations do not, they are read for others).
         announce: bool[n] the schema goes before its first wanted change.
+        tentative: int64[n] the announcement that one of its changes may begin with, if none before it did; 0 for none.
     """
 
     unit: Int64s
@@ -87,6 +89,7 @@ class ChangeRows:
     resolution: Int64s
     wanted: NDArray[np.bool_]
     announce: NDArray[np.bool_]
+    tentative: Int64s
 
     def take(self, which: Int64s | slice) -> ChangeRows:
         """The rows ``which`` selects."""
@@ -101,6 +104,37 @@ class ChangeRows:
 
 
 @dataclass(frozen=True)
+class Announcements:
+    """Before which of n touches the schema goes.
+
+    Attributes:
+        sends: bool[n] before its first wanted change, or that which row filters let pass.
+        tentative: int64[n] the number of the announcement that may go before one of its changes, if none of the changes
+            before it that share the number has given a message; 0 for none.
+    """
+
+    sends: NDArray[np.bool_]
+    tentative: Int64s
+
+    @classmethod
+    def none(cls, count: int) -> Announcements:
+        """Before none of them."""
+        return cls(np.zeros(count, np.bool_), np.zeros(count, np.int64))
+
+    def take(self, which: Int64s | slice) -> Announcements:
+        """Of some of them."""
+        return Announcements(self.sends[which], self.tentative[which])
+
+    def spread(self, count: int, which: Int64s | slice) -> Announcements:
+        """Of more touches, of which these are some."""
+        if isinstance(which, slice):
+            return self
+        wide = Announcements.none(count)
+        wide.sends[which], wide.tentative[which] = self.sends, self.tentative
+        return wide
+
+
+@dataclass(frozen=True)
 class Events:
     """What is neither a row change nor a schema, sorted by (unit, order), e of them.
 
@@ -112,6 +146,7 @@ class Events:
         made: int64[e] ascending: which of the messages the plugin has made of it; -1 for a logical message, which it
             makes in a task, out of the record.
         messages: the messages made of one event each, at least one.
+        tentative: int64[e] the announcement that its messages are, unless it was made before; 0 for none.
         origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
         frame_unit: int64[f] sorted: units that begin, or end, otherwise than the plugin's transactions do;
             frames: the messages for both, none where it begins as those do.
@@ -124,6 +159,7 @@ class Events:
     size: Int64s
     made: Int64s
     messages: tuple[tuple[bytes, ...], ...]
+    tentative: Int64s
     origin_unit: Int64s
     origin_messages: tuple[tuple[bytes, ...], ...]
     frame_unit: Int64s
@@ -141,6 +177,7 @@ class RelationUse:
         messages: what the plugin sends to announce it.
         is_decided: the plugin has said so; else it refused to, which is an error only if it is asked at this place
             (:mod:`headwater.reorder.sync`).
+        filters: which of its wanted changes give messages, None for all.
     """
 
     schema: RelationSchema
@@ -148,6 +185,12 @@ class RelationUse:
     is_toast: bool = False
     messages: tuple[bytes, ...] = ()
     is_decided: bool = True
+    filters: RowFilters | None = None
+
+    @property
+    def certain(self) -> int:
+        """Bits of WANT_* of changes that give messages, whatever is in their rows."""
+        return certain_wants(self.wants, self.filters)
 
 
 @dataclass(frozen=True)
@@ -169,9 +212,12 @@ class Slice:
         chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
             same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
-        announcements: int64[3, a] (unit, LSN, relation).
-        event_unit, event_place, event_order, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made
-            of them.
+        announcements: int64[3, a] (unit, LSN, relation): its first change from there on is announced.
+        tentative: int64[6, b] (unit, LSN, relation, number of the announcement or 0, unit, LSN): so is the first one up
+             to the second place that row filters let pass, if there is any; with a number, unless it was announced in a
+             slice before.
+        event_unit, event_place, event_order, event_lsn, event_made, event_tentative: int64[e] see :class:`Events`;
+            messages: those made of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
         unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.
@@ -200,11 +246,13 @@ class Slice:
     chunks: Int64s
     spans: Int64s
     announcements: Int64s
+    tentative: Int64s
     event_unit: Int64s
     event_place: Int64s
     event_order: Int64s
     event_lsn: Int64s
     event_made: Int64s
+    event_tentative: Int64s
     messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]

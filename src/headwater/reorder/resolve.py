@@ -28,7 +28,7 @@ from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lowe
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.replays import Replays
 from headwater.reorder.spans import joined
-from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE, Description
 from headwater.rmgr.index_codes import COMMAND_SPAN, CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.index_rows import CommandTable
 
@@ -37,8 +37,8 @@ Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 
-Describe = Callable[[RelationSchema, Any], tuple[int, tuple[bytes, ...]]]
-"""Which changes of a relation the plugin wants, and its schema messages, as of a view."""
+Describe = Callable[[RelationSchema, Any], Description]
+"""What the plugin says of a relation, as of a view."""
 
 
 class Resolved(NamedTuple):
@@ -221,13 +221,13 @@ class Resolver:
             return -1
         is_toast = schema.kind == "t"
         try:
-            wants, messages = (0, ()) if is_toast else self.describe(schema, catalog)
+            wants, messages, filters = Description() if is_toast else self.describe(schema, catalog)
         except HeadwaterError as error:
             if self.is_tentative:
                 return self.numbered(RelationUse(schema, 0, is_decided=False))
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
-        return self.numbered(RelationUse(schema, wants, is_toast, messages))
+        return self.numbered(RelationUse(schema, wants, is_toast, messages, filters=filters))
 
     def numbered(self, resolution: RelationUse) -> int:
         """The number of a resolution, a new one if need be."""

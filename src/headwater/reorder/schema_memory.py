@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Publication, PublicationMember
 from headwater.constant_columns import check_lengths
 from headwater.reorder.keys import distinct_rows
+from headwater.reorder.wants import Description
 
 Int64s = NDArray[np.int64]
 
@@ -46,20 +47,23 @@ class Entry(NamedTuple):
 
     Attributes:
         relation: its OID.
-        wants: bits of WANT_*.
-        messages: what announces it.
+        said: what.
     """
 
     relation: int
-    wants: int
-    messages: tuple[bytes, ...]
+    said: Description
 
 
 class Announced(NamedTuple):
-    """A relation that has been announced, and as which relation it was published then, both by OID."""
+    """A relation that has been announced, and as which relation it was published then, both by OID.
+
+    With a number other than 0 it may have been, if row filters let pass any of its changes since; the number is then
+    the LSN of the first of them.
+    """
 
     relation: int
     published_as: int
+    number: int = 0
 
 
 class StreamedAnnouncement(NamedTuple):

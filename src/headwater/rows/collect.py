@@ -41,6 +41,7 @@ class SliceChanges:
         tuples: uint8[] the tuples that the items refer to.
         items: changes and literals in output order; transactions: theirs; literals: messages made before.
         relations: the relation versions that items use.
+        place: int64[n] start of the record that each item is of.
     """
 
     tuples: NDArray[np.uint8]
@@ -48,6 +49,7 @@ class SliceChanges:
     transactions: Transactions
     literals: Literals
     relations: tuple[RelationUse, ...]
+    place: NDArray[np.int64]
 
 
 MakeMessages = Callable[[KeptRecord, int], Sequence[bytes]]
@@ -87,7 +89,8 @@ def collect(
         raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
     items, used = _items(grouped, len(plan.relations))
     relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    return SliceChanges(scan.tuples, items, transactions, _literals(plan, order, said.finish()), relations)
+    literals = _literals(plan, order, said.finish())
+    return SliceChanges(scan.tuples, items, transactions, literals, relations, grouped.place)
 
 
 def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:

@@ -17,7 +17,7 @@ from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.plan import Announcements, Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.replays import Replays, replays_of_commits
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
@@ -27,6 +27,7 @@ from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, committed_transactions, toplevel_of
 from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
+from headwater.reorder.wants import Description
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_rows import MessageTable
 from headwater.rmgr.kept_records import KeptRecord
@@ -131,8 +132,8 @@ class _Sender:
     def loads(self, catalog: object, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
 
-    def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:
-        return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
+    def describes(self, schema: RelationSchema, *_: object) -> Description:
+        return next(Description(use.wants, use.messages) for use in self.resolutions if use.schema == schema)
 
 
 @dataclass
@@ -200,13 +201,14 @@ class Sliced:
         columns = (
             [part.resolved.resolution for part in parts],
             [part.resolved.spans for part in parts],
-            [part.announce for part in parts],
+            [part.announce.sends for part in parts],
             [part.own for part in parts],
         )
         resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
         # Spans of transactions without catalog changes are in every part.
         spans = np.unique(spans, axis=1)
-        return SyncedRows(Resolved(resolution, spans), none.resolution, announce, announce[:0], own)
+        sends = Announcements(announce, np.zeros(len(announce), np.int64))
+        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, Announcements.none(0), own)
 
     def _sync_window(
         self,
@@ -270,7 +272,8 @@ class Sliced:
         order = np.lexsort((messages.lsn, unit))
         columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
         nobody = np.empty(0, np.int64)
-        return Events(*(column[order] for column in columns), (), nobody, (), nobody, ())
+        nothing = np.zeros(len(order), np.int64)
+        return Events(*(column[order] for column in columns), (), nothing, nobody, (), nobody, ())
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
