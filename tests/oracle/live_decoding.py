@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
+from select import select
 from typing import Any
 
 import psycopg
@@ -14,8 +15,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 
 _OPENS = re.compile(rb"opening a streamed block for transaction TXN (\d+)")
-_STREAMS = re.compile(rb"streaming (change|truncate|message)")
 _FEEDBACK = struct.Struct(">cQQQqB")
+_STREAMS = re.compile(rb"streaming (change|truncate|message)")
 
 
 @dataclass
@@ -38,9 +39,10 @@ class LiveDecoding:
     immediate: bool = False
     blocks: list[list[int]] = field(default_factory=list)
     _connection: Any = None
+    _reached: int = 0
 
     def __enter__(self) -> LiveDecoding:
-        settings = f"-c logical_decoding_work_mem={self.work_mem}"
+        settings = f"-c wal_sender_timeout=0 -c logical_decoding_work_mem={self.work_mem}"
         if self.immediate:
             settings += " -c debug_logical_replication_streaming=immediate"
         self._connection = self.server.connect(replication="database", options=settings)
@@ -55,20 +57,24 @@ class LiveDecoding:
         self._connection.close()
 
     def read_to(self, lsn: int) -> None:
-        """Take what it says until it has gone as far as an LSN that was flushed."""
-        connection, reached = self._connection.pgconn, 0
-        while reached < lsn:
-            connection.put_copy_data(_FEEDBACK.pack(b"r", 1, 1, 1, 0, 1))
-            connection.flush()
-            is_answered = False
-            while not is_answered:
-                _, data = connection.get_copy_data(0)
-                message = bytes(data)
-                if message[:1] == b"k":
-                    (reached,) = struct.unpack_from(">Q", message, 1)
-                    is_answered = True
-                else:
-                    self._take(message[25:])
+        """Take what it says until it has gone as far as an LSN that was flushed; asked if there is nothing to take."""
+        connection, is_asked = self._connection.pgconn, False
+        while self._reached < lsn:
+            length, data = connection.get_copy_data(1)
+            if length < 0:
+                raise psycopg.OperationalError(connection.get_result().get_error_message())
+            message = bytes(data)
+            if message[:1] == b"k":
+                (self._reached,) = struct.unpack_from(">Q", message, 1)
+                is_asked = False
+            elif message:
+                self._take(message[25:])
+            else:
+                if not is_asked:
+                    connection.put_copy_data(_FEEDBACK.pack(b"r", 1, 1, 1, 0, 1))
+                    is_asked = connection.flush() == 0
+                select([connection.socket], [], [])
+                connection.consume_input()
 
     def _take(self, data: bytes) -> None:
         if opened := _OPENS.match(data):

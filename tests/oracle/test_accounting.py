@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.reorder.accounting import Running, StreamRules, account
-from headwater.reorder.streams import NOTHING_QUEUED, Blocks
+from headwater.reorder.streams import NOTHING_QUEUED, Blocks, Streams
 from headwater.reorder.transactions import toplevel_of
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_codes import ABORT, CHUNKS
@@ -23,9 +23,14 @@ from oracle.live_decoding import LiveDecoding, flushed
 
 pytestmark = pytest.mark.server
 
-MAJORS = (14, 15, 16, 17, 18, 19)
-FEW_OR_ALL = [major if major in (15, 18) else pytest.param(major, marks=pytest.mark.slow) for major in MAJORS]
-FIRST_WITH_IMMEDIATE = 16
+MAJORS = (14, 15, 16, 17, 18)
+FEW_OR_ALL = [
+    (15, 1),
+    (18, 2),
+    *(pytest.param(major, seed, marks=pytest.mark.slow) for major in MAJORS for seed in range(100, 105)),
+]
+FEW_OR_ALL_IMMEDIATE = [18, pytest.param(16, marks=pytest.mark.slow), pytest.param(17, marks=pytest.mark.slow)]
+EVERYTHING = ((0, 1 << 62),)
 TABLES = """
     create table ticks (id serial);
     create table t (a int primary key, b text);
@@ -41,8 +46,13 @@ class Writers:
 
     rng: Random
     sessions: list[Any]
+    watcher: Any
+    live: LiveDecoding
     key: int = 0
-    depth: dict[int, int] | None = None
+
+    def wait(self) -> None:
+        """Until the walsender has read all that was written."""
+        self.live.read_to(flushed(self.watcher))
 
     def some(self, most: int) -> int:
         return self.rng.randrange(1, most)
@@ -117,6 +127,7 @@ def define(w: Writers, s: Any) -> None:
 def savepoint(w: Writers, s: Any) -> None:
     s.execute("savepoint s")
     w.rng.choice(CHANGES)(w, s)
+    w.wait()
     s.execute(w.rng.choice(("release s", "rollback to s")))
 
 
@@ -126,7 +137,7 @@ CHANGES: tuple[Callable[[Writers, Any], None], ...] = (
 ALL: tuple[Callable[[Writers, Any], None], ...] = (*CHANGES, insert, copy, savepoint, savepoint, define, truncate_own)
 
 
-def run_workload(w: Writers, live: LiveDecoding, watcher: Any, steps: int) -> None:
+def run_workload(w: Writers, steps: int) -> None:
     """Let sessions take turns; the walsender has read all before one of them rolls something back."""
     is_open = [False] * len(w.sessions)
     for _ in range(steps):
@@ -136,13 +147,12 @@ def run_workload(w: Writers, live: LiveDecoding, watcher: Any, steps: int) -> No
             session.execute("begin")
             is_open[number] = True
         elif w.rng.random() < 0.12:
-            live.read_to(flushed(watcher))
             session.execute(w.rng.choice(("commit", "commit", "rollback")))
             is_open[number] = False
         else:
             w.rng.choice(ALL)(w, session)
-            live.read_to(flushed(watcher))
-    live.read_to(flushed(watcher))
+            w.wait()
+    w.wait()
 
 
 @dataclass
@@ -151,7 +161,6 @@ class Recorded:
 
     directory: Any
     start: int
-    end: int
     database: int
     major: int
     blocks: list[list[int]]
@@ -169,26 +178,24 @@ def programs_of(major: int) -> Any:
         pytest.skip(str(error))
 
 
-def recorded(major: int, seed: int, steps: int, work_mem: str, immediate: bool = False) -> Any:
+def recorded(major: int, seed: int, steps: int, work_mem: str, immediate: bool = False) -> Iterator[Recorded]:
     """Run a workload, and give its WAL to a test while the server's files are there."""
     with EmbeddedPostgres(programs_of(major), autovacuum=False) as server:
         with server.connect() as watcher:
             watcher.execute(TABLES)
-            (start,) = watcher.execute(
-                "select lsn::text from pg_create_logical_replication_slot('s', 'test_decoding')"
-            ).fetchone()
-            (database,) = watcher.execute(
-                "select oid::int from pg_database where datname = current_database()"
-            ).fetchone()
+            start = _asked(watcher, "select lsn::text from pg_create_logical_replication_slot('s', 'test_decoding')")
+            database = _asked(watcher, "select oid::int from pg_database where datname = current_database()")
             sessions = [server.connect() for _ in range(3)]
             with LiveDecoding(server, "s", work_mem, immediate) as live:
-                run_workload(Writers(Random(seed), sessions), live, watcher, steps)
-                end = flushed(watcher)
-                live.read_to(end)
+                run_workload(Writers(Random(seed), sessions, watcher, live), steps)
             for session in sessions:
                 session.close()
         server.stop()
-        yield Recorded(server.wal_directory, int(Lsn.parse(start)), end, database, major, live.blocks)
+        yield Recorded(server.wal_directory, int(Lsn.parse(start)), database, major, live.blocks)
+
+
+def _asked(connection: Any, query: str) -> Any:
+    return connection.execute(query).fetchone()[0]
 
 
 def changes_of(index: WalIndex, blocks: Blocks) -> list[list[int]]:
@@ -225,23 +232,25 @@ def _aborts(rows: Any) -> Any:
     yield from zip(ends.subs.values, np.repeat(ends.lsn, ends.subs.counts), strict=True)
 
 
-def rules_of(run: Recorded, limit: int, immediate: bool = False) -> StreamRules:
-    return StreamRules(limit, immediate, run.major, run.database, run.start)
+def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False) -> Streams:
+    rules = StreamRules(limit, immediate, run.major, run.database, run.start)
+    running = Running.of_index(index, run.major)
+    return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)
 
 
-@pytest.mark.parametrize("major", FEW_OR_ALL)
-def test_blocks_are_those_of_a_walsender(major: int) -> None:
-    for run in recorded(major, 1, 150, "64kB"):
-        index = run.index(((0, 1 << 62),))
-        streams = account(
-            NOTHING_QUEUED,
-            index.rows,
-            Running.of_index(index, major),
-            index.lo,
-            index.hi,
-            index.grid,
-            ((0, 1 << 62),),
-            rules_of(run, 64 << 10),
-        )
+@pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL)
+def test_blocks_are_those_of_a_walsender(major: int, seed: int) -> None:
+    for run in recorded(major, seed, 200, "64kB"):
+        index = run.index(EVERYTHING)
+        streams = streams_of(run, index, 64 << 10)
         assert not streams.lacking
+        assert len(run.blocks) > 40
         assert changes_of(index, streams.blocks) == run.blocks
+
+
+@pytest.mark.parametrize("major", FEW_OR_ALL_IMMEDIATE)
+def test_blocks_of_single_changes_are_those_of_a_walsender(major: int) -> None:
+    for run in recorded(major, 1, 25, "64kB", immediate=True):
+        index = run.index(EVERYTHING)
+        assert len(run.blocks) > 500
+        assert changes_of(index, streams_of(run, index, 64 << 10, immediate=True).blocks) == run.blocks
