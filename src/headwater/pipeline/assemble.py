@@ -126,7 +126,15 @@ class _Describing:
     scope: Scope
 
     def __call__(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else Description()
+        if not self.scope.tables.chooses(schema, catalog):
+            return Description()
+        schema = self.shown(schema, catalog)
+        chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
+        return said if chosen is None else chosen.described(said, schema, catalog)
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without columns that nobody wants."""
+        return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 
 class _Assembler:

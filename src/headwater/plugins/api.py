@@ -39,6 +39,7 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
+    "ChosenRows",
     "Description",
     "PluginContext",
     "SinvalMessage",
@@ -77,6 +78,16 @@ class WholeCatalog(CatalogView, Protocol):
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is, or has been since the catalog was taken, a publication of this name."""
+
+
+class ChosenRows(Protocol):
+    """The user's own choice of tables, columns and rows (:mod:`headwater.plugins.own_publications`)."""
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without the columns that are not wanted."""
+
+    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What is wanted of what a plugin says of a relation that is shown so."""
 
 
 class SinvalMessage(Protocol):
@@ -183,6 +194,7 @@ class SlicePlugin(ABC):
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
+        chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -203,6 +215,7 @@ class SlicePlugin(ABC):
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
+    chosen: ChosenRows | None = None
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
