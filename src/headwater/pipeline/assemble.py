@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
+from headwater.errors import PluginError
 from headwater.pipeline.driver_messages import (
     DriverMessages,
     PreparedMessages,
@@ -66,6 +67,7 @@ class Assembly:
         plan: what to decode.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
+        passed_over: how many of the same transactions are not, and are not taken apart; those of catalogs aside.
         late: int64[n] where transactions committed that are wanted, but cannot be decoded.
         memory: what the plugin has in mind at the end.
     """
@@ -73,6 +75,7 @@ class Assembly:
     plan: Plan
     transactions: int
     changes: int
+    passed_over: int
     late: Int64s
     memory: SchemaMemory
 
@@ -130,7 +133,13 @@ class _Describing:
             return Description()
         schema = self.shown(schema, catalog)
         chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
-        return said if chosen is None else chosen.described(said, schema, catalog)
+        said = said if chosen is None else chosen.described(said, schema, catalog)
+        if said.filters is not None and self.plugin.marks_rows:
+            raise PluginError(
+                f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
+                hint="below wal_level logical, name a publication without a row filter, or none",
+            )
+        return said
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
         """The relation without columns that nobody wants."""
@@ -187,9 +196,11 @@ class _Assembler:
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
         plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
-        return Assembly(
-            plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
-        )
+        count = int(taken(rows.changes.count, at[choice.wanted]).sum())
+        is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
+        unwanted = is_table[resolved.resolution] & ~choice.wanted
+        passed_over = int(taken(rows.changes.count, at[unwanted]).sum())
+        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory)
 
     # -- which transactions
 
