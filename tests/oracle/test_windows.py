@@ -32,7 +32,7 @@ def test_windows_say_together_what_the_server_says(threaded_run: DecodedRun, nam
     check_windows(threaded_run, threaded_run.run.streams[name], windows, windows)
 
 
-@pytest.mark.parametrize("name", ["pgoutput, lists", "pgoutput, root"])
+@pytest.mark.parametrize("name", ["pgoutput, lists"])
 def test_many_slices_say_together_what_the_server_says(threaded_run: DecodedRun, name: str) -> None:
     stream = threaded_run.run.streams[name]
     if stream.error is None:

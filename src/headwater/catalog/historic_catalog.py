@@ -338,6 +338,7 @@ class HistoricCatalog:
                 generated=row.generated,
                 not_null=row.not_null,
                 missing=row.missing,
+                collation=row.collation,
             )
             for row in rows
         )

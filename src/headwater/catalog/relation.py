@@ -89,6 +89,7 @@ class Column:
         not_null: ``attnotnull``.
         missing: the fast default's datum as stored (``attmissingval``'s single element: the raw fixed-length bytes, or
             a whole varlena with its header, never out of line), or None.
+        collation: ``attcollation``, 0 for a type that has none.
     """
 
     number: int
@@ -101,6 +102,7 @@ class Column:
     generated: str = ""
     not_null: bool = False
     missing: bytes | None = None
+    collation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class AttributeRow:
     generated: str
     is_dropped: bool
     missing: bytes | None
+    collation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ class CatalogRows:
             *("relkind", "relnatts", "relreplident", "relispartition", "relrewrite"),
         )
         names = ["attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing"]
-        self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
+        self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped", "attcollation")
         self._type = layouts[PG_TYPE].reader(
             *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typrelid", "typsubscript"),
             *("typelem", "typoutput", "typsend", "typmodout", "typalign", "typstorage", "typbasetype", "typtypmod"),
@@ -309,7 +310,7 @@ class CatalogRows:
         """Rows of ``pg_attribute``, system columns left out, in the order of ``attnum``."""
         found = []
         for row in rows:
-            name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped = (
+            name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped, collation = (
                 self._attribute.unpack_from(row.body)
             )
             if number > 0:
@@ -328,6 +329,7 @@ class CatalogRows:
                         _char(generated),
                         is_dropped,
                         missing,
+                        collation,
                     )
                 )
         return sorted(found, key=lambda attribute: attribute.number)

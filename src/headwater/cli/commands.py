@@ -163,6 +163,13 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     "them: test_decoding shows them empty without -o skip-empty-xacts=1.",
 )
 @_decode_flag(
+    "--publish",
+    multiple=True,
+    metavar="TABLE",
+    help="Only this table, its columns and rows: 'shop.orders(id, total) WHERE total > 100', as in CREATE PUBLICATION. "
+    "Needs headwater[publish].",
+)
+@_decode_flag(
     "--unknown-types",
     type=click.Choice(["error", "hex", "null"]),
     help="What becomes of a value whose type has no text form here: an error (default), its stored bytes as \\x..., or "

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
+from headwater.errors import PluginError
 from headwater.pipeline.driver_messages import (
     DriverMessages,
     FrameMessages,
@@ -67,6 +68,7 @@ class Assembly:
         plan: what to decode.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
+        passed_over: how many of the same transactions are not, and are not taken apart; those of catalogs aside.
         late: int64[n] where transactions committed that are wanted, but cannot be decoded.
         memory: what the plugin has in mind at the end.
     """
@@ -74,6 +76,7 @@ class Assembly:
     plan: Plan
     transactions: int
     changes: int
+    passed_over: int
     late: Int64s
     memory: SchemaMemory
 
@@ -129,7 +132,21 @@ class _Describing:
     scope: Scope
 
     def __call__(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else Description()
+        if not self.scope.tables.chooses(schema, catalog):
+            return Description()
+        schema = self.shown(schema, catalog)
+        chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
+        said = said if chosen is None else chosen.described(said, schema, catalog)
+        if said.filters is not None and self.plugin.marks_rows:
+            raise PluginError(
+                f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
+                hint="below wal_level logical, name a publication without a row filter, or none",
+            )
+        return said
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without columns that nobody wants."""
+        return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 
 class _Assembler:
@@ -185,9 +202,11 @@ class _Assembler:
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
         plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
-        return Assembly(
-            plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
-        )
+        count = int(taken(rows.changes.count, at[choice.wanted]).sum())
+        is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
+        unwanted = is_table[resolved.resolution] & ~choice.wanted
+        passed_over = int(taken(rows.changes.count, at[unwanted]).sum())
+        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory)
 
     # -- which transactions
 

@@ -64,7 +64,9 @@ class DecodeResult:
         files: the tasks' files, in output order; those that were delivered are gone.
         is_text: the messages are UTF-8 text.
         transactions, changes, messages: counts; changes are rows that gave a message.
-        wal_bytes: bytes of WAL read.
+        wal_bytes: bytes of WAL read; read_again: bytes of the stretches of it that were decoded.
+        passed_over: changes that nobody wanted, and that were not taken apart; filtered: those that row filters have
+            left out, which were, but were not printed.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
         state: makes the state behind it, for a session that goes on there.
@@ -79,6 +81,9 @@ class DecodeResult:
     changes: int
     messages: int
     wal_bytes: int
+    read_again: int
+    passed_over: int
+    filtered: int
     consistent_at: int
     end_lsn: int
     state: Callable[[], State]
@@ -228,7 +233,7 @@ class _HandedPart:
     Attributes:
         plan: the database's.
         slices: ready for tasks, in output order.
-        transactions, changes: counts.
+        transactions, changes, passed_over, read_again: counts; see :class:`DecodeResult`.
         consistent_at: LSN where decoding could begin, None if it could not yet.
         state: makes the state behind it.
     """
@@ -237,6 +242,8 @@ class _HandedPart:
     slices: list[Handed[Slice]]
     transactions: int
     changes: int
+    passed_over: int
+    read_again: int
     consistent_at: int | None
     state: Callable[[], State]
 
@@ -315,6 +322,9 @@ class _Run:
                 changes=0,
                 messages=0,
                 wal_bytes=0,
+                read_again=0,
+                passed_over=0,
+                filtered=0,
                 consistent_at=0,
                 end_lsn=hi,
                 state=part.state,
@@ -324,6 +334,8 @@ class _Run:
             )
         result.transactions += part.transactions
         result.changes += part.changes
+        result.passed_over += part.passed_over
+        result.read_again += part.read_again
         result.wal_bytes = hi - _start_of(opened)
         result.consistent_at = part.consistent_at or 0
         result.end_lsn, result.state = hi, part.state
@@ -385,6 +397,8 @@ class _Run:
             slices=[self.exchange.hand(one) for one in slices],
             transactions=assembly.transactions,
             changes=assembly.changes,
+            passed_over=assembly.passed_over,
+            read_again=sum(high - low for one in slices for low, high in one.ranges),
             consistent_at=behind.control.builder.consistent_at,
             state=lambda: plan.state_behind(behind),
         )
@@ -421,6 +435,7 @@ class _Run:
         arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, self.form))
         result.files.append(arrived)
         result.messages += arrived.summary.messages
+        result.filtered += arrived.summary.filtered
         deliver = self.deliver(self.labels[plan])
         if deliver is not None:
             deliver(arrived.path)

@@ -22,7 +22,7 @@ from headwater.rows.collect import SliceChanges, collect
 from headwater.rows.conversion import converted_messages, refusal
 from headwater.rows.filters.changes import let_pass, looked_at
 from headwater.rows.filters.located import locate_tuples
-from headwater.rows.items import REFUSED, Cells, Messages
+from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import place_of_cell, print_located, render
 from headwater.rows.session import SessionSettings
@@ -47,6 +47,11 @@ class DecodedSlice:
     kinds: NDArray[np.uint8]
     tentative: Tentative
     cells: Cells
+
+    @property
+    def filtered(self) -> int:
+        """How many changes row filters have left out."""
+        return int(np.count_nonzero((self.changes.items.kind == SKIPPED) & (self.kinds <= DELETE)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ class SliceDecoder:
             [use.messages for use in changes.relations],
             decoded.tentative,
         )
-        messages = self.plugin.render(tables)
+        messages = replace(self.plugin.render(tables), filtered=decoded.filtered)
         if not self.plugin.is_text or self.plugin.wants_client_encoding:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)

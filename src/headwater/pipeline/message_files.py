@@ -76,11 +76,13 @@ class MessageCounts:
         messages: how many.
         size: bytes of data in them.
         told: of those that depend on other slices, in their order.
+        filtered: changes that row filters have left out.
     """
 
     messages: int
     size: int
     told: tuple[Told, ...] = ()
+    filtered: int = 0
 
 
 def message_table(path: str) -> pa.Table:
@@ -176,6 +178,7 @@ def write_messages(
     Raises:
         HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
+    filtered = messages.filtered
     messages, told = set_apart(messages)
     with writing(sink.name):
         if form is MessageForm.ARROW:
@@ -189,7 +192,7 @@ def write_messages(
         else:
             digits = lsn_digits if form is MessageForm.LINES_WITH_LSN else 0
             told = _write_lines(sink, messages, told, digits, not is_text)
-    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]), told)
+    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]), told, filtered)
 
 
 def set_apart(messages: Messages) -> tuple[Messages, tuple[Told, ...]]:

@@ -135,11 +135,7 @@ class RowChanges(SlicePlugin):
         return self.describe(schema, catalog).wants
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
-        """The same, and the publications' row filters.
-
-        Raises:
-            PluginError: there are any, and rows may not be complete.
-        """
+        """The same, and the publications' row filters."""
         if schema.oid < FIRST_NORMAL_OBJECT_ID or schema.kind not in "rmp" or schema.rewrite_of:
             return Description()
         if not self.choice.chooses(schema, catalog):
@@ -161,11 +157,6 @@ class RowChanges(SlicePlugin):
         if entry.filters is None:
             return Description(operations & entry.emits)
         compiled(entry.filters, self.major, self.encoding).check()
-        if self.marks_rows:
-            raise PluginError(
-                f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
-                hint="below wal_level logical, name a publication without a row filter, or none",
-            )
         # What is asked for may have been an UPDATE; Spark looks at operations again (RowFilter.pushed).
         if entry.filters.update and operations & (WANT_INSERT | WANT_DELETE):
             operations |= WANT_UPDATE

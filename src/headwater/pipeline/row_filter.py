@@ -78,14 +78,14 @@ class RowFilter:
         narrowed, rest = self, []
         for one in filters:
             narrowed, is_exact = narrowed._and(one)
-            if not is_exact or (changes_operations and _column(one) == "_op"):
+            if not is_exact or (changes_operations and column_of(one) == "_op"):
                 rest.append(one)
         return narrowed, rest
 
     def _and(self, one: spark.Filter) -> tuple[RowFilter, bool]:
         """This and one filter; whether that is all the filter says."""
         inner, is_negated = (one.child, True) if isinstance(one, spark.Not) else (one, False)
-        column = _column(inner)
+        column = column_of(inner)
         if isinstance(inner, spark.IsNotNull):
             return self, column in _NEVER_NULL and not is_negated
         if column in _NAMES:
@@ -107,7 +107,7 @@ class RowFilter:
 EVERYTHING = RowFilter()
 
 
-def _column(one: spark.Filter) -> str:
+def column_of(one: spark.Filter) -> str:
     """The column that a filter is about; empty for what is inside of one."""
     inner = one.child if isinstance(one, spark.Not) else one
     return str(inner.attribute[0]) if len(inner.attribute) == 1 else ""

@@ -32,7 +32,7 @@ from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import SPARK_COLUMNS
 from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
 from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.row_filter import EVERYTHING, RowFilter
+from headwater.pipeline.row_filter import EVERYTHING, RowFilter, column_of
 from headwater.pipeline.slice_partition import SlicePartition, partitions_of, read_slice
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import SourcePlan, form_of_slot, kept_of, open_source, plan_source
@@ -144,5 +144,7 @@ class FilteringReader(HeadwaterReader):
         """
         if self.options.request.plugin:
             return filters
-        self.where, rest = self.where.pushed(filters, changes_operations=bool(self.options.publications))
-        return rest
+        own = [one for one in filters if self.options.request.publish and column_of(one) == "_op"]
+        others = [one for one in filters if one not in own]
+        self.where, rest = self.where.pushed(others, changes_operations=bool(self.options.publications))
+        return own + rest

@@ -31,6 +31,7 @@ OPTIONS = (
     "endingLsn",
     "tables",
     "publication",
+    "publish",
     "plugin",
     "unknownTypes",
     "partitionBytes",
@@ -115,12 +116,14 @@ class SourceOptions:
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         if slot is not None and "twophase" in given:
             raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
+        if slot is not None and "publish" in given:
+            raise UsageError("publish cannot be given with slot", hint="no slot is made for it")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
-        return cls(
+        made = cls(
             request,
             tuple(publications),
             parse_partition_bytes(given),
@@ -132,6 +135,12 @@ class SourceOptions:
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
         )
+        if request.publish and made.single_table is not None and not request.plugin:
+            raise UsageError(
+                "publish cannot be given with a single table, whose own columns rows would have",
+                hint="leave tables out, as publish names tables, or set images to true",
+            )
+        return made
 
     def check_batch(self) -> None:
         """Whether the options make sense for a read that ends.
@@ -181,6 +190,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
         unknown_types=given.get("unknowntypes", "error"),
         tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
+        publish=tuple(text.strip() for text in given.get("publish", "").split(";") if text.strip()),
     )
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
+    "ChosenRows",
     "Description",
     "PluginContext",
     "SinvalMessage",
@@ -78,6 +79,16 @@ class WholeCatalog(CatalogView, Protocol):
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is, or has been since the catalog was taken, a publication of this name."""
+
+
+class ChosenRows(Protocol):
+    """The user's own choice of tables, columns and rows (:mod:`headwater.plugins.own_publications`)."""
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without the columns that are not wanted."""
+
+    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What is wanted of what a plugin says of a relation that is shown so."""
 
 
 class SinvalMessage(Protocol):
@@ -206,6 +217,7 @@ class SlicePlugin(ABC):
             (logical_decoding_work_mem; 1 for at once); 0 if they are not.
         puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
             whose blocks all say nothing.
+        chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -228,6 +240,7 @@ class SlicePlugin(ABC):
     two_phase: bool = False
     stream_limit: int = 0
     puts_off_streams: bool = False
+    chosen: ChosenRows | None = None
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,15 @@ Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 
-Describe = Callable[[RelationSchema, Any], Description]
-"""What the plugin says of a relation, as of a view."""
+
+class Describe(Protocol):
+    """Asks the plugin."""
+
+    def __call__(self, schema: RelationSchema, catalog: Any) -> Description:
+        """What it says of a relation that is shown so, as of a view."""
+
+    def shown(self, schema: RelationSchema, catalog: Any) -> RelationSchema:
+        """The relation without columns that nobody wants."""
 
 
 class Resolved(NamedTuple):
@@ -221,6 +228,7 @@ class Resolver:
             return -1
         is_toast = schema.kind == "t"
         try:
+            schema = schema if is_toast else self.describe.shown(schema, catalog)
             wants, messages, filters = Description() if is_toast else self.describe(schema, catalog)
         except HeadwaterError as error:
             if self.is_tentative:

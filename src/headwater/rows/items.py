@@ -151,6 +151,7 @@ class Messages:
         offsets: int64[k+1] byte offsets into data.
         data: uint8[].
         conditions: of messages that depend on other slices.
+        filtered: how many changes row filters have left out.
     """
 
     lsn: NDArray[np.int64]
@@ -158,6 +159,7 @@ class Messages:
     offsets: NDArray[np.int64]
     data: NDArray[np.uint8]
     conditions: Conditions = NO_CONDITIONS
+    filtered: int = 0
 
     def take(self, which: NDArray[np.int64]) -> Messages:
         """Some of the messages, in their order, without conditions.

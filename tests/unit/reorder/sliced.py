@@ -270,7 +270,8 @@ class Sliced:
         unit = np.append(unit_of, -1)[self.txns.txn_of(messages.owner)]
         unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
         order = np.lexsort((messages.lsn, unit))
-        columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
+        lsn, end = messages.lsn, messages.end
+        columns = (unit, lsn, lsn, end, end - lsn, np.full(len(unit), -1))
         nobody = np.empty(0, np.int64)
         nothing = np.zeros(len(order), np.int64)
         return Events(*(column[order] for column in columns), (), nothing, nobody, (), nobody, ())

@@ -172,7 +172,7 @@ class Folded:
         decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
         rows = [(e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject) for e in steps for subject in e.subjects]
         columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        found = Concerns(*columns, message_xid=columns[0])
+        found = Concerns(*columns, message_xid=columns[0], message_lsn=columns[1])
         forgets, handed_on = find_forgets(
             found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
         )
