@@ -6,8 +6,9 @@ Work on flat arrays throughout; Python goes row by row only over messages and tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
+from headwater.pipeline.ddl_steps import ddl_of_window
 from headwater.pipeline.driver_messages import (
+    DdlMessages,
     DriverMessages,
     PreparedMessages,
     WantedMessages,
@@ -159,15 +162,17 @@ class _Assembler:
         )
         driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
         truncates, messages, prepared = list(driver.truncates()), driver.messages(), driver.prepared()
+        ddl = list(self._ddl()) if self.plugin.wants_ddl and self.store.has_definitions else []
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
         busy = self._busy(candidates, choice, truncates, messages, prepared)
+        busy[[made.txn for made in ddl]] = True
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared)
+        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared, ddl)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
@@ -218,6 +223,14 @@ class _Assembler:
         late &= (txns.base_lsn != NEVER) | began_before(txns.xid, self.store, self.window.control)
         commits: Int64s = txns.place[late]
         return commits
+
+    def _ddl(self) -> Iterator[DdlMessages]:
+        """What the plugin makes of the DDL of output transactions, by their places."""
+        placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
+        for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
+            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number))
+            if texts:
+                yield DdlMessages(txn, lsn, texts)
 
     def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
         return lies_in(lsn, self.wanted_at)

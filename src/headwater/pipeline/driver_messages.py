@@ -56,6 +56,19 @@ class WantedTruncate:
 
 
 @dataclass(frozen=True)
+class DdlMessages:
+    """What the plugin makes of DDL: messages of one place each.
+
+    Attributes:
+        txn: of which replay; lsn: the place; texts: the messages, in order.
+    """
+
+    txn: int
+    lsn: int
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class PreparedMessages:
     """What the plugin makes of the records of prepared transactions, by replay.
 
@@ -174,6 +187,7 @@ class DriverMessages:
         truncates: Iterable[WantedTruncate],
         announced: Iterator[np.bool_],
         prepared: PreparedMessages,
+        ddl: Sequence[DdlMessages] = (),
     ) -> Events:
         """All of them in output order.
 
@@ -182,11 +196,12 @@ class DriverMessages:
             messages: of these units.
             truncates: of these units.
             announced: for each relation of each truncate, whether its schema goes first.
-            prepared: of these units.
+            prepared, ddl: of these units.
         """
         at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
         unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
-        made = sorted(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, prepared)))
+        of_ddl = ((int(unit_of[one.txn]), one.lsn, one.lsn, one.texts) for one in ddl)
+        made = sorted(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, prepared), of_ddl))
         made_unit, made_place, made_lsn = np.array([event[:3] for event in made], np.int64).reshape(-1, 3).T
         of_messages = np.stack([unit, at.lsn, at.end, at.end - at.lsn, np.full(len(unit), -1)])
         of_made = np.stack([made_unit, made_place, made_lsn, np.zeros_like(made_lsn), np.arange(len(made))])

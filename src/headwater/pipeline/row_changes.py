@@ -13,9 +13,17 @@ from typing import Any, ClassVar
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
-from headwater.pipeline.row_batches import truncate_message
+from headwater.pipeline.row_batches import ddl_message, truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
-from headwater.plugins.api import WANT_ALL, WANT_TRUNCATE, CatalogView, SlicePlugin, SliceTables, WholeCatalog
+from headwater.plugins.api import (
+    WANT_ALL,
+    WANT_TRUNCATE,
+    CatalogView,
+    DdlEvent,
+    SlicePlugin,
+    SliceTables,
+    WholeCatalog,
+)
 from headwater.plugins.publication import (
     is_publishable,
     load_publications,
@@ -84,13 +92,20 @@ class RowChanges(SlicePlugin):
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
-        marks_rows: see :class:`SlicePlugin`.
+        marks_rows, wants_ddl: see :class:`SlicePlugin`.
     """
 
     name: ClassVar[str] = "rows"
     sends_schema: ClassVar[bool] = False
 
-    def __init__(self, choice: TableChoice, publications: Sequence[str], major: int, marks_rows: bool = False) -> None:
+    def __init__(
+        self,
+        choice: TableChoice,
+        publications: Sequence[str],
+        major: int,
+        marks_rows: bool = False,
+        wants_ddl: bool = False,
+    ) -> None:
         self.choice = choice
         self.publications = tuple(publications)
         self.major = major
@@ -98,10 +113,12 @@ class RowChanges(SlicePlugin):
         self.wants_client_encoding = True
         self.skips_empty = True
         self.marks_rows = marks_rows
+        self.wants_ddl = wants_ddl
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
-        return RowChanges, (TableChoice(self.choice.patterns), self.publications, self.major, self.marks_rows)
+        choice = TableChoice(self.choice.patterns)
+        return RowChanges, (choice, self.publications, self.major, self.marks_rows, self.wants_ddl)
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The wanted changes of a chosen, permanent user table, of those that its publications publish."""
@@ -134,6 +151,10 @@ class RowChanges(SlicePlugin):
         """One message per relation, which becomes a row of its own."""
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
+
+    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+        """A message, which becomes a row."""
+        return [ddl_message(event, number)]
 
     def wants_message(self, transactional: bool) -> bool:
         """No: a logical message is no change of a row."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
 from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
+from headwater.definitions.events import DdlEvent
 from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
@@ -30,6 +31,7 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
+    "DdlEvent",
     "PluginContext",
     "SinvalMessage",
     "SlicePlugin",
@@ -108,6 +110,7 @@ class PluginContext:
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
+        with_ddl: DDL is wanted, of a plugin that tells it.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
     """
@@ -116,6 +119,7 @@ class PluginContext:
     session: SessionSettings = field(default_factory=SessionSettings)
     marks_rows: bool = False
     two_phase: bool = False
+    with_ddl: bool = False
     slot: str = ""
     is_init: bool = False
 
@@ -168,6 +172,7 @@ class SlicePlugin(ABC):
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
+        wants_ddl: :meth:`ddl` is called, of a request with its DDL.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -188,6 +193,7 @@ class SlicePlugin(ABC):
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
+    wants_ddl: bool = False
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -239,6 +245,15 @@ class SlicePlugin(ABC):
             origin_id: its id.
             name: its name; None if it has none any more.
             lsn: where the transaction's end is in the origin's log.
+        """
+        return []
+
+    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+        """Messages of what a transaction has changed of an object, at its place among the transaction's changes.
+
+        Args:
+            event: it.
+            number: among the events of the transaction, from 0 on.
         """
         return []
 
