@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
-from headwater.pipeline.ddl import PlacedDdl, read_ddl
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 
 Session = psycopg.Connection[Any]
@@ -44,7 +44,7 @@ class Recorded:
 
     def events(self, bounds: WindowBounds = DEFAULT_BOUNDS) -> list[PlacedDdl]:
         """What the WAL tells."""
-        return list(read_ddl(open_request(self.request()), bounds))
+        return list(read_ddl(open_ddl(self.request()), bounds))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,7 @@ def test_command(done: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_state_without_definitions_is_refused(done: Recorded) -> None:
     request = done.request()
-    beginning = begin(request)
-    assert beginning.state is not None
-    open_request(request, kept=KeptState(beginning.state, beginning.server_settings))
-    without = begin(type(request)(wal=request.wal, catalog=request.catalog, database="postgres"))
+    without = begin(replace(request, with_ddl=False))
     assert without.state is not None
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
         open_request(request, kept=KeptState(without.state, without.server_settings))
@@ -173,6 +171,14 @@ def test_places_among_changes(tmp_path: Path) -> None:
     assert create < reached[0] < reached[1] < alter < reached[2] < reached[3] < drop < reached[4]
     assert {one.commit_lsn for one in events} == {events[0].commit_lsn}
     assert [one.number for one in events] == [0, 1, 2]
+
+
+def test_two_phase_decoding_and_most_plugins_know_no_ddl(done: Recorded) -> None:
+    request = done.request()
+    with pytest.raises(UsageError, match="test_decoding does not tell DDL"):
+        open_request(request)
+    with pytest.raises(UsageError, match="cannot be had with two-phase decoding"):
+        replace(request, two_phase=True)
 
 
 def test_many_temporary_tables_tell_nothing(tmp_path: Path) -> None:

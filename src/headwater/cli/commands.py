@@ -184,6 +184,7 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     "raised again, and warn with the LSNs.",
 )
 @_decode_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE.")
+@_decode_flag("--ddl", is_flag=True, help="Tell DDL, too, with a plugin that does; headwater ddl prints it by itself.")
 @_decode_flag(
     "--from-replica-level",
     is_flag=True,

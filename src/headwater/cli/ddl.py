@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from headwater.cli.name_values import source_of_flags
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.ddl import PlacedDdl, read_ddl
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.ddl import PlacedDdl, open_ddl, read_ddl
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ def run_ddl(flags: DdlFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         with_ddl=True,
     )
-    found = read_ddl(open_request(request), WindowBounds(flags.window_bytes))
+    found = read_ddl(open_ddl(request), WindowBounds(flags.window_bytes))
     for line in _json_lines(found) if flags.form == "json" else _sql_lines(found):
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -26,6 +26,7 @@ class DecodeFlags:
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
         two_phase: prepared transactions are decoded at PREPARE.
+        ddl: DDL is told, too, by a plugin that can.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -56,6 +57,7 @@ class DecodeFlags:
     on_level_gap: str
     from_replica_level: bool
     two_phase: bool
+    ddl: bool
     out: str
     with_lsn: bool
     master: str | None

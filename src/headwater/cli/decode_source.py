@@ -154,6 +154,7 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "unknown_types",
         "from_replica_level",
         "two_phase",
+        "ddl",
     )
     for name in names:
         if getattr(flags, name):
@@ -212,6 +213,7 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         on_level_gap=flags.on_level_gap,
         from_replica_level=flags.from_replica_level,
         two_phase=flags.two_phase,
+        with_ddl=flags.ddl,
     )
     if choice is not None:
         check_whole_cluster(request)

@@ -6,8 +6,9 @@ Work on flat arrays throughout; Python goes row by row only over messages and tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,9 @@ from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
 from headwater.errors import PluginError
+from headwater.pipeline.ddl_steps import ddl_of_window
 from headwater.pipeline.driver_messages import (
+    DdlMessages,
     DriverMessages,
     FrameMessages,
     WantedMessages,
@@ -182,16 +185,18 @@ class _Assembler:
             rows, txns, self.output, self.plugin, self.resolver, self._in_window, self.window.late_messages
         )
         truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
+        ddl = list(self._ddl()) if self.plugin.wants_ddl and self.store.has_definitions else []
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
         busy, shown = self._busy(candidates, choice, truncates, messages, framed)
+        busy[[made.txn for made in ddl]] = True
         memory = replace(memory, shown=shown)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, synced.announce_others, framed)
+        events = driver.events(units, unit_of, messages, truncates, synced.announce_others, framed, ddl)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
@@ -238,6 +243,14 @@ class _Assembler:
         late &= (txns.base_lsn != NEVER) | began_before(txns.xid, self.store, self.window.control)
         commits: Int64s = txns.place[late]
         return commits
+
+    def _ddl(self) -> Iterator[DdlMessages]:
+        """What the plugin makes of the DDL of output transactions, by their places."""
+        placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
+        for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
+            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number))
+            if texts:
+                yield DdlMessages(txn, lsn, texts)
 
     def _in_window(self, lsn: Int64s) -> NDArray[np.bool_]:
         return lies_in(lsn, self.wanted_at)

@@ -72,6 +72,19 @@ _Made = tuple[int, int, int, int, tuple[bytes, ...]]
 
 
 @dataclass(frozen=True)
+class DdlMessages:
+    """What the plugin makes of DDL: messages of one place each.
+
+    Attributes:
+        txn: of which replay; lsn: the place; texts: the messages, in order.
+    """
+
+    txn: int
+    lsn: int
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class FrameMessages:
     """What the plugin makes of the records that prepared and streamed transactions are replayed at, by replay.
 
@@ -216,6 +229,7 @@ class DriverMessages:
         truncates: Iterable[WantedTruncate],
         announced: Announcements,
         framed: FrameMessages,
+        ddl: Sequence[DdlMessages] = (),
     ) -> Events:
         """All of them in output order.
 
@@ -224,12 +238,13 @@ class DriverMessages:
             messages: of these units.
             truncates: of these units.
             announced: before which relations of truncates, one after the other, the schema goes.
-            framed: of these units.
+            framed, ddl: of these units.
         """
         at, unit = messages.at, np.append(unit_of, -1)[messages.txn]
         order = np.where(np.isin(at.lsn, self.late), at.end, at.lsn)
         unit[messages.txn < 0] = np.flatnonzero(units.txn < 0)
-        made = list(chain(self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
+        of_ddl = ((int(unit_of[one.txn]), one.lsn, one.lsn, 0, one.texts) for one in ddl)
+        made = list(chain(of_ddl, self._made(unit_of, truncates, announced), self._finished(unit_of, framed)))
         made.sort(key=itemgetter(0, 1))
         made_unit, made_place, made_lsn, tentative = np.array([event[:4] for event in made], np.int64).reshape(-1, 4).T
         zeros, nothing = np.zeros(len(made), np.int64), np.zeros(len(unit), np.int64)

@@ -61,7 +61,8 @@ class DecodeRequest:
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
 
     Raises:
-        UsageError: wal or catalog is an address that is not supported, or settings have no list of schemas.
+        UsageError: wal or catalog is an address that is not supported, settings have no list of schemas, or DDL is
+            asked for with two-phase decoding.
     """
 
     wal: WalSource | str
@@ -84,6 +85,8 @@ class DecodeRequest:
     publish: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.with_ddl and self.two_phase:
+            raise UsageError("DDL is told at commits, and cannot be had with two-phase decoding")
         if isinstance(self.wal, str):
             object.__setattr__(self, "wal", wal_source(self.wal))
         if not is_server(self.catalog):
@@ -225,11 +228,14 @@ def _session_and_plugin(
         session=session,
         marks_rows=request.from_replica_level,
         two_phase=request.two_phase,
+        with_ddl=request.with_ddl,
         slot=request.slot,
         is_init=request.makes_slot,
     )
     plugin = load_plugin(request.plugin)(request.options, context)
     plugin.chosen = _own_publications(request, store)
+    if request.with_ddl and not plugin.wants_ddl:
+        raise UsageError(f"{request.plugin} does not tell DDL", hint="headwater ddl prints it")
     if request.two_phase and not plugin.two_phase:
         warn(
             f"{request.plugin} of PostgreSQL {store.major} does not decode prepared transactions at PREPARE",

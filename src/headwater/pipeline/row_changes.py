@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
-from headwater.pipeline.row_batches import truncate_message
+from headwater.pipeline.row_batches import ddl_message, truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.plugins.api import (
     WANT_ALL,
@@ -22,6 +22,7 @@ from headwater.plugins.api import (
     WANT_TRUNCATE,
     WANT_UPDATE,
     CatalogView,
+    DdlEvent,
     Description,
     SlicePlugin,
     SliceTables,
@@ -96,7 +97,7 @@ class RowChanges(SlicePlugin):
         choice: the tables.
         publications: names; none for no restriction.
         major: PostgreSQL's.
-        marks_rows: see :class:`SlicePlugin`.
+        marks_rows, wants_ddl: see :class:`SlicePlugin`.
         encoding: the database's.
     """
 
@@ -110,6 +111,7 @@ class RowChanges(SlicePlugin):
         major: int,
         marks_rows: bool = False,
         encoding: str = "UTF8",
+        wants_ddl: bool = False,
     ) -> None:
         self.choice = choice
         self.publications = tuple(publications)
@@ -119,6 +121,7 @@ class RowChanges(SlicePlugin):
         self.skips_empty = True
         self.marks_rows = marks_rows
         self.encoding = encoding
+        self.wants_ddl = wants_ddl
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
@@ -128,6 +131,7 @@ class RowChanges(SlicePlugin):
             self.major,
             self.marks_rows,
             self.encoding,
+            self.wants_ddl,
         )
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
@@ -174,6 +178,10 @@ class RowChanges(SlicePlugin):
         """One message per relation, which becomes a row of its own."""
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
+
+    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+        """A message, which becomes a row."""
+        return [ddl_message(event, number)]
 
     def wants_message(self, transactional: bool) -> bool:
         """No: a logical message is no change of a row."""

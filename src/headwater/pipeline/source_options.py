@@ -47,6 +47,7 @@ OPTIONS = (
     "onLevelGap",
     "fromReplicaLevel",
     "twoPhase",
+    "ddl",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -118,12 +119,14 @@ class SourceOptions:
             raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
         if slot is not None and "publish" in given:
             raise UsageError("publish cannot be given with slot", hint="no slot is made for it")
+        if slot is not None and _switch(given, "ddl"):
+            raise UsageError("ddl cannot be given with slot", hint="no slot follows definitions")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
-        made = cls(
+        found = cls(
             request,
             tuple(publications),
             parse_partition_bytes(given),
@@ -135,12 +138,28 @@ class SourceOptions:
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
         )
-        if request.publish and made.single_table is not None and not request.plugin:
+        if request.publish and found.single_table is not None and not request.plugin:
             raise UsageError(
                 "publish cannot be given with a single table, whose own columns rows would have",
                 hint="leave tables out, as publish names tables, or set images to true",
             )
-        return made
+        found._check_ddl()
+        return found
+
+    def _check_ddl(self) -> None:
+        """Whether DDL can be among the rows, if it is asked for.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        if not self.request.with_ddl:
+            return
+        if self.request.plugin:
+            raise UsageError("ddl is an option of rows, not of a plugin's messages", hint="leave one of them out")
+        if self.push_filters:
+            raise UsageError("ddl is no option of a read with pushFilters", hint="leave one of them out")
+        if self.single_table is not None:
+            raise UsageError("a single table's own columns have no place for DDL", hint="set images to true")
 
     def check_batch(self) -> None:
         """Whether the options make sense for a read that ends.
@@ -183,6 +202,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         user=given.get("user"),
         from_replica_level=_switch(given, "fromReplicaLevel"),
         two_phase=_switch(given, "twoPhase"),
+        with_ddl=_switch(given, "ddl"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
 from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
+from headwater.definitions.events import DdlEvent
 from headwater.reorder.schema_memory import ENTRIES, Subject
 from headwater.reorder.wants import (
     WANT_ALL,
@@ -40,6 +41,7 @@ __all__ = [
     "WANT_UPDATE",
     "CatalogView",
     "ChosenRows",
+    "DdlEvent",
     "Description",
     "PluginContext",
     "SinvalMessage",
@@ -133,6 +135,7 @@ class PluginContext:
         session: settings of the decoding session (the time zone of commit times).
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
+        with_ddl: DDL is wanted, of a plugin that tells it.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
     """
@@ -141,6 +144,7 @@ class PluginContext:
     session: SessionSettings = field(default_factory=SessionSettings)
     marks_rows: bool = False
     two_phase: bool = False
+    with_ddl: bool = False
     slot: str = ""
     is_init: bool = False
 
@@ -218,6 +222,7 @@ class SlicePlugin(ABC):
         puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
             whose blocks all say nothing.
         chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
+        wants_ddl: :meth:`ddl` is called, of a request with its DDL.
 
     Raises:
         PluginError: an option is wrong, in the server's words.
@@ -241,6 +246,7 @@ class SlicePlugin(ABC):
     stream_limit: int = 0
     puts_off_streams: bool = False
     chosen: ChosenRows | None = None
+    wants_ddl: bool = False
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -292,6 +298,15 @@ class SlicePlugin(ABC):
             origin_id: its id.
             name: its name; None if it has none any more.
             lsn: where the transaction's end is in the origin's log.
+        """
+        return []
+
+    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+        """Messages of what a transaction has changed of an object, at its place among the transaction's changes.
+
+        Args:
+            event: it.
+            number: among the events of the transaction, from 0 on.
         """
         return []
 

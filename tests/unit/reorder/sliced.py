@@ -95,7 +95,7 @@ def only(txns: Replays, which: slice) -> Replays:
     """Some transactions, numbered from 0."""
     ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
     members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
-    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "_"))]
+    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "streamed", "_"))]
     return Replays(**{name: getattr(txns, name)[which] for name in names}, **members)
 
 
