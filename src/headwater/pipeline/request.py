@@ -218,6 +218,7 @@ def _session_and_plugin(
         two_phase=request.two_phase,
         slot=request.slot,
         is_init=request.makes_slot,
+        database=store.database_name,
     )
     plugin = load_plugin(request.plugin)(request.options, context)
     if request.two_phase and not plugin.two_phase:

@@ -110,6 +110,7 @@ class PluginContext:
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
+        database: name of the database.
     """
 
     major: int
@@ -118,6 +119,7 @@ class PluginContext:
     two_phase: bool = False
     slot: str = ""
     is_init: bool = False
+    database: str = ""
 
 
 class SliceTables(NamedTuple):
