@@ -128,7 +128,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 except psycopg.Error as error:
                     refused[text] = error
             query = "SELECT lsn - '0/0' FROM pg_create_logical_replication_slot('s', 'pgoutput')"
-            (start,) = connection.execute(query).fetchone()
+            ((start,),) = connection.execute(query).fetchall()
             _run(connection, WORK)
             said = {text: _said(connection, f"p{number}") for number, text in enumerate(TEXTS) if text not in refused}
         running.stop()

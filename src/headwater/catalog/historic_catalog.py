@@ -318,6 +318,7 @@ class HistoricCatalog:
             namespace_oid=row.namespace,
             is_user_catalog=row.is_user_catalog,
             primary_key_columns=primary,
+            unique_columns=() if primary or row.kind not in "rp" else self._unique_columns(oid),
         )
 
     def _columns(self, oid: int, natts: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
@@ -363,6 +364,14 @@ class HistoricCatalog:
         if index is not None and not index.is_immediate:
             index = None
         return index.columns if index else (), primary.columns if primary else ()
+
+    def _unique_columns(self, oid: int) -> tuple[int, ...]:
+        """Columns of the unique index that JDBC tells first (getIndexInfo), of those without expressions."""
+        rows = self._rows.indexes(self._keyed("pg_index", "indrelid", oid))
+        found = [row for row in rows if row.is_unique and 0 not in row.columns]
+        names = {row.oid: self.class_rows(row.oid)[0].name.encode() for row in found if self.class_rows(row.oid)}
+        chosen = min(found, key=lambda row: (not row.is_clustered, names.get(row.oid, b"")), default=None)
+        return (*chosen.columns, *chosen.included) if chosen else ()
 
     def _ancestors(self, oid: int) -> tuple[int, ...]:
         """From the nearest to the root; a partition being detached has none (get_partition_ancestors)."""

@@ -125,6 +125,8 @@ class RelationSchema:
         namespace_oid: ``relnamespace``.
         is_user_catalog: ``user_catalog_table`` is set in reloptions.
         primary_key_columns: attnums of the primary key's key columns, else empty (any replica identity).
+        unique_columns: where there is no primary key, attnums of a unique index's columns, included ones too, none of
+            which is an expression: of one that the table is clustered by, else of the first by name.
     """
 
     oid: int
@@ -142,6 +144,7 @@ class RelationSchema:
     namespace_oid: int = 0
     is_user_catalog: bool = False
     primary_key_columns: tuple[int, ...] = ()
+    unique_columns: tuple[int, ...] = ()
 
 
 class PublicationMember(NamedTuple):

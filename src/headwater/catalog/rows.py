@@ -106,16 +106,19 @@ class TypeRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """A row of ``pg_index``; ``columns`` are its key columns, 0 for an expression."""
+    """A row of ``pg_index``; ``columns`` are its key columns, 0 for an expression, ``included`` its other ones."""
 
+    oid: int
     is_unique: bool
     is_primary: bool
     is_immediate: bool
+    is_clustered: bool
     is_valid: bool
     is_live: bool
     is_replica_identity: bool
     has_predicate: bool
     columns: tuple[int, ...]
+    included: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +239,8 @@ class CatalogRows:
         self._range = layouts[PG_RANGE].reader("rngtypid", "rngsubtype")
         self._function = layouts[PG_PROC].reader("prolang")
         self._index = layouts[PG_INDEX].reader(
-            *("indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisvalid", "indislive"),
-            "indisreplident",
+            *("indexrelid", "indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisclustered"),
+            *("indisvalid", "indislive", "indisreplident"),
         )
         self._inherits = layouts[PG_INHERITS].reader("inhparent", "inhseqno", "inhdetachpending")
         self._namespace = layouts[PG_NAMESPACE].reader("oid", "nspname")
@@ -391,11 +394,16 @@ class CatalogRows:
         layout = self._layouts[PG_INDEX]
         found = []
         for row in rows:
-            keys, *flags = self._index.unpack_from(row.body)
-            unique, primary, immediate, valid, live, identity = (flag == _TRUE for flag in flags)
-            columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")[:keys]
+            oid, keys, *flags = self._index.unpack_from(row.body)
+            unique, primary, immediate, clustered, valid, live, identity = (flag == _TRUE for flag in flags)
+            columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")
             has_predicate = fields.column(layout, row, "indpred") is not None
-            found.append(IndexRow(unique, primary, immediate, valid, live, identity, has_predicate, columns))
+            found.append(
+                IndexRow(
+                    *(oid, unique, primary, immediate, clustered, valid, live, identity, has_predicate),
+                    *(columns[:keys], columns[keys:]),
+                )
+            )
         return found
 
     def parents(self, rows: Iterable[TupleBytes]) -> list[ParentRow]:

@@ -231,6 +231,7 @@ def _session_and_plugin(
         with_ddl=request.with_ddl,
         slot=request.slot,
         is_init=request.makes_slot,
+        database=store.database_name,
     )
     plugin = load_plugin(request.plugin)(request.options, context)
     plugin.chosen = _own_publications(request, store)

@@ -138,6 +138,7 @@ class PluginContext:
         with_ddl: DDL is wanted, of a plugin that tells it.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
+        database: name of the database.
     """
 
     major: int
@@ -147,6 +148,7 @@ class PluginContext:
     with_ddl: bool = False
     slot: str = ""
     is_init: bool = False
+    database: str = ""
 
 
 @dataclass(frozen=True)

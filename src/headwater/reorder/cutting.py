@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows
-from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.plan import NO_TIME, ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
 from headwater.reorder.streams import EVERY
@@ -183,6 +183,8 @@ class _Cutter:
             unit_commit=units.commit_lsn[span],
             unit_end=units.end_lsn[span],
             unit_time=units.commit_time[span],
+            unit_last_end=self._last_ends[span],
+            unit_last_time=self._last_times[span],
             unit_flags=_flags(units, piece),
             unit_own=units.own[span],
             unit_origin=unit_origin,
@@ -209,6 +211,18 @@ class _Cutter:
             frames=events_of.frames[frames],
             left_out=self.plan.left_out,
         )
+
+    @cached_property
+    def _last_ends(self) -> Int64s:
+        """int64[u] where the unit before each one ended, -1 for none."""
+        return np.append(np.full(1, -1, np.int64), self.plan.units.end_lsn)[:-1]
+
+    @cached_property
+    def _last_times(self) -> Int64s:
+        """int64[u] the commit time of the transaction before each unit, NO_TIME for none."""
+        number = np.where(self.plan.units.is_bare, -1, np.arange(len(self.plan.units.xid)))
+        last = np.append(np.full(1, -1, np.int64), np.maximum.accumulate(number))[:-1]
+        return np.where(last >= 0, self.plan.units.commit_time[last], NO_TIME)
 
     def _rows(self, piece: _Piece) -> ChangeRows:
         """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""

@@ -19,6 +19,9 @@ from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
 
+NO_TIME = -946_684_800_000_000
+"""The commit time of no transaction: the beginning of 1970, in microseconds since 2000."""
+
 Ranges = tuple[tuple[int, int], ...]
 """Stretches of WAL ``(lo, hi)``, LSNs."""
 
@@ -204,6 +207,8 @@ class Slice:
         unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
             :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
+        unit_last_end, unit_last_time: int64[u] where what is output before the unit ended, and the time of the last
+            transaction before it; -1 and NO_TIME for none in this plan.
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
             record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
             ``unit_hi_taken``: both int64[u].
@@ -233,6 +238,8 @@ class Slice:
     unit_commit: Int64s
     unit_end: Int64s
     unit_time: Int64s
+    unit_last_end: Int64s
+    unit_last_time: Int64s
     unit_flags: Int64s
     unit_own: NDArray[np.bool_]
     unit_origin: Int64s

@@ -266,6 +266,8 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Gr
         commit_lsn=plan.unit_commit,
         end_lsn=plan.unit_end,
         commit_time=plan.unit_time,
+        last_end=plan.unit_last_end,
+        last_time=plan.unit_last_time,
         item_start=start,
         item_end=end,
         flags=plan.unit_flags.astype(np.uint8),

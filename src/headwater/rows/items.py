@@ -84,6 +84,8 @@ class Transactions(NamedTuple):
         commit_lsn: int64[t] START of its commit record.
         end_lsn: int64[t] END of its commit record.
         commit_time: int64[t].
+        last_end: int64[t] where what is output before it ended, -1 if nothing is known of it.
+        last_time: int64[t] the commit time of the last transaction before it, NO_TIME likewise.
         item_start: int64[t] its items are ``[item_start, item_end)``.
         item_end: int64[t].
         flags: uint8[t] (:mod:`headwater.reorder.unit_flags`).
@@ -96,6 +98,8 @@ class Transactions(NamedTuple):
     commit_lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
     commit_time: NDArray[np.int64]
+    last_end: NDArray[np.int64]
+    last_time: NDArray[np.int64]
     item_start: NDArray[np.int64]
     item_end: NDArray[np.int64]
     flags: NDArray[np.uint8]

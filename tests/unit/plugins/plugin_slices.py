@@ -80,6 +80,8 @@ class Txn:
     commit_lsn: int = 0
     end_lsn: int = 0
     commit_time: int = 0
+    last_end: int = -1
+    last_time: int = 0
     flags: int = unit_flags.BEGINS_HERE | unit_flags.ENDS_HERE
     origin: int = 0
     begin: int = 0
@@ -119,7 +121,7 @@ class Slice:
 
     def _transactions(self) -> Transactions:
         ends = np.cumsum([len(txn.changes) for txn in self.txns], dtype=np.int64)
-        names = ("first_lsn", "commit_lsn", "end_lsn", "commit_time")
+        names = ("first_lsn", "commit_lsn", "end_lsn", "commit_time", "last_end", "last_time")
         columns = {name: np.array([getattr(txn, name) for txn in self.txns], np.int64) for name in names}
         return Transactions(
             xid=np.array([txn.xid for txn in self.txns], np.uint32),

@@ -224,7 +224,9 @@ def test_words_become_reserved_over_time() -> None:
 def test_plugins_are_found_by_name() -> None:
     assert {"pgoutput", "test_decoding"} <= set(plugin_names())
     assert load_plugin("pgoutput") is PgOutput
-    with pytest.raises(PluginError, match=r'unknown output plugin "wal3json"; known plugins are pgoutput, test_decod'):
+    with pytest.raises(
+        PluginError, match=r'unknown output plugin "wal3json"; known plugins are debezium, pgoutput, test_decod'
+    ):
         load_plugin("wal3json")
 
 
