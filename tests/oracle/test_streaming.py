@@ -17,6 +17,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
 from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from oracle.live import LiveStream
 from oracle.streamed_workload import StreamedWorkload, statements
 from oracle.streams import Options, parse_lsn
@@ -67,7 +68,7 @@ def streams_of(major: int) -> dict[str, tuple[str, Options]]:
 
 def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
     """A random workload, with a walsender for each stream."""
-    server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False)
+    server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False, wal_segment_megabytes=1)
     with server:
         with server.connect() as admin:
             for statement in statements():
@@ -108,7 +109,7 @@ def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterato
             yield name, stack.enter_context(LiveStream(server, f"live{number}", options, LIMIT))
 
 
-def decoded(spark: SparkSession, run: Run, name: str) -> pa.Table:
+def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
     """Our messages of a stream."""
     plugin, options = run.plugins[name]
     request = DecodeRequest(
@@ -120,7 +121,7 @@ def decoded(spark: SparkSession, run: Run, name: str) -> pa.Table:
         start=run.start,
         settings=LIMIT,
     )
-    with decode(spark, request) as result:
+    with decode(spark, request, bounds=bounds) as result:
         return joined(result.tables())
 
 
@@ -159,3 +160,5 @@ def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, 
         actual = decoded(spark, run, name)
         found = difference(run, name, actual)
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
+        in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
+        assert first_difference(actual, in_windows) is None, name

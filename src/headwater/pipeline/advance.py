@@ -187,7 +187,7 @@ def advance(
         replays = replays_with_streams(replays, index.rows, streams, store.database_oid)
     order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
     if order.lacking:
-        return Refinement(detailed=order.lacking)
+        return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
     left = still_open(start.left, index, txns, control)
     window = RolledWindow(

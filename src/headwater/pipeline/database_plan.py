@@ -213,7 +213,7 @@ class DatabasePlan:
         state, files = self._state, self.refinement.files
         if state is None:
             return
-        early = min((lo for lo, _ in self.refinement.detailed), default=state.lsn)
+        early = self.refinement.since
         if early < state.lsn:
             again = pieces_of(indexer.stretch(early, state.lsn, request))
             index = merge_indexes([piece.of_database(self.database) for piece in again])

@@ -87,6 +87,10 @@ class Request:
         return tuple((max(lo, one), min(hi, other)) for one, other in self.detailed if one < hi and other > lo)
 
 
+FROM_THE_WINDOW = int(np.iinfo(np.int64).max)
+"""Nothing is wanted from before the window."""
+
+
 @dataclass(frozen=True)
 class Refinement:
     """What an index has to keep beside what the catalog at its start tells, found out from an index without it.
@@ -96,16 +100,19 @@ class Refinement:
         cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
         detailed: stretches, first LSN and the one behind it, sorted, in which each change is a row of its own, each
             tuple of a MULTI_INSERT too: these have the record's LSN, and are in the order of the tuples.
+        since: of transactions that began there or later the detailed stretches are wanted from before the window, too.
     """
 
     files: frozenset[tuple[Locator, int]] = frozenset()
     cuts: frozenset[int] = frozenset()
     detailed: tuple[tuple[int, int], ...] = ()
+    since: int = FROM_THE_WINDOW
 
     def __or__(self, other: Refinement) -> Refinement:
         """Both."""
         detailed = joined_stretches((*self.detailed, *other.detailed))
-        return Refinement(self.files | other.files, self.cuts | other.cuts, detailed)
+        since = min(self.since, other.since)
+        return Refinement(self.files | other.files, self.cuts | other.cuts, detailed, since)
 
 
 def joined_stretches(stretches: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
