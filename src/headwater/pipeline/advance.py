@@ -189,7 +189,7 @@ def advance(
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
-    left = still_open(start.left, index, txns, control)
+    left = still_open(start.left, index, txns, control, replays.streamed)
     window = RolledWindow(
         *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
     )

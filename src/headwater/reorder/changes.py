@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.constant_columns import taken
-from headwater.reorder.keys import grouped_places, lookup, within_groups
+from headwater.reorder.keys import grouped_places, lookup
 from headwater.reorder.plan import Announcements, ChangeRows, RelationUse
 from headwater.reorder.replays import Replays
 from headwater.reorder.resolve import wanted_kinds
 from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
-from headwater.rmgr.index_rows import ChangeTable, Rows
+from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -65,26 +65,13 @@ def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callab
     kept = lookup(txns.member_xid, itself[txns.member_txn], rows.changes.xid)
     if txns.streamed is not None:
         of = np.flatnonzero(txns.streamed.is_streamed(rows.changes.xid))
-        changes = rows.changes.take(of)
-        numbers = numbers_in_records(changes, txns.streamed.ends_inside())
-        kept[of] = np.append(itself, -1)[txns.streamed.replay_of(changes.xid, changes.first, numbers)]
+        kept[of] = np.append(itself, -1)[txns.streamed.of_changes(rows.changes.take(of))]
     if rows.changes.origin.any() or is_filtered(0):
         kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
     at, txn = grouped_places(kept, len(output))
     # What of a row are TOAST chunks is told by its relation.
     kinds = rows.changes.kinds[at].astype(np.uint8)
     return Candidates(at, txn, rows.changes.locator[at], kinds, rows.changes.first[at])
-
-
-def numbers_in_records(changes: ChangeTable, lsns: Int64s) -> Int64s:
-    """int64[n] which change of its record each row is, of records at some LSNs, sorted; 0 of all others.
-
-    Rows of such a record have one change each, and come in the record's order.
-    """
-    numbers = np.zeros(len(changes), np.int64)
-    which = np.flatnonzero(np.isin(changes.first, lsns))
-    numbers[which] = within_groups(np.unique(changes.first[which], return_counts=True)[1])
-    return numbers
 
 
 class Choice(NamedTuple):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import Integers, lookup, stable_order
+from headwater.reorder.keys import Integers, lookup, stable_order, within_groups
 from headwater.reorder.streams import EVERY, Blocks
 from headwater.reorder.transactions import NEVER, toplevel_of
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED
-from headwater.rmgr.index_rows import AssignTable, Rows
+from headwater.rmgr.index_rows import AssignTable, ChangeTable, Rows
 
 Int64s = NDArray[np.int64]
 
@@ -132,9 +132,23 @@ class Streamed:
         block = int(self.block[replay])
         return 0 if block < 0 else int(self.blocks.lo[block])
 
-    def ends_inside(self) -> Int64s:
-        """int64[k] LSNs of records that lie in two blocks."""
-        return np.unique(self.blocks.hi[self.blocks.hi_taken < EVERY])
+    def of_changes(self, changes: ChangeTable) -> Int64s:
+        """The block that each row of changes is in, as a replay, -1 if it is in none."""
+        return self.replay_of(changes.xid, changes.first, self._numbers(changes))
+
+    def _numbers(self, changes: ChangeTable) -> Int64s:
+        """int64[n] which change of its record each row is, of records that lie in two blocks; 0 of all others.
+
+        Rows of such a record have one change each, and come in the record's order. Of one that a block of an earlier
+        window has begun, what was left is what that block has not.
+        """
+        blocks = self.blocks
+        ends, begins = blocks.hi[blocks.hi_taken < EVERY], blocks.lo[blocks.lo_taken < EVERY]
+        numbers = np.zeros(len(changes), np.int64)
+        which = np.flatnonzero(np.isin(changes.first, ends))
+        numbers[which] = within_groups(np.unique(changes.first[which], return_counts=True)[1])
+        numbers[np.isin(changes.first, np.setdiff1d(begins, ends))] = _MANY - 1
+        return numbers
 
 
 def lookup_or(keys: Int64s, values: Int64s, wanted: Int64s, other: int) -> Int64s:
