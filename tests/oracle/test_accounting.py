@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -11,15 +12,16 @@ import numpy as np
 import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.reorder.accounting import Running, StreamRules, account
 from headwater.reorder.replays import TwoPhase
-from headwater.reorder.streams import NOTHING_QUEUED, Blocks, Streams
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Streams
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr.index import Request, WalIndex, build_index
+from headwater.rmgr.index import Request, WalIndex, build_index, joined_stretches
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, CHUNKS
 from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.frames import Frames, read_frames
 from oracle.live_decoding import LiveDecoding, flushed
 
 pytestmark = pytest.mark.server
@@ -277,6 +279,38 @@ def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = Fal
     return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)
 
 
+def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[Streams]:
+    """Some windows one after the other, each indexed in detail where that is asked for only."""
+    frames = read_frames(WalDirectory.scan(run.directory), run.start)
+    edges = [int(frames.lsns[i * len(frames.lsns) // windows]) for i in range(windows)] + [int(frames.end_lsns[-1])]
+    rules, before = StreamRules(limit, False, run.major, run.database, run.start), NOTHING_QUEUED
+    for lo, hi in pairwise(edges):
+        of_window = (frames.lsns >= lo) & (frames.lsns < hi)
+        positions, lsns, ends = (column[of_window] for column in (frames.positions, frames.lsns, frames.end_lsns))
+        part = Frames(frames.data, positions, lsns, ends, None)
+        yield (found := _streams_of_window(part, before, run, lo, hi, grid, rules))
+        before = found.accounting
+
+
+def _streams_of_window(
+    frames: Frames, before: Accounting, run: Recorded, lo: int, hi: int, grid: int, rules: StreamRules
+) -> Streams:
+    request = Request((run.database,), (), run.major, grid)
+    for _ in range(3):
+        index = build_index(frames, lo, hi, request)
+        running = Running.of_index(index, run.major)
+        found = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
+        if not found.lacking:
+            return found
+        request = replace(request, detailed=joined_stretches((*request.detailed, *found.lacking)))
+    raise AssertionError("a window was indexed three times, and that is not enough")
+
+
+def joined(streams: list[Streams]) -> Blocks:
+    """The blocks of all."""
+    return Blocks(*(np.concatenate([getattr(one.blocks, f.name) for one in streams]) for f in fields(Blocks)))
+
+
 @pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL)
 def test_blocks_are_those_of_a_walsender(major: int, seed: int) -> None:
     for run in recorded(major, seed, 200, "64kB"):
@@ -286,6 +320,9 @@ def test_blocks_are_those_of_a_walsender(major: int, seed: int) -> None:
         assert len(run.blocks) > 40
         assert changes_of(index, streams.blocks) == run.blocks
         assert aborts_of(index, streams) == run.aborted
+        found = list(windows_of(run, 3, 1 << 16, 64 << 10))
+        assert same(joined(found), streams.blocks)
+        assert same(found[-1].accounting, streams.accounting)
 
 
 @pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL_TWO_PHASE)
