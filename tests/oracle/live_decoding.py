@@ -16,6 +16,7 @@ from headwater.pg.lsn import Lsn
 
 _OPENS = re.compile(rb"opening a streamed block for transaction TXN (\d+)")
 _FEEDBACK = struct.Struct(">cQQQqB")
+_ABORTS = re.compile(rb"aborting streamed \(sub\)transaction TXN (\d+)")
 _STREAMS = re.compile(rb"streaming (change|truncate|message)")
 
 
@@ -31,6 +32,7 @@ class LiveDecoding:
 
     Attributes:
         blocks: [xid, changes, truncates and messages] of each streamed block so far.
+        aborted: transactions and subtransactions whose rollback was told.
     """
 
     server: EmbeddedPostgres
@@ -38,6 +40,7 @@ class LiveDecoding:
     work_mem: str = "64kB"
     immediate: bool = False
     blocks: list[list[int]] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
     _connection: Any = None
     _reached: int = 0
 
@@ -81,6 +84,8 @@ class LiveDecoding:
             self.blocks.append([int(opened[1]), 0])
         elif _STREAMS.match(data):
             self.blocks[-1][1] += 1
+        elif told := _ABORTS.match(data):
+            self.aborted.append(int(told[1]))
 
 
 def flushed(connection: psycopg.Connection[Any]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -11,14 +12,16 @@ import numpy as np
 import pytest
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
+from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
 from headwater.reorder.accounting import Running, StreamRules, account
-from headwater.reorder.streams import NOTHING_QUEUED, Blocks, Streams
+from headwater.reorder.replays import TwoPhase
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Streams
 from headwater.reorder.transactions import toplevel_of
-from headwater.rmgr.index import Request, WalIndex, build_index
-from headwater.rmgr.index_codes import ABORT, CHUNKS
+from headwater.rmgr.index import Request, WalIndex, build_index, joined_stretches
+from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, CHUNKS
 from headwater.wal.directory import WalDirectory
-from headwater.wal.frames import read_frames
+from headwater.wal.frames import Frames, read_frames
 from oracle.live_decoding import LiveDecoding, flushed
 
 pytestmark = pytest.mark.server
@@ -30,6 +33,9 @@ FEW_OR_ALL = [
     *(pytest.param(major, seed, marks=pytest.mark.slow) for major in MAJORS for seed in range(100, 105)),
 ]
 FEW_OR_ALL_IMMEDIATE = [18, pytest.param(16, marks=pytest.mark.slow), pytest.param(17, marks=pytest.mark.slow)]
+FEW_OR_ALL_TWO_PHASE = [
+    pytest.param(major, seed, marks=pytest.mark.slow) for major in MAJORS for seed in range(200, 203)
+]
 EVERYTHING = ((0, 1 << 62),)
 TABLES = """
     create table ticks (id serial);
@@ -137,6 +143,18 @@ CHANGES: tuple[Callable[[Writers, Any], None], ...] = (
 ALL: tuple[Callable[[Writers, Any], None], ...] = (*CHANGES, insert, copy, savepoint, savepoint, define, truncate_own)
 
 
+def end_transaction(w: Writers, s: Any) -> None:
+    ending = w.rng.choice(("commit", "commit", "rollback", "prepare"))
+    if ending != "prepare":
+        s.execute(ending)
+        return
+    (number,) = w.keys(1)[:1]
+    s.execute(f"prepare transaction 'p{number}'")
+    w.rng.choice(CHANGES)(w, s)
+    w.wait()
+    s.execute(f"{w.rng.choice(('commit', 'rollback'))} prepared 'p{number}'")
+
+
 def run_workload(w: Writers, steps: int) -> None:
     """Let sessions take turns; the walsender has read all before one of them rolls something back."""
     is_open = [False] * len(w.sessions)
@@ -147,11 +165,13 @@ def run_workload(w: Writers, steps: int) -> None:
             session.execute("begin")
             is_open[number] = True
         elif w.rng.random() < 0.12:
-            session.execute(w.rng.choice(("commit", "commit", "rollback")))
+            end_transaction(w, session)
             is_open[number] = False
         else:
             w.rng.choice(ALL)(w, session)
             w.wait()
+    for session in w.sessions:
+        session.execute("rollback")
     w.wait()
 
 
@@ -164,6 +184,7 @@ class Recorded:
     database: int
     major: int
     blocks: list[list[int]]
+    aborted: list[int]
 
     def index(self, detailed: tuple[tuple[int, int], ...] = ()) -> WalIndex:
         frames = read_frames(WalDirectory.scan(self.directory), self.start)
@@ -178,12 +199,16 @@ def programs_of(major: int) -> Any:
         pytest.skip(str(error))
 
 
-def recorded(major: int, seed: int, steps: int, work_mem: str, immediate: bool = False) -> Iterator[Recorded]:
+def recorded(
+    major: int, seed: int, steps: int, work_mem: str, immediate: bool = False, two_phase: bool = False
+) -> Iterator[Recorded]:
     """Run a workload, and give its WAL to a test while the server's files are there."""
-    with EmbeddedPostgres(programs_of(major), autovacuum=False) as server:
+    settings = {"max_prepared_transactions": "9"}
+    with EmbeddedPostgres(programs_of(major), autovacuum=False, settings=settings) as server:
         with server.connect() as watcher:
             watcher.execute(TABLES)
-            start = _asked(watcher, "select lsn::text from pg_create_logical_replication_slot('s', 'test_decoding')")
+            slot = f"pg_create_logical_replication_slot('s', 'test_decoding', false, {two_phase})"
+            start = _asked(watcher, f"select lsn::text from {slot}")
             database = _asked(watcher, "select oid::int from pg_database where datname = current_database()")
             sessions = [server.connect() for _ in range(3)]
             with LiveDecoding(server, "s", work_mem, immediate) as live:
@@ -191,7 +216,7 @@ def recorded(major: int, seed: int, steps: int, work_mem: str, immediate: bool =
             for session in sessions:
                 session.close()
         server.stop()
-        yield Recorded(server.wal_directory, int(Lsn.parse(start)), database, major, live.blocks)
+        yield Recorded(server.wal_directory, int(Lsn.parse(start)), database, major, live.blocks, live.aborted)
 
 
 def _asked(connection: Any, query: str) -> Any:
@@ -232,10 +257,58 @@ def _aborts(rows: Any) -> Any:
     yield from zip(ends.subs.values, np.repeat(ends.lsn, ends.subs.counts), strict=True)
 
 
-def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False) -> Streams:
-    rules = StreamRules(limit, immediate, run.major, run.database, run.start)
+def aborts_of(index: WalIndex, streams: Streams) -> list[int]:
+    """Whose rollback is told, in order."""
+    xids, since = (
+        np.concatenate(both) for both in ((streams.sub_xid, streams.top_xid), (streams.sub_since, streams.top_since))
+    )
+    told = dict(zip(xids.tolist(), since.tolist(), strict=True))
+    ends = index.rows.ends
+    aborts = ends.take(np.flatnonzero((ends.kind == ABORT) | (ends.kind == ABORT_PREPARED)))
+    found = []
+    for i in range(len(aborts)):
+        listed = (*aborts.subs.values[aborts.subs.starts[i] : aborts.subs.starts[i + 1]].tolist(), int(aborts.xid[i]))
+        found += [xid for xid in listed if told.get(xid, 1 << 62) < aborts.lsn[i]]
+    return found
+
+
+def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False, two_phase: bool = False) -> Streams:
+    prepares = TwoPhase(run.start, lambda xid, gid: False) if two_phase else None
+    rules = StreamRules(limit, immediate, run.major, run.database, run.start, two_phase=prepares)
     running = Running.of_index(index, run.major)
     return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)
+
+
+def windows_of(run: Recorded, windows: int, grid: int, limit: int) -> Iterator[Streams]:
+    """Some windows one after the other, each indexed in detail where that is asked for only."""
+    frames = read_frames(WalDirectory.scan(run.directory), run.start)
+    edges = [int(frames.lsns[i * len(frames.lsns) // windows]) for i in range(windows)] + [int(frames.end_lsns[-1])]
+    rules, before = StreamRules(limit, False, run.major, run.database, run.start), NOTHING_QUEUED
+    for lo, hi in pairwise(edges):
+        of_window = (frames.lsns >= lo) & (frames.lsns < hi)
+        positions, lsns, ends = (column[of_window] for column in (frames.positions, frames.lsns, frames.end_lsns))
+        part = Frames(frames.data, positions, lsns, ends, None)
+        yield (found := _streams_of_window(part, before, run, lo, hi, grid, rules))
+        before = found.accounting
+
+
+def _streams_of_window(
+    frames: Frames, before: Accounting, run: Recorded, lo: int, hi: int, grid: int, rules: StreamRules
+) -> Streams:
+    request = Request((run.database,), (), run.major, grid)
+    for _ in range(3):
+        index = build_index(frames, lo, hi, request)
+        running = Running.of_index(index, run.major)
+        found = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
+        if not found.lacking:
+            return found
+        request = replace(request, detailed=joined_stretches((*request.detailed, *found.lacking)))
+    raise AssertionError("a window was indexed three times, and that is not enough")
+
+
+def joined(streams: list[Streams]) -> Blocks:
+    """The blocks of all."""
+    return Blocks(*(np.concatenate([getattr(one.blocks, f.name) for one in streams]) for f in fields(Blocks)))
 
 
 @pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL)
@@ -245,6 +318,18 @@ def test_blocks_are_those_of_a_walsender(major: int, seed: int) -> None:
         streams = streams_of(run, index, 64 << 10)
         assert not streams.lacking
         assert len(run.blocks) > 40
+        assert changes_of(index, streams.blocks) == run.blocks
+        assert aborts_of(index, streams) == run.aborted
+        found = list(windows_of(run, 3, 1 << 16, 64 << 10))
+        assert same(joined(found), streams.blocks)
+        assert same(found[-1].accounting, streams.accounting)
+
+
+@pytest.mark.parametrize(("major", "seed"), FEW_OR_ALL_TWO_PHASE)
+def test_blocks_of_prepared_transactions_are_those_of_a_walsender(major: int, seed: int) -> None:
+    for run in recorded(major, seed, 150, "64kB", two_phase=True):
+        index = run.index(EVERYTHING)
+        streams = streams_of(run, index, 64 << 10, two_phase=True)
         assert changes_of(index, streams.blocks) == run.blocks
 
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from headwater.reorder import _accounting as k
 from headwater.reorder.keys import Integers, lookup
+from headwater.reorder.replays import TwoPhase, gids
 from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
 from headwater.rmgr.index import WalIndex, joined_stretches
 from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
@@ -80,7 +81,7 @@ class StreamRules:
         database: OID.
         streams_from: LSN where output begins (start_decoding_at, not before the consistent point).
         filters_origins: changes with a replication origin are left out.
-        two_phase: prepared transactions are decoded at PREPARE.
+        two_phase: how prepared transactions are decoded at PREPARE; None if they are not.
     """
 
     limit: int
@@ -89,7 +90,7 @@ class StreamRules:
     database: int
     streams_from: int
     filters_origins: bool = False
-    two_phase: bool = False
+    two_phase: TwoPhase | None = None
 
 
 def account(
@@ -210,11 +211,18 @@ class _Events:
         return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
 
     def _prepares(self) -> Int64s:
+        """Those that the plugin wants then; what lies before output begins, or is not output, is skipped."""
+        rules, two_phase = self._rules, self._rules.two_phase
+        if two_phase is None:
+            return np.empty((k.EVENT_FIELDS, 0), np.int64)
         table = self._rows.prepares
-        if not self._rules.two_phase:
-            table = table.take(slice(0))
-        is_replayed = table.lsn >= self._rules.streams_from
-        return self._part(k.PREPARES, table.lsn, table.xid, KINDS=is_replayed, LIST=np.arange(len(table)))
+        named = zip(table.xid.tolist(), gids(table), strict=True)
+        at = np.array([i for i, one in enumerate(named) if not two_phase.is_filtered(*one)], np.int64)
+        table = table.take(at)
+        is_replayed = (table.lsn >= max(rules.streams_from, two_phase.at)) & (table.database == rules.database)
+        if rules.filters_origins:
+            is_replayed &= table.origin == 0
+        return self._part(k.PREPARES, table.lsn, table.xid, KINDS=is_replayed, LIST=at)
 
     def _ends(self) -> Int64s:
         """Also commits that are not output; of those nothing can have been streamed, but for origins."""
