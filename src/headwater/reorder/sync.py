@@ -84,7 +84,9 @@ def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
         resolved: the candidates as of the change; others: the other touches.
         own: bool[t] transactions with spans of their own.
     """
-    announce, announce_others = (Announcements.none(len(some)) for some in (resolved.resolution, others.resolution))
+    announce, announce_others = (
+        Announcements.certain(np.zeros(len(some), np.bool_)) for some in (resolved.resolution, others.resolution)
+    )
     return SyncedRows(resolved, others.resolution, announce, announce_others, own)
 
 
@@ -287,23 +289,22 @@ class _Session:
         """
         announced = self._announced_before.longer(len(self._announcement_of))
         one = self._announcement_of[self._head_of]
-        sends = Announcements.none(len(wanted))
+        sends = np.zeros(len(wanted), np.bool_)
         which = np.flatnonzero(wanted & ((announced.published_as[one] == 0) | (announced.number[one] != 0)))
         groups = distinct(one[which])
         firsts = which[groups.first]
-        sends.sends[firsts] = True
+        sends[firsts] = True
+        found = Announcements.certain(sends)
         if not certain[firsts].all() or announced.number[one[firsts]].any():
-            self._number(sends, announced, (which, groups.number, firsts), certain)
+            found = self._numbered(announced, (which, groups.number, firsts), certain)
         announced.published_as[one[firsts]] = self._published_as(taken[firsts])
-        return sends, announced
+        return found, announced
 
-    def _number(
-        self, sends: Announcements, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools
-    ) -> None:
+    def _numbered(self, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools) -> Announcements:
         """Number those announcements that may not go before their first wanted touch.
 
         Args:
-            sends: is changed; announced: likewise.
+            announced: gets what the numbers are at the end.
             found: int64[w] wanted touches that may be announced, int64[w] which of g announcements each is for, and
                 int64[g] the first touch of each.
             certain: bool[n].
@@ -314,10 +315,12 @@ class _Session:
         lower(sure, group[certain[which]], which[certain[which]])
         number = announced.number[of_group]
         number = np.where((number == 0) & (sure != firsts), self._touches.lsn[firsts], number)
-        sends.sends[firsts] = number == 0
-        up_to = which[which <= sure[group]]
-        sends.tentative[up_to] = number[group[which <= sure[group]]]
+        sends, tentative = np.zeros(len(certain), np.bool_), np.zeros(len(certain), np.int64)
+        sends[firsts] = number == 0
+        is_up_to = which <= sure[group]
+        tentative[which[is_up_to]] = number[group[is_up_to]]
         announced.number[of_group] = np.where(sure < len(certain), 0, number)
+        return Announcements(sends, tentative)
 
     def _published_as(self, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that some are announced as."""

@@ -207,8 +207,8 @@ class Sliced:
         resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
         # Spans of transactions without catalog changes are in every part.
         spans = np.unique(spans, axis=1)
-        sends = Announcements(announce, np.zeros(len(announce), np.int64))
-        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, Announcements.none(0), own)
+        sends, nothing = Announcements.certain(announce), Announcements.certain(announce[:0])
+        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own)
 
     def _sync_window(
         self,
