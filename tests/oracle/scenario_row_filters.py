@@ -241,4 +241,16 @@ a| INSERT INTO t (id) VALUES (21)
 a| ALTER PUBLICATION pub_list DROP TABLE t
 a| ALTER PUBLICATION pub_list SET (publish = 'insert, update, delete, truncate')
 """,
+    "row_filter_that_fails": """
+CREATE TABLE t (id int PRIMARY KEY, a int);
+---
+a| ALTER PUBLICATION pub_list SET (publish = 'insert')
+a| ALTER PUBLICATION pub_list ADD TABLE t WHERE (10 / a > 1)
+a| INSERT INTO t VALUES (1, 2), (2, 100)
+a| BEGIN
+a| INSERT INTO t VALUES (3, 1)
+a| INSERT INTO t VALUES (4, 0)
+a| COMMIT
+a| INSERT INTO t VALUES (5, 1)
+""",
 }

@@ -106,7 +106,7 @@ _DAILY = {
 }
 """Of the other themes."""
 
-_APART = {"names_of_objects"}
+_APART = {"names_of_objects", "row_filter_that_fails"}
 """Where some stream stops with an error, which would leave the other scenarios of a server without one."""
 
 _LAST = "open_at_the_end"

@@ -128,11 +128,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 except psycopg.Error as error:
                     refused[text] = error
             query = "SELECT lsn - '0/0' FROM pg_create_logical_replication_slot('s', 'pgoutput')"
-            ((start,),) = connection.execute(query).fetchall()
+            start = int(connection.execute(query).fetchall()[0][0])
             _run(connection, WORK)
             said = {text: _said(connection, f"p{number}") for number, text in enumerate(TEXTS) if text not in refused}
         running.stop()
-        yield Server(running.wal_directory, backup, int(start), said | refused)
+        yield Server(running.wal_directory, backup, start, said | refused)
 
 
 def _run(connection: Any, statements: str) -> None:

@@ -212,7 +212,7 @@ def _stream_rules(
         database=store.database_oid,
         streams_from=max(*begins, scope.start) if begins else NEVER,
         filters_origins=plugin.filter_origin(1),
-        two_phase=two_phase_at is not None,
+        two_phase=None if two_phase_at is None else TwoPhase(two_phase_at, plugin.filter_prepare),
     )
 
 

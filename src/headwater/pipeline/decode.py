@@ -63,7 +63,8 @@ class DecodeResult:
     Attributes:
         files: the tasks' files, in output order; those that were delivered are gone.
         is_text: the messages are UTF-8 text.
-        transactions, changes, messages: counts; changes are rows that gave a message.
+        transactions, changes, messages: counts; changes are rows that gave a message; transactions those of which any
+            was wanted, also if row filters left none.
         wal_bytes: bytes of WAL read; read_again: bytes of the stretches of it that were decoded.
         passed_over: changes that nobody wanted, and that were not taken apart; filtered: those that row filters have
             left out, which were, but were not printed.
@@ -436,6 +437,7 @@ class _Run:
         result.files.append(arrived)
         result.messages += arrived.summary.messages
         result.filtered += arrived.summary.filtered
+        result.changes -= arrived.summary.filtered
         deliver = self.deliver(self.labels[plan])
         if deliver is not None:
             deliver(arrived.path)

@@ -20,6 +20,7 @@ from typing import Any
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.errors import PluginError, UsageError
 from headwater.plugins.api import CatalogView
+from headwater.plugins.publication import joined_filters
 from headwater.reorder.wants import (
     WANT_ALL,
     WANT_BARE_DELETE,
@@ -148,23 +149,14 @@ class OwnPublications:
         self, schema: RelationSchema, found: Iterable[OwnPublication], catalog: CatalogView
     ) -> RowFilters | None:
         """As pgoutput joins those of several publications."""
-        kinds = WANT_INSERT, WANT_UPDATE, WANT_DELETE
-        trees: dict[int, list[str]] = {kind: [] for kind in kinds}
-        open_for = 0
-        for one in found:
-            if not one.is_filtered:
-                open_for |= one.actions
-                continue
-            tree = _tree(one.text, schema, self.major, self.encoding)
-            for kind in kinds:
-                if one.actions & kind:
-                    trees[kind].append(tree)
-        insert, update, delete = (() if open_for & kind else tuple(trees[kind]) for kind in kinds)
-        if not insert and not update and not delete:
-            return None
-        filters = RowFilters(insert, update, delete, schema.columns, catalog.locale())
-        _require_identity(schema, filters, self.major, self.encoding)
+        said = ((one.actions, self._tree(one, schema)) for one in found)
+        filters = joined_filters(said, schema, catalog)
+        if filters is not None:
+            _require_identity(schema, filters, self.major, self.encoding)
         return filters
+
+    def _tree(self, one: OwnPublication, schema: RelationSchema) -> str | None:
+        return _tree(one.text, schema, self.major, self.encoding) if one.is_filtered else None
 
 
 def _is_whole(found: Iterable[OwnPublication]) -> bool:

@@ -16,7 +16,7 @@ Row filters are read here (pgoutput_row_filter_init) and evaluated in decode tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, RowFilters
@@ -220,21 +220,33 @@ def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
 def _filters(
     relation: RelationSchema, publications: Sequence[Publication], members: _Members, catalog: CatalogView
 ) -> RowFilters | None:
-    """The row filters, by kind of change (pgoutput_row_filter_init).
+    """The row filters, by kind of change (pgoutput_row_filter_init)."""
+    said = []
+    for publication in publications:
+        whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
+        tree = None if whole or publication.oid not in members else members[publication.oid].filter
+        said.append((_actions(publication), tree))
+    return joined_filters(said, relation, catalog)
 
-    A publication without one overrides those with one, of the actions that it publishes.
+
+def joined_filters(
+    said: Iterable[tuple[int, str | None]], relation: RelationSchema, catalog: CatalogView
+) -> RowFilters | None:
+    """The row filters of several publications; one without overrides those with one, of the actions it publishes.
+
+    Args:
+        said: by each, WANT bits of its actions, and its filter's tree, None without one.
+        relation: what they publish; catalog: the view.
     """
     kinds = WANT_INSERT, WANT_UPDATE, WANT_DELETE
     trees: dict[int, list[str]] = {kind: [] for kind in kinds}
     open_for = 0
-    for publication in publications:
-        whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
-        tree = None if whole or publication.oid not in members else members[publication.oid].filter
+    for actions, tree in said:
         if tree is None:
-            open_for |= _actions(publication)
+            open_for |= actions
             continue
         for kind in kinds:
-            if _actions(publication) & kind:
+            if actions & kind:
                 trees[kind].append(tree)
     insert, update, delete = (() if open_for & kind else tuple(trees[kind]) for kind in kinds)
     if not insert and not update and not delete:

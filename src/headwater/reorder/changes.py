@@ -164,5 +164,5 @@ def change_rows(
         resolution=resolution[which],
         wanted=choice.wanted[which],
         announce=announce.sends[which],
-        tentative=announce.tentative[which],
+        tentative=taken(announce.tentative, which),
     )

@@ -7,13 +7,13 @@ pickle and go to Spark tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema, RowFilters
-from headwater.constant_columns import taken
+from headwater.constant_columns import MAY_BE_CONSTANT, taken
 from headwater.reorder.wants import certain_wants
 from headwater.rmgr.index import GRID
 
@@ -92,7 +92,7 @@ class ChangeRows:
     resolution: Int64s
     wanted: NDArray[np.bool_]
     announce: NDArray[np.bool_]
-    tentative: Int64s
+    tentative: Int64s = field(metadata=MAY_BE_CONSTANT)
 
     def take(self, which: Int64s | slice) -> ChangeRows:
         """The rows ``which`` selects."""
@@ -117,24 +117,28 @@ class Announcements:
     """
 
     sends: NDArray[np.bool_]
-    tentative: Int64s
+    tentative: Int64s = field(metadata=MAY_BE_CONSTANT)
 
     @classmethod
-    def none(cls, count: int) -> Announcements:
-        """Before none of them."""
-        return cls(np.zeros(count, np.bool_), np.zeros(count, np.int64))
+    def certain(cls, sends: NDArray[np.bool_]) -> Announcements:
+        """None of them tentative."""
+        return cls(sends, np.broadcast_to(np.zeros(1, np.int64), len(sends)))
 
     def take(self, which: Int64s | slice) -> Announcements:
         """Of some of them."""
-        return Announcements(self.sends[which], self.tentative[which])
+        return Announcements(self.sends[which], taken(self.tentative, which))
 
     def spread(self, count: int, which: Int64s | slice) -> Announcements:
         """Of more touches, of which these are some."""
         if isinstance(which, slice):
             return self
-        wide = Announcements.none(count)
-        wide.sends[which], wide.tentative[which] = self.sends, self.tentative
-        return wide
+        sends = np.zeros(count, np.bool_)
+        sends[which] = self.sends
+        if not self.tentative.any():
+            return Announcements.certain(sends)
+        tentative = np.zeros(count, np.int64)
+        tentative[which] = self.tentative
+        return Announcements(sends, tentative)
 
 
 @dataclass(frozen=True)

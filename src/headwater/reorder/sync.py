@@ -86,7 +86,9 @@ def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
         resolved: the candidates as of the change; others: the other touches.
         own: bool[t] transactions with spans of their own.
     """
-    announce, announce_others = (Announcements.none(len(some)) for some in (resolved.resolution, others.resolution))
+    announce, announce_others = (
+        Announcements.certain(np.zeros(len(some), np.bool_)) for some in (resolved.resolution, others.resolution)
+    )
     return SyncedRows(resolved, others.resolution, announce, announce_others, own)
 
 
@@ -291,23 +293,21 @@ class _Session:
         """
         announced = self._announced_before.longer(len(self._announcement_of))
         one = self._announcement_of[self._head_of]
-        sends = Announcements.none(len(wanted))
         if self._resolver.txns.streamed is not None:
-            self._announce_in_blocks(np.flatnonzero(wanted), one, sends, announced, taken)
-            return sends, announced
+            return self._announce_in_blocks(np.flatnonzero(wanted), one, announced, taken), announced
+        sends = np.zeros(len(wanted), np.bool_)
         which = np.flatnonzero(wanted & ((announced.published_as[one] == 0) | (announced.number[one] != 0)))
         groups = distinct(one[which])
         firsts = which[groups.first]
-        sends.sends[firsts] = True
+        sends[firsts] = True
+        found = Announcements.certain(sends)
         if not certain[firsts].all() or announced.number[one[firsts]].any():
-            self._number(sends, announced, (which, groups.number, firsts), certain)
+            found = self._numbered(announced, (which, groups.number, firsts), certain)
         announced.published_as[one[firsts]] = self._published_as(taken[firsts])
-        return sends, announced
+        return found, announced
 
-    def _announce_in_blocks(
-        self, which: Int64s, one: Int64s, sends: Announcements, announced: _Announced, taken: Int64s
-    ) -> None:
-        """The same of some wanted touches where transactions are streamed; sends and announced are changed.
+    def _announce_in_blocks(self, which: Int64s, one: Int64s, announced: _Announced, taken: Int64s) -> Announcements:
+        """The same of some wanted touches where transactions are streamed; announced is changed.
 
         Raises:
             PluginError: a row filter decides which of them announce.
@@ -323,9 +323,11 @@ class _Session:
         known = np.stack([self._in_mind.stretch, self._announcers.known(self._in_mind.xid)])
         common = np.flatnonzero(announced.published_as)
         found = announced_by(one[which], self._touches.txn[which], self._announcers, common, known)
-        sends.sends[which[found.sends]] = True
+        sends = np.zeros(len(one), np.bool_)
+        sends[which[found.sends]] = True
         announced.published_as[found.common] = self._announced_as(found.by, taken[which])
         self._streamed = found.own, self._announced_as(found.own_by, taken[which])
+        return Announcements.certain(sends)
 
     def _announced_as(self, by: Int64s, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that were announced by wanted touches or, below 0, known before the window."""
@@ -333,13 +335,11 @@ class _Session:
         found = np.append(known, self._published_as(taken) if len(taken) else known[:0])
         return found[by + len(known)]
 
-    def _number(
-        self, sends: Announcements, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools
-    ) -> None:
+    def _numbered(self, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools) -> Announcements:
         """Number those announcements that may not go before their first wanted touch.
 
         Args:
-            sends: is changed; announced: likewise.
+            announced: gets what the numbers are at the end.
             found: int64[w] wanted touches that may be announced, int64[w] which of g announcements each is for, and
                 int64[g] the first touch of each.
             certain: bool[n].
@@ -350,10 +350,12 @@ class _Session:
         lower(sure, group[certain[which]], which[certain[which]])
         number = announced.number[of_group]
         number = np.where((number == 0) & (sure != firsts), self._touches.lsn[firsts], number)
-        sends.sends[firsts] = number == 0
-        up_to = which[which <= sure[group]]
-        sends.tentative[up_to] = number[group[which <= sure[group]]]
+        sends, tentative = np.zeros(len(certain), np.bool_), np.zeros(len(certain), np.int64)
+        sends[firsts] = number == 0
+        is_up_to = which <= sure[group]
+        tentative[which[is_up_to]] = number[group[is_up_to]]
         announced.number[of_group] = np.where(sure < len(certain), 0, number)
+        return Announcements(sends, tentative)
 
     def _published_as(self, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that some are announced as."""

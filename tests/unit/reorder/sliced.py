@@ -67,7 +67,7 @@ def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
 
 
-def said(record: KeptRecord) -> list[bytes]:
+def said(record: KeptRecord, _: int) -> list[bytes]:
     """What the plugin makes of a logical message: its content."""
     return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
@@ -207,8 +207,8 @@ class Sliced:
         resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
         # Spans of transactions without catalog changes are in every part.
         spans = np.unique(spans, axis=1)
-        sends = Announcements(announce, np.zeros(len(announce), np.int64))
-        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, Announcements.none(0), own)
+        sends, nothing = Announcements.certain(announce), Announcements.certain(announce[:0])
+        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own)
 
     def _sync_window(
         self,
