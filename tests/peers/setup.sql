@@ -2,7 +2,7 @@ CREATE TYPE mood AS ENUM ('sad','ok','hap"py');
 CREATE DOMAIN posint AS int CHECK (value > 0);
 CREATE DOMAIN money2 AS numeric(9,2);
 CREATE TYPE comp AS (a int, b text);
-CREATE TABLE n (id int PRIMARY KEY, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, b bool, n numeric, n92 numeric(9,2), n50 numeric(5), n5m numeric(5,-2), m money, o oid);
+CREATE TABLE n (id int PRIMARY KEY, i2 int2, i4 int4, i8 int8, f4 float4, f8 float8, b bool, n numeric, n92 numeric(9,2), n50 numeric(5), n5m numeric(6,1), m money, o oid);
 CREATE TABLE s (id int PRIMARY KEY, t text, vc varchar(20), vcn varchar, c char(5), ch "char", nm name, ct xml, j json, jb jsonb, u uuid, by bytea, e mood, d posint, d2 money2, co comp);
 CREATE TABLE d (id int PRIMARY KEY, d date, t time, t0 time(0), t3 time(3), t6 time(6), tz timetz, ts timestamp, ts0 timestamp(0), ts3 timestamp(3), ts6 timestamp(6), tstz timestamptz, tstz0 timestamptz(0), tstz3 timestamptz(3), iv interval, iv3 interval(3));
 CREATE TABLE x (id int PRIMARY KEY, bit1 bit, bit8 bit(8), bit11 bit(11), vb varbit, vb5 varbit(5), vb1 varbit(1), ip inet, ci cidr, ma macaddr, ma8 macaddr8, r4 int4range, r8 int8range, rn numrange, rt tsrange, rtz tstzrange, rd daterange, mr int4multirange, li line, ls lseg, bo box, pa path, pg polygon, cr circle, tv tsvector, tq tsquery, ln pg_lsn, sn txid_snapshot, jp jsonpath, rc regclass, xi xid);
