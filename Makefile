@@ -14,7 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis wal2json \
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis \
+	wal2json test-peers \
 	test-spark bench bench-memory bench-schemas conformance seeds demo clean
 
 help: ## list the verbs
@@ -96,6 +97,11 @@ postgis: ## install Debian's PostgreSQL 15 with PostGIS, for tests/values/test_p
 wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare all scenarios with it
 	@tools/system_package.sh /usr/lib/postgresql/15/lib/wal2json.so postgresql-15-wal2json
 	$(VENV)/bin/pytest --all-majors tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
+
+test-peers: servers ## compare debezium with Debezium's own connector, which Maven brings
+	@tools/system_package.sh mvn maven
+	mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/peers
+	$(VENV)/bin/pytest --all-majors tests/oracle/test_debezium.py
 
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \

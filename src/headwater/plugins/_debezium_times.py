@@ -339,13 +339,19 @@ def put_interval(src: Bytes, start: Int, length: Int, is_iso: Int, out: Bytes, o
 
 @inline_kernel
 def _put_seconds(micros: Int, out: Bytes, o: Int) -> Int:
-    """Seconds with as many digits of their fraction as they have."""
+    """Seconds with as many digits of their fraction as they have.
+
+    The driver adds the fraction to the whole seconds; where the sum is less than it should be, the connector shows nine
+    digits of that.
+    """
     if micros < 0:
         out[o] = MINUS
         o += 1
         micros = -micros
-    o = put_decimal(micros // 1_000_000, out, o)
-    rest, count = micros % 1_000_000, 6
+    is_less = micros // 1_000_000 + micros % 1_000_000 / 1e6 < micros / 1e6
+    nanos = micros * 1000 - np.int64(is_less)
+    o = put_decimal(nanos // 1_000_000_000, out, o)
+    rest, count = nanos % 1_000_000_000, 9
     while count > 0 and rest % 10 == 0:
         rest //= 10
         count -= 1

@@ -100,7 +100,9 @@ _TRANSACTION = _struct(
         _field("int64", "event_count", optional=True),
         {
             "type": "array",
-            "items": _struct([_field("string", "data_collection"), _field("int64", "event_count")], "event.collection"),
+            "items": _struct(
+                [_field("string", "data_collection"), _field("int64", "event_count")], "event.collection", optional=True
+            ),
             "optional": True,
             "field": "data_collections",
         },
