@@ -40,6 +40,7 @@ from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
     PG_CLASS,
+    PG_NAMESPACE,
     PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
 )
@@ -156,11 +157,15 @@ class HistoricCatalog:
         """The names of all publications, sorted."""
         return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
 
-    def unlogged_tables(self) -> list[RelationSchema]:
-        """Tables, partitioned ones among them, whose changes are not in the WAL: unlogged and temporary ones."""
-        found = [row.oid for row in self._rows.classes(self._whole(PG_CLASS)) if row.persistence != "p"]
-        tables = (self.relation(oid) for oid in found)
-        return [table for table in tables if table is not None and table.kind in "rp"]
+    def unlogged_tables(self) -> list[tuple[str, str, str]]:
+        """Schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
+
+        One whose schema was dropped, while another session made it, is nobody's any more.
+        """
+        schemas = {row.oid: row.name for row in self._rows.namespaces(self._whole(PG_NAMESPACE))}
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        found = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
+        return [(schemas[row.namespace], row.name, row.persistence) for row in found]
 
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError
 from headwater.pipeline.decode_job import DecodedSlice, SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
@@ -196,7 +195,7 @@ def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> P
         tables = [asked.table(tally, counted.tallies.get(oid)) for oid, tally in whole.tallies.items()]
     except HeadwaterError as error:
         return PublicationReport(name, error=error.one_line())
-    tables += [_unlogged(schema) for schema in whole.catalog.unlogged_tables()]
+    tables += [_unlogged(*table) for table in whole.catalog.unlogged_tables()]
     in_order = tuple(sorted(tables, key=lambda table: table.name))
     return PublicationReport(name, in_order, counted.other_messages, counted.other_bytes)
 
@@ -240,10 +239,10 @@ def _operations(kinds: NDArray[np.uint8]) -> Operations:
     return Operations(*(int(np.count_nonzero(kinds == kind)) for kind, _, _ in _OPERATIONS))
 
 
-def _unlogged(schema: RelationSchema) -> TableReport:
-    kind = "temporary" if schema.persistence == "t" else "unlogged"
+def _unlogged(schema: str, name: str, persistence: str) -> TableReport:
+    kind = "temporary" if persistence == "t" else "unlogged"
     reason = f"it is {kind}: its changes are not in the WAL"
-    return TableReport(f"{schema.namespace}.{schema.name}", None, NO_CHANGES, NO_CHANGES, 0, (reason,))
+    return TableReport(f"{schema}.{name}", None, NO_CHANGES, NO_CHANGES, 0, (reason,))
 
 
 @dataclass(frozen=True)
@@ -276,7 +275,7 @@ class _Asked:
     def _unpublished(self, whole: _Tally) -> Iterator[str]:
         """Why nothing of a table is published, as the publication is at the end."""
         schema = whole.use.schema
-        wants = self.plugin.wants(self.catalog.relation(schema.oid) or schema, self.catalog)
+        wants = self.plugin.wants(schema, self.catalog)
         if wants:
             yield from _reasons(whole, _Tally(whole.use), wants)
         elif schema.kind not in "rp":
