@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "scripted" in metafunc.fixturenames:
         metafunc.parametrize("scripted", found, indirect=True, ids=[f"pg{major}" for major in found], scope="module")
     if "random_events" in metafunc.fixturenames:
-        seeds = [(found[seed % len(found)], seed) for seed in range(SEEDS)]
+        seeds = [(found[seed % len(found)], seed) for seed in range(max(SEEDS, len(found)))]
         names = [f"pg{major}-seed{seed}" for major, seed in seeds]
         metafunc.parametrize("random_events", seeds, indirect=True, ids=names, scope="module")
 

@@ -22,7 +22,7 @@ import java.util.concurrent.TimeUnit;
  * engine's.
  */
 final class PrintEvents {
-    private static final long MINUTES = 1;
+    private static final long MINUTES = 5;
 
     private PrintEvents() {}
 

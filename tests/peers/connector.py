@@ -36,6 +36,7 @@ WAYS: Mapping[str, Properties] = {
         "skipped.operations": "none",
     },
     "schemas": {"skipped.operations": "none", "provide.transaction.metadata": "true"},
+    "schemas off": {"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false"},
     "strings": {
         "decimal.handling.mode": "string",
         "time.precision.mode": "isostring",

@@ -236,10 +236,10 @@ def _put_place(events: Events, e: Int, xid: Int, lsn: Int, out: Bytes, o: Int) -
 
 @borrowing_kernel
 def _put_tallies(part: Slice, e: Int, out: Bytes, o: Int) -> Int:
-    """How many events of each table there were; null if there were none."""
+    """How many events of each table there were."""
     first, end = part.events.table_order[e], tallies_end(part.events, e, part.tallies)
     if first == end:
-        return put_text(NULL_TEXT, 0, 4, out, o)
+        o = _put_byte(0x5B, out, o)
     for i in range(first, end):
         o = _put_byte(0x5B if i == first else 0x2C, out, o)
         o = put_text(TALLY_TEXTS, 0, 20, out, o)
