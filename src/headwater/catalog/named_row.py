@@ -97,6 +97,10 @@ class NamedRow:
         found = fields.text_array(struct.pack("<I", len(content) + 4 << 2) + content)
         return tuple(decode_name(one, self._encoding) for one in found)
 
+    def raw_value(self, name: str) -> bytes | None:
+        """A column as it is stored; None for NULL."""
+        return self._stored(name)
+
     def values(self) -> dict[str, int | str | bool]:
         """The columns of fixed length by name: numbers, and names and letters as text."""
         found: dict[str, int | str | bool] = {}

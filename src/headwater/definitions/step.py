@@ -133,13 +133,17 @@ def changes_of(before: DefinitionReader, after: DefinitionReader, keys: Iterable
     Raises:
         CatalogError: the catalog is inconsistent.
     """
-    pairs = ((key, before.read(key), after.read(key)) for key in sorted(keys))
-    differing = [
-        Change(key, old, new)
-        for key, old, new in pairs
-        if (old is None) != (new is None) or (old is not None and new is not None and not old.is_same(new))
-    ]
-    return tuple(_without_rebuilt(differing))
+    ordered = sorted(keys)
+    found = [Change(key, before.read(key), after.read(key)) for key in ordered]
+    differing = _without_rebuilt([change for change in found if _differs(change)])
+    granted = (Change(key, before.privileges(key), after.privileges(key)) for key in ordered)
+    # Of what is made or dropped, privileges are made and dropped with it.
+    return *differing, *(one for one in granted if one.before is not None and one.after is not None and _differs(one))
+
+
+def _differs(change: Change) -> bool:
+    old, new = change.before, change.after
+    return old is not new if old is None or new is None else not old.is_same(new)
 
 
 def _without_rebuilt(changes: list[Change]) -> Iterator[Change]:

@@ -26,6 +26,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, OwnCommands
 from headwater.constant_columns import taken
 from headwater.definitions.events import DdlEvent, ddl_events, rests_on
+from headwater.errors import CatalogError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr.index_rows import Rows
@@ -66,8 +67,10 @@ def ddl_of_window(
         wanted: bool[t] which of them are wanted.
 
     Raises:
-        CatalogError: the catalog is inconsistent.
+        CatalogError: the catalog is inconsistent, or does not follow definitions.
     """
+    if not store.has_definitions:
+        raise CatalogError("the catalog does not have the definitions of objects, which DDL is told by")
     chosen = np.flatnonzero(wanted & txns.changes_catalog)
     grouped = _RowsByTransaction(rows, txns, chosen)
     for number in chosen.tolist():
