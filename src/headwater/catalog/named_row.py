@@ -9,7 +9,7 @@ PostgreSQL: ``heaptuple.c`` (heap_deform_tuple), ``varatt.h`` (varatt_external),
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from headwater.catalog import fields
@@ -67,6 +67,20 @@ class NamedRow:
     def letter(self, name: str) -> str:
         """A ``"char"``; empty for zero, and where this major version has no such column."""
         return (self._stored(name) or b"\0").rstrip(b"\0").decode("latin-1") if self._layout.has(name) else ""
+
+    def word(self, name: str, words: Mapping[str, str]) -> str:
+        """What a ``"char"`` stands for.
+
+        Raises:
+            CatalogError: nothing that is known.
+        """
+        found = words.get(self.letter(name))
+        if found is None:
+            expected = ", ".join(words)
+            raise CatalogError(
+                f"{name} of a row of {self.catalog} is {self.letter(name)!r}, expected one of {expected}"
+            )
+        return found
 
     def name(self, name: str) -> str:
         """A ``name``."""
