@@ -181,6 +181,30 @@ def test_two_phase_decoding_and_most_plugins_know_no_ddl(done: Recorded) -> None
         replace(request, two_phase=True)
 
 
+def test_owners_and_privileges_are_told_without_sql(tmp_path: Path) -> None:
+    statements = (
+        "CREATE ROLE reader",
+        "CREATE TABLE t (a int, b int)",
+        "GRANT SELECT ON t TO reader",
+        "GRANT UPDATE (b) ON t TO reader",
+        "ALTER TABLE t OWNER TO reader",
+        "ALTER TABLE t RENAME TO u",
+    )
+    with recorded(18, tmp_path, run_all(statements)) as found:
+        events = [one.event for one in found.events()]
+    assert [(one.action, one.kind, one.name, len(one.sql)) for one in events] == [
+        ("create", "table", "public.t", 1),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "table", "public.u", 1),
+    ]
+    shown = [one.after.structure()["row"] for one in events[1:4] if one.after is not None]
+    owner = shown[0]["owner"]
+    assert [one["owner"] for one in shown] == [owner, owner, "reader"]
+    assert shown[1]["privileges"]["b"] == f"{{reader=w/{owner}}}"
+
+
 def test_many_temporary_tables_tell_nothing(tmp_path: Path) -> None:
     statements = ["CREATE TABLE kept (a int)"]
     statements += ["CREATE TEMP TABLE passing (a serial PRIMARY KEY, b text) ON COMMIT DROP"] * 50

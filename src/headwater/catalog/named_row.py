@@ -9,7 +9,7 @@ PostgreSQL: ``heaptuple.c`` (heap_deform_tuple), ``varatt.h`` (varatt_external),
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from headwater.catalog import fields
@@ -68,6 +68,20 @@ class NamedRow:
         """A ``"char"``; empty for zero, and where this major version has no such column."""
         return (self._stored(name) or b"\0").rstrip(b"\0").decode("latin-1") if self._layout.has(name) else ""
 
+    def word(self, name: str, words: Mapping[str, str]) -> str:
+        """What a ``"char"`` stands for.
+
+        Raises:
+            CatalogError: nothing that is known.
+        """
+        found = words.get(self.letter(name))
+        if found is None:
+            expected = ", ".join(words)
+            raise CatalogError(
+                f"{name} of a row of {self.catalog} is {self.letter(name)!r}, expected one of {expected}"
+            )
+        return found
+
     def name(self, name: str) -> str:
         """A ``name``."""
         return decode_name((self._stored(name) or b"").partition(b"\0")[0], self._encoding)
@@ -96,6 +110,10 @@ class NamedRow:
             return ()
         found = fields.text_array(struct.pack("<I", len(content) + 4 << 2) + content)
         return tuple(decode_name(one, self._encoding) for one in found)
+
+    def raw_value(self, name: str) -> bytes | None:
+        """A column as it is stored; None for NULL."""
+        return self._stored(name)
 
     def values(self) -> dict[str, int | str | bool]:
         """The columns of fixed length by name: numbers, and names and letters as text."""

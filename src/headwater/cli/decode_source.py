@@ -169,7 +169,7 @@ def _several(flags: DecodeFlags) -> DatabaseChoice | None:
         raise UsageError("--all-databases takes the place of --database", hint="give one of them")
     if not flags.is_of_several:
         return None
-    for name in ("from_state", "keep_states"):
+    for name in ("from_state", "keep_states", "ddl"):
         if getattr(flags, name):
             raise UsageError(f"--{name.replace('_', '-')} is for one database", hint="name it with --database")
     return DatabaseChoice(None if flags.all_databases else names)
@@ -182,6 +182,8 @@ def _created_later(request: DecodeRequest, flags: DecodeFlags) -> DatabaseChoice
         return None
     if not may_be_created(request):
         return None
+    if flags.ddl:
+        raise UsageError(f'--ddl is for a database that the catalog has, and it has no "{name}"')
     if flags.keep_states:
         raise UsageError(f'--keep-states is for a database that the catalog has, and it has no "{name}"')
     return DatabaseChoice((name,))

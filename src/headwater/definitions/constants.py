@@ -9,7 +9,6 @@ from headwater.catalog.node_tree import Datum, Node
 from headwater.definitions.naming import Naming
 from headwater.errors import CatalogError, UnsupportedDefinitionError, UnsupportedTypeError
 from headwater.pg.encodings import decode_name
-from headwater.rows.session import SessionSettings
 from headwater.rows.single_values import value_text
 
 _BOOL, _INT4, _UNKNOWN, _NUMERIC = 16, 23, 705, 1700
@@ -86,9 +85,8 @@ def _text(node: Node, naming: Naming) -> str:
         return _NAMES[type](naming, oid) if oid else "-"
     if type == _UNKNOWN:
         return decode_name(datum.data.partition(b"\0")[0], naming.view.encoding)
-    session = SessionSettings(major=naming.major, encoding=naming.view.encoding)
     try:
-        return value_text(naming.type_info(type), datum.data, session)
+        return value_text(naming.type_info(type), datum.data, naming.session)
     except UnsupportedTypeError as error:
         raise UnsupportedDefinitionError(error.message) from None
 

@@ -176,6 +176,17 @@ class Deparser:
         """Expressions with commas between, implicit casts shown."""
         return ", ".join(self.sql(node, shows_implicit=True) for node in nodes)
 
+    def operands(self, node: Node, *counts: int) -> tuple[Node, ...]:
+        """The arguments of a node that has so many.
+
+        Raises:
+            CatalogError: it has more, or fewer.
+        """
+        found = node.nodes("args")
+        if len(found) not in counts:
+            raise CatalogError(f"node {node.name} has {len(found)} arguments, expected {' or '.join(map(str, counts))}")
+        return found
+
     def variable(self, node: Node, _: bool) -> str:
         number = node.integer("varattno")
         if not number or node.integer("varlevelsup") or not self.relation:
@@ -187,17 +198,20 @@ class Deparser:
 
     def call(self, node: Node, shows_implicit: bool) -> str:
         form, arguments = node.integer("funcformat"), node.nodes("args")
+        if form in (_EXPLICIT_CAST, _IMPLICIT_CAST):
+            arguments = self.operands(node, 1, 2, 3)
         if form == _IMPLICIT_CAST and not shows_implicit:
             return self.sql(arguments[0])
         if form in (_EXPLICIT_CAST, _IMPLICIT_CAST):
             return self.cast(arguments[0], node.integer("funcresulttype"), _length_coercion(arguments))
         if form == _SQL_SYNTAX:
             name = self.naming.row("pg_proc", node.integer("funcid")).name("proname")
-            found = _SYNTAX[name](self, name, arguments) if name in _SYNTAX else None
+            counts, tell = _SYNTAX.get(name, ((), None))
+            found = tell(self, name, arguments) if tell is not None and len(arguments) in counts else None
             if found is not None:
                 return found
         said = [self.sql(one, shows_implicit=True) for one in arguments]
-        if node.boolean("funcvariadic"):
+        if node.boolean("funcvariadic") and said:
             said[-1] = f"VARIADIC {said[-1]}"
         return f"{self.naming.function(node.integer('funcid'))}({', '.join(said)})"
 
@@ -205,24 +219,25 @@ class Deparser:
         return f"{self.naming.quoted(node.word('name'))} => {self.sql(node.node('arg'), shows_implicit=True)}"
 
     def operation(self, node: Node, _: bool) -> str:
-        said = [self.sql(one, shows_implicit=True) for one in node.nodes("args")]
+        said = [self.sql(one, shows_implicit=True) for one in self.operands(node, 1, 2)]
         name = self.naming.operator(node.integer("opno"))
         return f"({said[0]} {name} {said[1]})" if len(said) == 2 else f"({name} {said[0]})"
 
     def distinct(self, node: Node, _: bool) -> str:
-        left, right = (self.sql(one, shows_implicit=True) for one in node.nodes("args"))
+        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
         return f"({left} IS DISTINCT FROM {right})"
 
     def null_if(self, node: Node, _: bool) -> str:
         return f"NULLIF({self.several(node.nodes('args'))})"
 
     def any_or_all(self, node: Node, _: bool) -> str:
-        left, right = (self.sql(one, shows_implicit=True) for one in node.nodes("args"))
+        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
         word = "ANY" if node.boolean("useOr") else "ALL"
         return f"({left} {self.naming.operator(node.integer('opno'))} {word} ({right}))"
 
     def boolean(self, node: Node, _: bool) -> str:
-        kind, said = node.word("boolop"), [self.sql(one) for one in node.nodes("args")]
+        kind = node.word("boolop")
+        said = [self.sql(one) for one in (self.operands(node, 1) if kind == "not" else node.nodes("args"))]
         return f"(NOT {said[0]})" if kind == "not" else f"({f' {kind.upper()} '.join(said)})"
 
     def cast(self, argument: Node, type: int, typmod: int) -> str:
@@ -236,7 +251,7 @@ class Deparser:
 
     def coercion(self, node: Node, shows_implicit: bool) -> str:
         """RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, CoerceToDomain."""
-        form = next(node.integer(name) for name, _ in node.fields if name.endswith("format"))
+        form = next((node.integer(name) for name, _ in node.fields if name.endswith("format")), _EXPLICIT_CAST)
         argument = node.node("arg")
         if form == _IMPLICIT_CAST and not shows_implicit:
             return self.sql(argument)
@@ -273,7 +288,10 @@ class Deparser:
         return f"ROW({self.several(arguments)}){label}"
 
     def row_order(self, node: Node, _: bool) -> str:
-        operator = self.naming.operator(node.numbers("opnos")[0])
+        operators = node.numbers("opnos")
+        if not operators:
+            raise CatalogError(f"node {node.name} has no operators")
+        operator = self.naming.operator(operators[0])
         return f"(ROW({self.several(node.nodes('largs'))}) {operator} ROW({self.several(node.nodes('rargs'))}))"
 
     def coalesce(self, node: Node, _: bool) -> str:
@@ -302,7 +320,10 @@ class Deparser:
         return type == _RECORD or (info.base or info).typtype == "c"
 
     def boolean_test(self, node: Node, _: bool) -> str:
-        return f"({self.sql(node.node('arg'))} IS {_BOOLEAN_TESTS[node.integer('booltesttype')]})"
+        number = node.integer("booltesttype")
+        if not 0 <= number < len(_BOOLEAN_TESTS):
+            raise CatalogError(f"unknown test of a boolean {number}")
+        return f"({self.sql(node.node('arg'))} IS {_BOOLEAN_TESTS[number]})"
 
     def domain_value(self, node: Node, _: bool) -> str:
         return "VALUE"
@@ -319,7 +340,7 @@ class Deparser:
         upper, lower = node["refupperindexpr"], node["reflowerindexpr"]
         lowers = lower if isinstance(lower, tuple) else ()
         for number, bound in enumerate(upper if isinstance(upper, tuple) else ()):
-            first = f"{self._bound(lowers[number])}:" if lowers else ""
+            first = f"{self._bound(lowers[number])}:" if number < len(lowers) else ""
             said += f"[{first}{self._bound(bound)}]"
         return said
 
@@ -416,7 +437,7 @@ def _compared(condition: Node) -> Node:
 
 def _bare(node: Node) -> Node:
     """A node without the implicit casts around it (strip_implicit_coercions)."""
-    if node.name == "FUNCEXPR" and node.integer("funcformat") == _IMPLICIT_CAST:
+    if node.name == "FUNCEXPR" and node.integer("funcformat") == _IMPLICIT_CAST and node.nodes("args"):
         return _bare(node.nodes("args")[0])
     is_cast = node.name in ("RELABELTYPE", "COERCEVIAIO", "ARRAYCOERCEEXPR", "CONVERTROWTYPEEXPR", "COERCETODOMAIN")
     if is_cast and any(name.endswith("format") and value == str(_IMPLICIT_CAST) for name, value in node.fields):
@@ -456,20 +477,21 @@ _NODES: dict[str, Callable[[Deparser, Node, bool], str]] = {
 }
 """By the names that ``outfuncs.c`` writes."""
 
-_SYNTAX: dict[str, Callable[[Deparser, str, Sequence[Node]], str | None]] = {
-    "timezone": Deparser.at_time_zone,
-    "overlaps": Deparser.overlaps,
-    "extract": Deparser.extract,
-    "is_normalized": Deparser.is_normalized,
-    "pg_collation_for": Deparser.collation_for,
-    "normalize": Deparser.normalize,
-    "overlay": Deparser.overlay,
-    "position": Deparser.position,
-    "substring": Deparser.substring,
-    "btrim": Deparser.trim,
-    "ltrim": Deparser.trim,
-    "rtrim": Deparser.trim,
-    "system_user": Deparser.system_user,
-    "xmlexists": Deparser.xml_exists,
+_SYNTAX: dict[str, tuple[tuple[int, ...], Callable[[Deparser, str, Sequence[Node]], str | None]]] = {
+    "timezone": ((1, 2), Deparser.at_time_zone),
+    "overlaps": ((4,), Deparser.overlaps),
+    "extract": ((2,), Deparser.extract),
+    "is_normalized": ((1, 2), Deparser.is_normalized),
+    "pg_collation_for": ((1,), Deparser.collation_for),
+    "normalize": ((1, 2), Deparser.normalize),
+    "overlay": ((3, 4), Deparser.overlay),
+    "position": ((2,), Deparser.position),
+    "substring": ((2, 3), Deparser.substring),
+    "btrim": ((1, 2), Deparser.trim),
+    "ltrim": ((1, 2), Deparser.trim),
+    "rtrim": ((1, 2), Deparser.trim),
+    "system_user": ((0,), Deparser.system_user),
+    "xmlexists": ((2,), Deparser.xml_exists),
 }
-"""By the names of functions that the grammar calls; None where they are called as any other one all the same."""
+"""By the names of functions that the grammar calls, with how many arguments; where nothing is told they are called as
+any other function all the same."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from headwater.catalog.named_row import NamedRow
 from headwater.definitions.constants import literal
-from headwater.definitions.expressions import parse_several, result_collation, result_type
+from headwater.definitions.expressions import result_collation, result_type
 from headwater.definitions.objects import ConstraintDefinition, Core, Expression, IndexDefinition
 from headwater.definitions.reading import DefinitionSource, bare_tree
 from headwater.pg.identifiers import quote_identifier
@@ -118,11 +118,15 @@ class IndexReader:
         """The columns and expressions, each with all that is said of it."""
         table, numbers = index.oid("indrelid"), index.numbers("indkey")
         classes, collations, orders = index.oids("indclass"), index.oids("indcollation"), index.numbers("indoption")
-        expressions = iter(parse_several(index.text("indexprs")))
+        expressions = self._source.expressions(index, "indexprs", numbers)
         attributes, deparser = self._attributes(row.oid("oid")), self._source.deparser(table)
+        keys = index.integer("indnkeyatts")
+        known = {len(classes), len(collations), len(orders), *([len(operators)] if operators else [])}
+        if known != {keys} or keys > len(numbers) or not set(range(1, keys + 1)) <= attributes.keys():
+            raise self._source.inconsistent(f"index {row.oid('oid')} has not all it needs of {keys} columns")
         for at, number in enumerate(numbers):
             if number:
-                said, type, collation = self._column(table, number)
+                said, type, collation = self.column(table, number)
             else:
                 node = next(expressions)
                 said, type, collation = deparser.element(node), result_type(node), result_collation(node)
@@ -138,8 +142,15 @@ class IndexReader:
             said += _order(orders[at])
             yield said + (f" WITH {self._naming.operator(operators[at])}" if operators else "")
 
-    def _column(self, table: int, number: int) -> tuple[str, int, int]:
-        row = self._attributes(table)[number]
+    def column(self, table: int, number: int) -> tuple[str, int, int]:
+        """A column of a table in SQL, the OIDs of its type and collation.
+
+        Raises:
+            CatalogError: there is none.
+        """
+        row = self._attributes(table).get(number)
+        if row is None:
+            raise self._source.inconsistent(f"relation {table} has no column {number}, which a key names")
         return self._naming.quoted(row.name("attname")), row.oid("atttypid"), row.oid("attcollation")
 
     def operator_class(self, oid: int, type: int) -> str:
@@ -233,14 +244,14 @@ class IndexReader:
         said = f"FOREIGN KEY ({own}) REFERENCES {self._naming.relation(other)}({theirs})"
         said += " MATCH FULL" if row.letter("confmatchtype") == "f" else ""
         for word, column in (("UPDATE", "confupdtype"), ("DELETE", "confdeltype")):
-            action = _ACTIONS[row.letter(column)]
+            action = row.word(column, _ACTIONS)
             said += f" ON {word} {action}" if action else ""
         chosen = row.numbers("confdelsetcols")
         return said + (f" ({self._columns(table, chosen)})" if chosen else "")
 
     def _columns(self, table: int, numbers: Sequence[int], has_period: bool = False) -> str:
         names = [self._naming.column(table, number) for number in numbers]
-        if has_period:
+        if has_period and names:
             names[-1] = f"PERIOD {names[-1]}"
         return ", ".join(names)
 
@@ -248,8 +259,8 @@ class IndexReader:
         """A primary key, or a unique constraint."""
         table, index = row.oid("conrelid"), self._source.row("pg_index", "indexrelid", row.oid("conindid"))
         relation = self._source.row("pg_class", "oid", row.oid("conindid"))
-        assert index is not None
-        assert relation is not None
+        if index is None or relation is None:
+            raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
         keys = row.numbers("conkey")
         said = "PRIMARY KEY " if row.letter("contype") == "p" else "UNIQUE "
         said += "NULLS NOT DISTINCT " if index.flag("indnullsnotdistinct") else ""
@@ -264,8 +275,8 @@ class IndexReader:
     def _exclusion(self, row: NamedRow) -> str:
         index = self._source.row("pg_index", "indexrelid", row.oid("conindid"))
         relation = self._source.row("pg_class", "oid", row.oid("conindid"))
-        assert index is not None
-        assert relation is not None
+        if index is None or relation is None:
+            raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
         return f"EXCLUDE {self._body(index, relation, row.oids('conexclop'))}"
 
 

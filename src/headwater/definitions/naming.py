@@ -15,9 +15,13 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.named_row import NamedRow
 from headwater.catalog.relation import TypeInfo
 from headwater.catalog.type_names import SPELLINGS, UNSPELLED, type_name_of
-from headwater.errors import CatalogError
+from headwater.errors import CatalogError, UnsupportedTypeError
 from headwater.pg.catalogs import PG_CATALOG_NAMESPACE
 from headwater.pg.identifiers import quote_identifier
+from headwater.rows.session import SessionSettings
+from headwater.rows.single_values import value_text
+
+_ACLITEMS = 1034
 
 _SYSTEM_COLUMNS = {-1: "ctid", -2: "xmin", -3: "cmin", -4: "xmax", -5: "cmax", -6: "tableoid"}
 
@@ -126,6 +130,27 @@ class Naming:
     def column(self, relation: int, number: int) -> str:
         """A column. Raises as :meth:`column_name`."""
         return self.quoted(self.column_name(relation, number))
+
+    def role(self, oid: int) -> str:
+        """A role; its OID if roles are not known."""
+        rows = self.view.named_rows("pg_authid", "oid", oid)
+        return self.quoted(rows[0].name("rolname")) if rows else str(oid)
+
+    def privileges(self, acl: bytes) -> str:
+        """An array of ``aclitem``, as it is stored.
+
+        Raises:
+            CatalogError: it is malformed.
+        """
+        try:
+            return value_text(self.view.type_info(_ACLITEMS), acl, self.session)
+        except UnsupportedTypeError:
+            return acl.hex()
+
+    @cached_property
+    def session(self) -> SessionSettings:
+        """Under which values are printed."""
+        return SessionSettings(major=self.major, encoding=self.view.encoding)
 
     def live_column(self, relation: int, number: int) -> str | None:
         """A column; None if it was dropped."""

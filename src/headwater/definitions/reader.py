@@ -44,6 +44,16 @@ COMMENT = PG_DESCRIPTION
 """The class of comments: their OID is that of the object they are on."""
 
 _OTHER_RELATIONS = {"v": "view", "m": "materialized view", "f": "foreign table"}
+PRIVILEGES = "privileges"
+
+_PRIVILEGES: dict[int, tuple[str, str, str, str]] = {
+    PG_CLASS: ("relname", "relnamespace", "relowner", "relacl"),
+    PG_TYPE: ("typname", "typnamespace", "typowner", "typacl"),
+    PG_PROC: ("proname", "pronamespace", "proowner", "proacl"),
+    PG_NAMESPACE: ("nspname", "", "nspowner", "nspacl"),
+}
+"""Columns of the name, schema, owner and privileges of objects."""
+
 _COMMENTED = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE", "i": "INDEX"}
 _COMMENTED |= {"I": "INDEX", "c": "TYPE", "f": "FOREIGN TABLE"}
 
@@ -217,6 +227,39 @@ class DefinitionReader:
         said = self._naming.qualified(schema, own) if schema else self._naming.quoted(own)
         said = f"{self._naming.relation(table)}.{said}" if table else said
         return OtherDefinition(row.oid("oid"), own, said, schema, tuple(row.raw()), what, row.values())
+
+    # -- owners and privileges
+
+    def privileges(self, key: ObjectKey) -> OtherDefinition | None:
+        """Who owns an object, and who may do what with it; None for what has no owner of its own."""
+        columns = _PRIVILEGES.get(key.catalog)
+        row = None if columns is None else self.row(key)
+        if columns is None or row is None or not self._is_owned(key.catalog, row):
+            return None
+        name, schema, owner, acl = columns
+        said = (
+            self._naming.qualified(row.oid(schema), row.name(name)) if schema else self._naming.quoted(row.name(name))
+        )
+        granted = {"": row.raw_value(acl)}
+        if key.catalog == PG_CLASS:
+            attributes = self._source.rows("pg_attribute", "attrelid", key.oid)
+            granted |= {one.name("attname"): one.raw_value("attacl") for one in attributes if one.has("attacl")}
+        shown = {"owner": self._naming.role(row.oid(owner)), "privileges": self._granted(granted)}
+        core = row.oid(owner), tuple(granted.items())
+        # That it has another name is told of the object.
+        return OtherDefinition(key.oid, "", said, 0, core, PRIVILEGES, shown)
+
+    def _is_owned(self, catalog: int, row: NamedRow) -> bool:
+        """Whether an object has privileges of its own: an index, or the type of a table's rows, has its table's."""
+        if self._is_temporary(catalog, row):
+            return False
+        if catalog == PG_CLASS:
+            return row.letter("relkind") in "rpvmfS"
+        return catalog != PG_TYPE or self._type(row) is not None
+
+    def _granted(self, granted: dict[str, bytes | None]) -> dict[str, str]:
+        """Privileges as psql shows them, of the object itself under an empty name, and of its columns."""
+        return {name: self._naming.privileges(acl) for name, acl in granted.items() if acl is not None}
 
     # -- comments
 

@@ -6,13 +6,13 @@ A definition is read by the keys of the rows that it is made of, never by lookin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.named_row import NamedRow
 from headwater.catalog.node_tree import Node
 from headwater.catalog.versions import Key
-from headwater.definitions.expressions import Deparser, parse_one
+from headwater.definitions.expressions import Deparser, parse_one, parse_several
 from headwater.definitions.naming import Naming
 from headwater.definitions.objects import Expression
 from headwater.errors import CatalogError, UnsupportedDefinitionError
@@ -56,6 +56,19 @@ class DefinitionSource:
         """
         say = say or Deparser.sql
         return self.told(bare_tree(tree), lambda: say(self.deparser(relation), parse_one(tree)))
+
+    def expressions(self, row: NamedRow, name: str, numbers: Sequence[int]) -> Iterator[Node]:
+        """The expressions of a key, one for each zero among the numbers of its columns.
+
+        Raises:
+            CatalogError: there are fewer or more.
+        """
+        found, expected = parse_several(row.text(name)), list(numbers).count(0)
+        if len(found) != expected:
+            raise self.inconsistent(
+                f"{name} of a row of {row.catalog} has {len(found)} expressions, expected {expected}"
+            )
+        return iter(found)
 
     def deparser(self, relation: int = 0) -> Deparser:
         """What makes SQL of nodes."""

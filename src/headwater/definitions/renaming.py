@@ -63,7 +63,7 @@ def _moved(word: str, before: Definition, after: Definition, step: Step) -> Iter
     is_renamed, is_moved = before.name != after.name, before.schema_oid != after.schema_oid
     if isinstance(before, SequenceDefinition) and isinstance(after, SequenceDefinition) and before.table_oid:
         is_moved = is_moved and before.table_oid != after.table_oid
-    if (is_renamed or is_moved) and _is_given_up(before, after, step):
+    if (is_renamed or is_moved) and step.is_name_given_up(before, after):
         name = step.spare_name(before)
         yield Statement(Phase.GIVE_NAME_UP, 0, f"ALTER {word} {before.sql_name} RENAME TO {name}")
     if is_moved:
@@ -76,19 +76,6 @@ def _moved(word: str, before: Definition, after: Definition, step: Step) -> Iter
 
 def _named(schema: str | None, name: str, step: Step) -> str:
     return step.quoted(name) if schema is None else f"{step.quoted(schema)}.{step.quoted(name)}"
-
-
-def _is_given_up(before: Definition, after: Definition, step: Step) -> bool:
-    """Whether a name has to be free before the object that leaves it has its new one, which another one has yet."""
-    for change in step.changes:
-        other = change.before
-        if other is None or other is before or isinstance(other, ConstraintDefinition):
-            continue
-        if other.sql_name in (after.sql_name, before.sql_name) and other.oid != before.oid:
-            return True
-        if change.after is not None and change.after is not after and change.after.sql_name == before.sql_name:
-            return True
-    return False
 
 
 def given_up(change: Change, step: Step) -> Iterator[Statement]:

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from headwater.definitions.objects import ConstraintDefinition, Definition, IndexDefinition, TableDefinition
+from headwater.definitions.objects import (
+    ConstraintDefinition,
+    Definition,
+    IndexDefinition,
+    OtherDefinition,
+    TableDefinition,
+)
 from headwater.definitions.reader import DefinitionReader, ObjectKey
 from headwater.pg.identifiers import quote_identifier
 
@@ -53,11 +59,6 @@ class Step:
     def dropped_tables(self) -> frozenset[int]:
         """OIDs of tables that are there no more."""
         return frozenset(oid for oid, pair in self._tables.items() if pair[1] is None)
-
-    @cached_property
-    def made_tables(self) -> frozenset[int]:
-        """OIDs of tables that were not there before."""
-        return frozenset(oid for oid, pair in self._tables.items() if pair[0] is None)
 
     @cached_property
     def _tables(self) -> dict[int, tuple[TableDefinition | None, TableDefinition | None]]:
@@ -120,11 +121,33 @@ class Step:
         """Whether another object is made, or renamed, to be called as one that is dropped at the end."""
         schema = schema or self.after.schema_name(definition.schema_oid)
         name = None if schema is None else f"{self.quoted(schema)}.{self.quoted(definition.name)}"
-        return any(change.after is not None and change.after.sql_name == name for change in self.changes)
+        return name in self._names_behind
+
+    def is_name_given_up(self, before: Definition, after: Definition) -> bool:
+        """Whether a name must be free before the object that leaves it has its new one, which another one has yet."""
+        had = self._names_before.get(after.sql_name, set()) | self._names_before.get(before.sql_name, set())
+        return bool(had - {id(before)}) or bool(self._names_behind.get(before.sql_name, set()) - {id(after)})
+
+    @cached_property
+    def _names_before(self) -> dict[str, set[int]]:
+        return _by_name(change.before for change in self.changes)
+
+    @cached_property
+    def _names_behind(self) -> dict[str, set[int]]:
+        return _by_name(change.after for change in self.changes)
 
     def spare_name(self, definition: Definition) -> str:
         """A name that nobody has, for an object on its way."""
         return f"headwater_{definition.oid}"
+
+
+def _by_name(definitions: Iterable[Definition | None]) -> dict[str, set[int]]:
+    """Which of these objects have a name in SQL; constraints have theirs within their tables."""
+    found: dict[str, set[int]] = {}
+    for one in definitions:
+        if one is not None and not isinstance(one, ConstraintDefinition | OtherDefinition):
+            found.setdefault(one.sql_name, set()).add(id(one))
+    return found
 
 
 def changes_of(before: DefinitionReader, after: DefinitionReader, keys: Iterable[ObjectKey]) -> tuple[Change, ...]:
@@ -133,13 +156,17 @@ def changes_of(before: DefinitionReader, after: DefinitionReader, keys: Iterable
     Raises:
         CatalogError: the catalog is inconsistent.
     """
-    pairs = ((key, before.read(key), after.read(key)) for key in sorted(keys))
-    differing = [
-        Change(key, old, new)
-        for key, old, new in pairs
-        if (old is None) != (new is None) or (old is not None and new is not None and not old.is_same(new))
-    ]
-    return tuple(_without_rebuilt(differing))
+    ordered = sorted(keys)
+    found = [Change(key, before.read(key), after.read(key)) for key in ordered]
+    differing = _without_rebuilt([change for change in found if _differs(change)])
+    granted = (Change(key, before.privileges(key), after.privileges(key)) for key in ordered)
+    # Of what is made or dropped, privileges are made and dropped with it.
+    return *differing, *(one for one in granted if one.before is not None and one.after is not None and _differs(one))
+
+
+def _differs(change: Change) -> bool:
+    old, new = change.before, change.after
+    return old is not new if old is None or new is None else not old.is_same(new)
 
 
 def _without_rebuilt(changes: list[Change]) -> Iterator[Change]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from headwater.catalog.named_row import NamedRow
 from headwater.catalog.node_tree import Node
 from headwater.definitions.constants import Label, constant
-from headwater.definitions.expressions import Deparser, parse_several, result_collation, result_type
+from headwater.definitions.expressions import Deparser, result_collation, result_type
 from headwater.definitions.indexes import IndexReader
 from headwater.definitions.naming import Naming
 from headwater.definitions.objects import ColumnDefinition, Expression, NotNull, SequenceDefinition, TableDefinition
@@ -34,7 +34,11 @@ class TableReader:
         """A table, from its row of ``pg_class``."""
         oid, kind, persistence = row.oid("oid"), row.letter("relkind"), row.letter("relpersistence")
         parents = tuple(one.oid("inhparent") for one in self._parents(oid))
-        columns, bound = self.columns(oid), row.text("relpartbound")
+        # Of one that is being detached, its parent says so before the partition does (DETACH ... CONCURRENTLY).
+        is_partition = row.flag("relispartition") and bool(parents)
+        columns, bound = self.columns(oid), row.text("relpartbound") if is_partition else None
+        if is_partition and bound is None:
+            raise self._source.inconsistent(f"partition {oid} has no bound")
         identity, clustered = self._marked_index(oid, "indisreplident"), self._marked_index(oid, "indisclustered")
         key = self._partition_key(oid) if kind == "p" else None
         method = row.oid("relam")
@@ -47,7 +51,7 @@ class TableReader:
             sql_name=self._naming.relation(oid),
             schema_oid=row.oid("relnamespace"),
             core=(
-                *(persistence, row.oid("reloftype"), parents, row.flag("relispartition"), said, key, options),
+                *(persistence, row.oid("reloftype"), parents, is_partition, said, key, options),
                 *(row.oid("reltablespace"), method, row.letter("relreplident"), identity, clustered, flags),
                 tuple(map(column_core, columns)),
             ),
@@ -57,13 +61,13 @@ class TableReader:
             of_type=self._naming.type(row.oid("reloftype")) if row.oid("reloftype") else None,
             parents=tuple(map(self._naming.relation, parents)),
             parent_oids=parents,
-            is_partition=row.flag("relispartition"),
+            is_partition=is_partition,
             bound=said,
             partition_key=key,
             options=options,
             tablespace=self._naming.tablespace(row.oid("reltablespace")),
             access_method=self._naming.access_method(method) if method else None,
-            replica_identity=_REPLICA_IDENTITIES[row.letter("relreplident")],
+            replica_identity=row.word("relreplident", _REPLICA_IDENTITIES),
             identity_index=self._relation_name(identity) if row.letter("relreplident") == "i" else None,
             cluster_index=self._relation_name(clustered),
             row_security=flags[0],
@@ -95,17 +99,17 @@ class TableReader:
         return self._source.told(tree, lambda: self._key_told(oid, row))
 
     def _key_told(self, oid: int, row: NamedRow) -> str:
-        return f"{_STRATEGIES[row.letter('partstrat')]} ({', '.join(self._key_elements(oid, row))})"
+        return f"{row.word('partstrat', _STRATEGIES)} ({', '.join(self._key_elements(oid, row))})"
 
     def _key_elements(self, oid: int, row: NamedRow) -> Iterator[str]:
-        expressions, deparser = iter(parse_several(row.text("partexprs"))), self._source.deparser(oid)
-        attributes = {one.integer("attnum"): one for one in self._source.rows("pg_attribute", "attrelid", oid)}
-        keys = zip(row.numbers("partattrs"), row.oids("partclass"), row.oids("partcollation"), strict=True)
-        for number, operator_class, collation in keys:
+        deparser, numbers = self._source.deparser(oid), row.numbers("partattrs")
+        expressions = self._source.expressions(row, "partexprs", numbers)
+        keys = row.oids("partclass"), row.oids("partcollation")
+        if {len(numbers)} != set(map(len, keys)):
+            raise self._source.inconsistent(f"the partition key of relation {oid} has columns without operator classes")
+        for number, operator_class, collation in zip(numbers, *keys, strict=True):
             if number:
-                column = attributes[number]
-                said = self._naming.quoted(column.name("attname"))
-                type, own = column.oid("atttypid"), column.oid("attcollation")
+                said, type, own = self._indexes.column(oid, number)
             else:
                 node = next(expressions)
                 said, type, own = deparser.element(node), result_type(node), result_collation(node)
@@ -125,11 +129,11 @@ class TableReader:
         return tuple(self._column(relation, row, defaults, named) for row in ordered)
 
     def _not_nulls(self, relation: int) -> dict[int, NotNull]:
-        found = {}
+        found = dict[int, NotNull]()
         for row in self._source.rows("pg_constraint", "conrelid", relation):
             if row.letter("contype") == "n":
                 flags = row.flag("conislocal"), not row.flag("connoinherit"), row.flag("convalidated")
-                found[row.numbers("conkey")[0]] = NotNull(row.name("conname"), *flags)
+                found |= dict.fromkeys(row.numbers("conkey"), NotNull(row.name("conname"), *flags))
         return found
 
     def _column(
@@ -138,7 +142,7 @@ class TableReader:
         number, type, identity = row.integer("attnum"), row.oid("atttypid"), row.letter("attidentity")
         collation, typmod = row.oid("attcollation"), row.integer("atttypmod")
         default = defaults[number].text("adbin") if number in defaults else None
-        type_storage = self._naming.row("pg_type", type).letter("typstorage")
+        type_storage = self._naming.row("pg_type", type).word("typstorage", _STORAGE)
         return ColumnDefinition(
             number=number,
             name=row.name("attname"),
@@ -150,8 +154,8 @@ class TableReader:
             generated=_GENERATED.get(row.letter("attgenerated"), ""),
             identity=_IDENTITIES.get(identity, ""),
             sequence=self._identity_sequence(relation, number) if identity else None,
-            storage=_STORAGE[row.letter("attstorage")],
-            type_storage=_STORAGE[type_storage],
+            storage=row.word("attstorage", _STORAGE),
+            type_storage=type_storage,
             compression=_COMPRESSION.get(row.letter("attcompression"), ""),
             statistics=row.integer("attstattarget") if row.has("attstattarget") else -1,
             options=row.texts("attoptions"),

@@ -185,7 +185,7 @@ class _Assembler:
             rows, txns, self.output, self.plugin, self.resolver, self._in_window, self.window.late_messages
         )
         truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
-        ddl = list(self._ddl()) if self.plugin.wants_ddl and self.store.has_definitions else []
+        ddl = list(self._ddl()) if self.plugin.wants_ddl else []
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions

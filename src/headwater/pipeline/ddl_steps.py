@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import INVALID_COMMAND_ID, Dependency, OwnCommands
+from headwater.constant_columns import taken
 from headwater.definitions.events import DdlEvent, ddl_events, rests_on
-from headwater.pg.catalogs import FIRST_UNPINNED_OBJECT_ID
+from headwater.errors import CatalogError
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, FIRST_UNPINNED_OBJECT_ID
 from headwater.reorder.transactions import CommittedTransactions
 from headwater.rmgr.index_rows import Rows
 
@@ -65,8 +67,10 @@ def ddl_of_window(
         wanted: bool[t] which of them are wanted.
 
     Raises:
-        CatalogError: the catalog is inconsistent.
+        CatalogError: the catalog is inconsistent, or does not follow definitions.
     """
+    if not store.has_definitions:
+        raise CatalogError("the catalog does not have the definitions of objects, which DDL is told by")
     chosen = np.flatnonzero(wanted & txns.changes_catalog)
     grouped = _RowsByTransaction(rows, txns, chosen)
     for number in chosen.tolist():
@@ -92,9 +96,10 @@ class _RowsByTransaction:
         return table.lsn[at].tolist(), np.maximum.accumulate(table.command[at]).tolist()
 
     def changes(self, txn: int) -> list[tuple[int, tuple[int, ...]]]:
-        """LSN and file of the first change of each index row of a transaction."""
+        """LSN and file of the first change of each index row of a transaction, but for catalogs as initdb made them."""
         at = self._of_changes.get(txn, _NONE)
-        found = self._rows.changes.take(at)
+        numbers = self._rows.locators[np.asarray(taken(self._rows.changes.locator, at)), 2]
+        found = self._rows.changes.take(at[numbers >= FIRST_NORMAL_OBJECT_ID])
         files = map(tuple, self._rows.locators[np.asarray(found.locator)].tolist())
         return sorted(zip(np.asarray(found.first).tolist(), files, strict=True))
 

@@ -16,7 +16,7 @@ from headwater.rows._deform import IN_ARENA
 from headwater.rows._text_codes import CODE_ADDED, NEED_SPACE
 from headwater.rows.missing_values import varlena_payload
 from headwater.rows.session import SessionSettings
-from headwater.rows.text_tables import base_type, build_text_tables, text_code
+from headwater.rows.text_tables import ALIGNMENT, base_type, build_text_tables, text_code
 
 _LONGEST = 1 << 30
 
@@ -35,6 +35,7 @@ def value_text(type: TypeInfo, datum: bytes, session: SessionSettings) -> str:
     """
     if text_code(type) == CODE_ADDED:
         raise UnsupportedTypeError(f"values of type {type.display_name} are printed by a package, in tables only")
+    _check(type)
     payload = _payload(base_type(type), datum)
     tables = build_text_tables([type], session)
     is_common = bool(np.isin(tables.code, _print.COMMON).all())
@@ -56,6 +57,17 @@ def value_text(type: TypeInfo, datum: bytes, session: SessionSettings) -> str:
     if status:
         raise CatalogError(f"malformed value of type {type.display_name}")
     return decode_name(text[: state[_print.TEXT_END]].tobytes(), session.encoding)
+
+
+def _check(type: TypeInfo) -> None:
+    """Whether a type, and what it is made of, is as types are: nobody has checked it as a table's column."""
+    base = base_type(type)
+    if base.typalign not in ALIGNMENT:
+        raise CatalogError(f"type {base.display_name} has typalign {base.typalign!r}")
+    parts = (base.element, base.subtype, *(column.type for column in base.attributes))
+    for part in parts:
+        if part is not None:
+            _check(part)
 
 
 def _payload(base: TypeInfo, datum: bytes) -> bytes:
