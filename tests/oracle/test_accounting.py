@@ -26,7 +26,7 @@ from oracle.live_decoding import LiveDecoding, flushed
 
 pytestmark = pytest.mark.server
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = (14, 15, 16, 17, 18, 19)
 FEW_OR_ALL = [
     (15, 1),
     (18, 2),

@@ -233,6 +233,11 @@ class Version:
         return self.major >= 18
 
     @property
+    def queues_bare_updates(self) -> bool:
+        """Updates of catalogs, which are logged without a tuple, are queued by the reorder buffer."""
+        return self.major < 19
+
+    @property
     def dropped_stats_size(self) -> int:
         """Bytes of a dropped statistics entry in commit, abort and PREPARE records: objects are wider from 18 on."""
         return 16 if self.major >= 18 else 12

@@ -179,6 +179,8 @@ class _Events:
 
     def _changes(self) -> Int64s:
         table = _unfiltered(self._rows.changes, self._rules)
+        if not table.memory.all():
+            table = table.take(np.flatnonzero(table.memory))
         return self._part(
             k.CHANGES,
             table.first,

@@ -237,6 +237,8 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         memory = change_memory(data, rmid, change, t.headers) if wanted.numbers_commands else 0
         if memory == MALFORMED_MEMORY:
             return -1
+        if memory == CHANGE_SIZE and change == UPDATES and not wanted.queues_bare_updates:
+            memory = 0
         if t.counts[DETAILED] != 0 and count > 1 and memory > 0:
             _add_tuples(data, xid, locator, change, count, u32(data, at), lsn, t)
         else:

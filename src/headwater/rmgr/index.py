@@ -298,6 +298,7 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         catalogs=len(request.catalogs),
         inplace_is_transactional=not version.has_inplace_invalidations,
         dropped_stats_size=version.dropped_stats_size,
+        queues_bare_updates=version.queues_bare_updates,
         grid=request.grid,
         cuts=cuts,
         is_edge=np.isin(cuts, edges),
