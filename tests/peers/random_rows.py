@@ -74,7 +74,7 @@ def _number(rng: random.Random) -> str:
 
 
 def _float(rng: random.Random) -> str:
-    return f"'{rng.uniform(-1, 1)}e{rng.randrange(-30, 30)}'"
+    return f"'{rng.uniform(-1, 1):.17f}e{rng.randrange(-30, 30)}'"
 
 
 def _literal(text: str) -> str:

@@ -257,19 +257,27 @@ def _put_tallies(part: Slice, e: Int, out: Bytes, o: Int) -> Int:
     return _put_byte(0x5D, out, o)
 
 
-@borrowing_kernel
-def _put_origin(part: Slice, t: Int, is_bare: Int, out: Bytes, o: Int) -> Int:
+@inline_kernel
+def _origin(part: Slice, t: Int) -> Int:
+    """The ready-made message that tells a transaction's origin, -1 for none."""
     literal = np.int64(part.transactions.origin[t])
-    if literal == 0 or is_bare:
-        return put_text(NO_ORIGIN, 0, len(NO_ORIGIN), out, o)
-    told = part.ready.literal_first[literal - 1]
-    return put_text(part.ready.data, part.ready.offsets[told], part.ready.offsets[told + 1], out, o)
+    if literal == 0 or part.ready.literal_first[literal - 1] == part.ready.literal_first[literal]:
+        return np.int64(-1)
+    return part.ready.literal_first[literal - 1]
 
 
 @inline_kernel
 def _has_origin(part: Slice, e: Int, t: Int) -> Int:
     """Whether an event is a BEGIN behind which the origin is told: the server sends it without its LSN."""
-    return part.events.kind[e] == BEGUN and part.transactions.origin[t] > 0
+    return part.events.kind[e] == BEGUN and _origin(part, t) >= 0
+
+
+@borrowing_kernel
+def _put_origin(part: Slice, t: Int, is_bare: Int, out: Bytes, o: Int) -> Int:
+    told = _origin(part, t)
+    if told < 0 or is_bare:
+        return put_text(NO_ORIGIN, 0, len(NO_ORIGIN), out, o)
+    return put_text(part.ready.data, part.ready.offsets[told], part.ready.offsets[told + 1], out, o)
 
 
 @borrowing_kernel

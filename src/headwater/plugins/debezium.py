@@ -4,7 +4,7 @@ Mirrors version 3.6.1.Final of the connector, reading a publication of all table
 converter prints its records. Where it reads the server's catalog of the moment, the catalog as of the change counts
 here. The times of processing are those of the commit, so that the same WAL gives the same bytes.
 
-Known gaps: columns' defaults; keys of tables that have a unique index and no primary key; see ``docs/debezium.md``.
+Known gaps: columns' defaults, and others in ``docs/debezium.md``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
-from headwater.plugins import _debezium_events as made
+from headwater.plugins import _debezium_events as kinds
 from headwater.plugins._debezium import ROW_TEMPLATES, Slice, render_events
 from headwater.plugins._debezium_events import Events, Keys, Tallies, list_events, number_events
 from headwater.plugins._messages import Out
@@ -47,6 +47,10 @@ _SETTINGS: tuple[tuple[str, str, Callable[[SessionSettings], bool]], ...] = (
     ("extra_float_digits", "1", lambda session: session.extra_float_digits >= 1),
 )
 """Settings that the connector makes for its session, or does not work without."""
+
+
+_FIRST_ROOM = 64 << 20
+"""Bytes that a slice's events are given at most before it is known how many they need."""
 
 
 class Debezium(KernelPlugin):
@@ -81,7 +85,6 @@ class Debezium(KernelPlugin):
         self.skips_empty = VERSIONS[context.major].puts_off_begin
         self.cuts_transactions = not self.options.transaction_metadata
         self.vocabulary = Vocabulary(self.options, context.session, context.database)
-        self.encoding = context.session.encoding
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """What a publication of all tables has of those asked for.
@@ -98,11 +101,12 @@ class Debezium(KernelPlugin):
         except PluginError as error:
             place = f'table "{schema.namespace}.{schema.name}"'
             raise PluginError(f"{error.message}: {place}", sqlstate=error.sqlstate, hint=error.hint) from None
-        return WANT_INSERT | WANT_UPDATE | WANT_DELETE | WANT_TRUNCATE
+        wants = WANT_INSERT | WANT_UPDATE | WANT_TRUNCATE
+        return wants | WANT_DELETE if _has_identity(schema) else wants
 
     def passes_over(self, schema: RelationSchema, updates: bool, deletes: bool) -> None:
         """Warn of rows of which the WAL does not say which they were."""
-        if deletes and not schema.identity_columns and schema.replica_identity != "f":
+        if deletes and not _has_identity(schema):
             warn(f'table "{schema.namespace}.{schema.name}" has no replica identity: its deleted rows are not known')
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
@@ -154,7 +158,7 @@ class Debezium(KernelPlugin):
         return Rendering(step, _plan_of(events, plan), min(size, _FIRST_ROOM) + 4096, refusal)
 
     def _events(self, items: Items, cells: Cells, transactions: Transactions, plan: Plan, keys: Keys) -> Events:
-        most = made.EVENTS_AT_MOST * len(plan.op)
+        most = kinds.EVENTS_AT_MOST * len(plan.op)
         message, order, table_order, last_end, time = np.empty((5, most), np.int64)
         events = Events(np.empty(most, np.uint8), message, order, table_order, last_end, time)
         skipped = self.options.skipped
@@ -165,7 +169,8 @@ class Debezium(KernelPlugin):
         return Events(events.kind[:count].copy(), *numbers)
 
 
-_FIRST_ROOM = 64 << 20
+def _has_identity(schema: RelationSchema) -> bool:
+    return bool(schema.identity_columns) or schema.replica_identity == "f"
 
 
 def _numbered(items: Items, transactions: Transactions, plan: Plan, keys: Keys, events: Events, tables: int) -> Tallies:

@@ -134,7 +134,7 @@ class Vocabulary:
         Raises:
             PluginError: one cannot be shown yet.
         """
-        live = (column for column in schema.columns if not column.is_dropped and not _is_virtual(column))
+        live = (column for column in schema.columns if not column.is_dropped and not _is_generated(column))
         found = ((column, self._forms.form(column)) for column in live)
         return [(column, form) for column, form in found if form is not None]
 
@@ -363,7 +363,7 @@ def key_columns(schema: RelationSchema) -> tuple[int, ...]:
     return schema.primary_key_columns or schema.unique_columns
 
 
-def _is_virtual(column: Column) -> bool:
+def _is_generated(column: Column) -> bool:
     return column.generated != ""
 
 
