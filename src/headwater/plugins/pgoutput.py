@@ -92,6 +92,7 @@ from headwater.reorder.schema_memory import (
     Subject,
     member_subject,
 )
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
 from headwater.rows.filters.changes import compiled
@@ -401,7 +402,8 @@ class PgOutput(KernelPlugin):
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
         unsendable: DecodingError | None = None
         if make_conversion(self.encoding, self.client_encoding) is not NO_CONVERSION:
-            ready, plan, unsendable = sendable(ready, plan, self._converted)
+            streamed = tables.transactions.flags & STREAMED != 0
+            ready, plan, unsendable = sendable(ready, plan, self._converted, streamed)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:
@@ -442,7 +444,7 @@ def make_wire(
 
 
 def sendable(
-    ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes]
+    ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes], streamed: NDArray[np.bool_]
 ) -> tuple[Ready, Plan, DecodingError | None]:
     """Ready-made messages with their names as the client gets them.
 
@@ -450,6 +452,7 @@ def sendable(
         ready: the slice's.
         plan: its messages.
         convert: makes of a text of a change at an LSN what the client gets.
+        streamed: bool[t] transactions of which literals that announce something have xids.
 
     Returns:
         the messages, the plan, in which the first one that cannot be sent is UNSENDABLE, and the error of that one.
@@ -461,8 +464,9 @@ def sendable(
     texts: dict[int, bytes] = {}
     for number, place in sorted(zip(found.tolist(), places[firsts].tolist(), strict=True), key=itemgetter(1)):
         message, lsn = ready.data[ready.offsets[number] : ready.offsets[number + 1]].tobytes(), int(plan.lsn[place])
+        has_xid = bool(streamed[plan.txn[place]]) and number < ready.schema_first[0] and message[:1] in (b"R", b"Y")
         try:
-            made = with_texts(message, lambda text, lsn=lsn: convert(text, lsn))  # type: ignore[misc]
+            made = with_texts(message, lambda text, lsn=lsn: convert(text, lsn), has_xid)  # type: ignore[misc]
         except DecodingError as error:
             plan.op[place] = NEVER_SENT
             return with_messages(ready, texts), plan, error

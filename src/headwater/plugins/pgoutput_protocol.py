@@ -154,13 +154,16 @@ NAMED = b"RYObPKrp" + UNSENDABLE
 """Messages with names, which :func:`with_texts` converts."""
 
 
-def with_texts(message: bytes, convert: Callable[[bytes], bytes]) -> bytes:
+def with_texts(message: bytes, convert: Callable[[bytes], bytes], has_xid: bool = False) -> bytes:
     """A message with its names converted, or the refusal of a text that stands in for a message.
 
     Args:
         message: of our own making.
         convert: makes of a text what the client gets.
+        has_xid: it is an R or Y of a streamed block.
     """
+    if has_xid:
+        return message[:5] + with_texts(message[:1] + message[5:], convert)[1:]
     tag = message[:1]
     if tag == UNSENDABLE:
         return convert(message[1:])

@@ -21,7 +21,7 @@ from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
-from headwater.rows import _collect
+from headwater.rows import _collect, _grouping
 from headwater.rows import _collect_tables as k
 from headwater.rows._page_tuples import PAGE
 from headwater.rows.items import Items, Literals, Transactions
@@ -82,7 +82,7 @@ def collect(
         said.add(frames)
     raw, count = scan.finish()
     grouped, transactions = _group(plan, raw, count)
-    missing = _collect.announce(
+    missing = _grouping.announce(
         np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
     )
     if missing >= 0:
@@ -243,10 +243,10 @@ def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np
     return slots, keys, following if has_several else following[:0]
 
 
-def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Grouped, Transactions]:
+def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.Grouped, Transactions]:
     units = len(plan.unit_xid)
     start, end = np.empty(units, np.int64), np.empty(units, np.int64)
-    grouped = _collect.Grouped(
+    grouped = _grouping.Grouped(
         kind=np.empty(count, np.uint8),
         txn=np.empty(count, np.int32),
         xid=np.empty(count, np.uint32),
@@ -259,7 +259,7 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Gr
         flags=np.empty(count, np.uint8),
         place=np.empty(count, np.int64),
     )
-    _collect.group_items(raw, count, start, end, grouped)
+    _grouping.group_items(raw, count, start, end, grouped)
     transactions = Transactions(
         xid=plan.unit_xid.astype(np.uint32),
         first_lsn=plan.unit_first,
@@ -286,10 +286,10 @@ def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
     return np.where(has_any[plan.unit_frame], literal, 0).astype(np.int32)
 
 
-def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
+def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
     """The items, and the new number of each relation version: only those whose rows are printed have one."""
     used = np.zeros(relations, np.int64)
-    _collect.number_layouts(grouped.kind, grouped.layout, used)
+    _grouping.number_layouts(grouped.kind, grouped.layout, used)
     items = Items(
         kind=grouped.kind,
         txn=grouped.txn,
