@@ -25,7 +25,7 @@ from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, Given, Sch
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, committed_transactions, toplevel_of
-from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
 from headwater.reorder.wants import Description
 from headwater.rmgr.index import Request, WalIndex, build_index
@@ -293,7 +293,8 @@ class Sliced:
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:
-                assert not t.flags[i] & WROTE_BEFORE
+                # Of a message behind a transaction that was cut it says that this one wrote.
+                assert t.flags[i] & BARE or not t.flags[i] & WROTE_BEFORE
                 found.append(Unit(int(t.xid[i]), int(t.first_lsn[i]), int(t.commit_lsn[i])))
             assert (found[-1].xid, found[-1].commit_lsn) == (t.xid[i], t.commit_lsn[i])
             found[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))
