@@ -154,4 +154,5 @@ def announced_by(stretch: Int64s, txn: Int64s, who: Announcers, common: Int64s, 
     order = order[counts[order]]
     leaders = order[np.append(True, np.diff(pairs[0][order]) != 0)[: len(order)]]
     sends = np.concatenate([first[is_own & (first >= 0)], first[leaders[~is_own[leaders]]]])
-    return AnnouncedBy(sends, pairs[0][leaders], first[leaders], pairs[:, is_own], first[is_own])
+    own = np.ascontiguousarray(pairs[:, is_own])
+    return AnnouncedBy(sends, pairs[0][leaders], first[leaders], own, first[is_own])
