@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz hosts postgis wal2json test-peers \
-	test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis \
+	wal2json test-peers test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ conformance: servers servers-19 ## run all scenarios on every PostgreSQL and wri
 SEEDS := 1000-1049
 seeds: servers servers-19 ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
 	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow" -k threads
+
+ddl: servers servers-19 ## random DDL of many seeds on every PostgreSQL, repeated from the WAL (SEEDS=1000-1049)
+	$(VENV)/bin/pytest --all-majors tests/ddl --seeds $(SEEDS)
 
 hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh ip iproute2

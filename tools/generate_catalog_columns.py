@@ -11,26 +11,44 @@ import textwrap
 from pathlib import Path
 
 CATALOGS = (
+    "pg_am",
+    "pg_attrdef",
     "pg_attribute",
     "pg_authid",
     "pg_class",
     "pg_collation",
+    "pg_constraint",
     "pg_database",
+    "pg_depend",
+    "pg_description",
     "pg_enum",
+    "pg_event_trigger",
+    "pg_extension",
     "pg_index",
     "pg_inherits",
     "pg_namespace",
+    "pg_opclass",
     "pg_operator",
+    "pg_partitioned_table",
+    "pg_policy",
     "pg_proc",
     "pg_publication",
     "pg_publication_namespace",
     "pg_publication_rel",
     "pg_range",
     "pg_replication_origin",
+    "pg_rewrite",
+    "pg_sequence",
+    "pg_statistic_ext",
+    "pg_tablespace",
+    "pg_trigger",
     "pg_ts_config",
     "pg_ts_dict",
     "pg_type",
 )
+
+TOAST = {"pg_attrdef", "pg_constraint", "pg_description", "pg_index", "pg_partitioned_table", "pg_publication_rel"}
+"""Those of which long values are read where they lie."""
 
 HEADER = '''"""Columns of the catalogs that decoding reads, per major version.
 
@@ -45,6 +63,8 @@ COLUMNS: dict[int, dict[str, str]] = {{'''
 
 CREATE = re.compile(r"^create (\w+) (\d+)([^\n]*)\n \(\n(.*?)\n \)", re.M | re.S)
 COLUMN = re.compile(r"^ (\w+) = (\w+)( FORCE NULL)?", re.M)
+TOASTED = re.compile(r"^declare toast \d+ \d+ on (\w+)", re.M)
+CHUNKS = [("chunk_id", "oid", ""), ("chunk_seq", "int4", ""), ("chunk_data", "bytea", "")]
 TOKENS = re.compile(r"'[^']*'|\S+")
 LENGTHS = {"NAMEDATALEN": 64, "FLOAT8PASSBYVAL": 8, "SIZEOF_POINTER": 8}
 ALIGNS = {"ALIGNOF_POINTER": "d"}
@@ -68,7 +88,10 @@ def read(path: Path) -> tuple[int, dict[str, str]]:
     created = {name: COLUMN.findall(body) for name, _, _, body in CREATE.findall(text)}
     kinds = types(text, [name for name, _, _ in created["pg_type"]])
     there = [name for name in CATALOGS if name in created]
-    return major, {name: ", ".join(column(kinds, *found) for found in created[name]) for name in there}
+    numbers = {name: number for name, number, *_ in CREATE.findall(text)}
+    chunks = {f"pg_toast_{numbers[name]}": CHUNKS for name in sorted(TOAST & set(TOASTED.findall(text)))}
+    columns = {name: created[name] for name in there} | chunks
+    return major, {name: ", ".join(column(kinds, *one) for one in found) for name, found in columns.items()}
 
 
 def column(kinds: dict[str, tuple[int, str]], name: str, kind: str, null: str) -> str:

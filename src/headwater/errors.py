@@ -129,6 +129,10 @@ class UnsupportedTypeError(HeadwaterError):
     """A value's type has no text form here yet."""
 
 
+class UnsupportedDefinitionError(HeadwaterError):
+    """An object's definition cannot be told exactly in SQL."""
+
+
 class DecodingError(HeadwaterError):
     """A transaction cannot be decoded as the server would decode it."""
 

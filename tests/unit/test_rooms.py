@@ -8,8 +8,8 @@ from pathlib import Path
 import headwater
 
 PACKAGE = Path(headwater.__file__).parent
-ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "plugins", "slots", "pipeline"]
-ROOMS += ["sinks", "walsender", "apply", "demo", "cli"]
+ROOMS = ["pg", "wal", "rmgr", "catalog", "reorder", "rows", "definitions", "plugins", "slots"]
+ROOMS += ["pipeline", "sinks", "walsender", "apply", "demo", "cli"]
 FOUNDATIONS = (
     "errors",
     "trusted_paths",

@@ -24,11 +24,11 @@ from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     CATALOG_NAMES,
     DEFAULT_TABLESPACE,
+    DEFINITION_CATALOGS,
     GLOBAL_TABLESPACE,
     PG_CLASS,
     PG_DATABASE,
     SHARED_CATALOGS,
-    catalog_oids,
 )
 from headwater.pg.encodings import encoding_name
 
@@ -89,7 +89,11 @@ def open_created_catalog(
 
 
 def open_catalog(
-    path: str | Path, database: str | DatabaseRow | None = None, extra_locators: Iterable[Locator] = ()
+    path: str | Path,
+    database: str | DatabaseRow | None = None,
+    extra_locators: Iterable[Locator] = (),
+    *,
+    with_definitions: bool = False,
 ) -> CatalogStore:
     """Read the catalog of one database.
 
@@ -97,6 +101,7 @@ def open_catalog(
         path: a data directory of a stopped server, or a base backup, plain or in tar format.
         database: its name, or its row; may be left out if only one accepts connections and is no template.
         extra_locators: files that an earlier store reported as missing.
+        with_definitions: read the catalogs that have the definitions of objects, too.
 
     Returns:
         the store, not rolled forward.
@@ -111,14 +116,15 @@ def open_catalog(
         chosen = database
     else:
         chosen = _choose(_databases(directory, shared_map), database, path)
-    store = _new_store(directory, chosen)
+    store = _new_store(directory, chosen, with_definitions)
     for locator in extra_locators:
         store.add_extra(locator, directory.heap(locator))
     store.map_catalogs(shared_map, is_shared=True)
     local_map = directory.relation_map(chosen.oid, chosen.tablespace)
+    followed = frozenset(store.tables)
     store.map_catalogs(local_map, is_shared=False)
-    mapped = {oid: (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)) for oid in SHARED_CATALOGS}
-    for oid in catalog_oids(directory.major) - SHARED_CATALOGS:
+    mapped = {oid: (GLOBAL_TABLESPACE, 0, _mapped(shared_map, oid)) for oid in followed & SHARED_CATALOGS}
+    for oid in followed - SHARED_CATALOGS:
         if oid in local_map:
             mapped[oid] = chosen.tablespace, chosen.oid, local_map[oid]
     directory.expect_heaps(mapped.values())
@@ -126,7 +132,7 @@ def open_catalog(
         _add_heap(directory, store, locator, oid)
     _mapped(local_map, PG_CLASS)
     directory.expect_heaps(_named_places(store))
-    for oid in sorted(catalog_oids(directory.major) - SHARED_CATALOGS - local_map.keys()):
+    for oid in sorted(followed - SHARED_CATALOGS - local_map.keys()):
         _add_heaps(directory, store, oid)
     if directory.is_clean:
         check_files(store)
@@ -171,7 +177,7 @@ def _choose(rows: list[DatabaseRow], name: str | None, path: str | Path) -> Data
     return candidates[0]
 
 
-def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
+def _new_store(directory: DataDirectory, row: DatabaseRow, with_definitions: bool = False) -> CatalogStore:
     control = directory.control
     prepared = prepared_transactions(directory)
     origin = CatalogOrigin(
@@ -194,7 +200,7 @@ def _new_store(directory: DataDirectory, row: DatabaseRow) -> CatalogStore:
         xid_epoch=control.next_xid >> 32,
         decodes_on_demand=control.decodes_on_demand,
     )
-    store = CatalogStore(origin, directory, directory.is_clean)
+    store = CatalogStore(origin, directory, directory.is_clean, with_definitions=with_definitions)
     if directory.is_shutdown:
         store.settle_before(_oldest(prepared, origin.next_xid))
     elif directory.label is None and control.oldest_active_xid:
@@ -216,7 +222,7 @@ def _add_heap(
     base = directory.heap(locator)
     if base is None and (must_exist or directory.is_clean):
         raise CatalogError(
-            f"{CATALOG_NAMES[oid]} has no file",
+            f"{store.tables[oid].layout.name} has no file",
             file=directory.relation_place(locator),
             hint=INCOMPLETE,
         )
@@ -228,7 +234,7 @@ def _add_heap(
 
 def _mapped(mappings: dict[int, int], oid: int) -> int:
     if oid not in mappings:
-        raise CatalogError(f"relation map lacks {CATALOG_NAMES[oid]}")
+        raise CatalogError(f"relation map lacks {CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]}")
     return mappings[oid]
 
 
@@ -243,7 +249,7 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
     """
     live = [_place(store, row) for row in store.view(store.start_lsn + 1).class_rows(oid)]
     if directory.is_clean and not live:
-        raise CatalogError(f"pg_class has no row of {CATALOG_NAMES[oid]}")
+        raise CatalogError(f"pg_class has no row of {store.tables[oid].layout.name}")
     uncertain = {id(version) for heap in store.heaps.values() for version in heap.unsettled()}
     added: set[Locator] = set()
     for version in _in_order_of_updates(store.tables[PG_CLASS].find("oid", oid)):
@@ -262,7 +268,7 @@ def _add_heaps(directory: DataDirectory, store: CatalogStore, oid: int) -> None:
 
 def _named_places(store: CatalogStore) -> list[Locator]:
     """The files that some version of a row of pg_class, whether it is right or not, names for a catalog."""
-    versions = [version for oid in CATALOG_NAMES for version in store.tables[PG_CLASS].find("oid", oid)]
+    versions = [version for oid in store.tables for version in store.tables[PG_CLASS].find("oid", oid)]
     return [_place(store, row) for row in store.rows.classes(version.data for version in versions) if row.filenode]
 
 

@@ -18,9 +18,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.catalog.memo import Memo, Span
+from headwater.catalog.named_row import NamedRow
 from headwater.catalog.object_names import CATALOGS_NAMED, Namer
 from headwater.catalog.relation import (
     Column,
+    DatabaseLocale,
     ObjectNames,
     Publication,
     PublicationMember,
@@ -37,6 +39,9 @@ from headwater.pg.catalogs import (
     FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
+    PG_CLASS,
+    PG_NAMESPACE,
+    PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -144,6 +149,24 @@ class HistoricCatalog:
         lives = map(self._store.fates.lifetime, self._store.versions(("pg_publication", "pubname", key)))
         return key in self._store.publication_names or any(born < self._lsn and died > 0 for born, died in lives)
 
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by; nothing is known of it if it has no row."""
+        return self._remember(("locale", self._store.database_oid), self._build_locale)
+
+    def publication_names(self) -> list[str]:
+        """The names of all publications, sorted."""
+        return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
+
+    def unlogged_tables(self) -> list[tuple[str, str, str]]:
+        """Schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
+
+        One whose schema was dropped, while another session made it, is nobody's any more.
+        """
+        schemas = {row.oid: row.name for row in self._rows.namespaces(self._whole(PG_NAMESPACE))}
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        found = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
+        return [(schemas[row.namespace], row.name, row.persistence) for row in found]
+
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
         return self._remember(("origin", origin), self._build_origin)
@@ -173,6 +196,34 @@ class HistoricCatalog:
     def class_rows(self, oid: int) -> list[ClassRow]:
         """The visible ``pg_class`` rows of a relation: one, or none."""
         return self._rows.classes(self._keyed("pg_class", "oid", oid))
+
+    @property
+    def major(self) -> int:
+        """PostgreSQL's major version."""
+        return self._store.major
+
+    @property
+    def encoding(self) -> str:
+        """Name of the database's encoding."""
+        return self._store.encoding
+
+    def named_rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
+        """The visible rows of a catalog under a key of an index of :mod:`headwater.catalog.tables`, in no order.
+
+        Args:
+            catalog: its name; the store follows it.
+            index: the index's name.
+            key: an OID, or a name as the catalog holds it.
+        """
+        layout, encoding = self._store.layout_of(catalog), self._store.encoding
+        return [NamedRow(layout, row, encoding, self._chunks) for row in self._keyed(catalog, index, key)]
+
+    def follows(self, catalog: str) -> bool:
+        """Whether there is a catalog of this name here."""
+        return self._store.follows(catalog)
+
+    def _chunks(self, table: str, value: int) -> list[TupleBytes]:
+        return self._keyed(table, "chunk_id", value) if self.follows(table) else []
 
     @property
     def _rows(self) -> CatalogRows:
@@ -239,6 +290,10 @@ class HistoricCatalog:
         rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
         return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
+    def _build_locale(self, oid: int) -> DatabaseLocale:
+        rows = self._rows.locales(self._keyed("pg_database", "oid", oid))
+        return rows[0] if rows else DatabaseLocale("", "", "c")
+
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:
             self._spans[-1].keys.add(relation_map_key(is_shared, filenode))
@@ -289,6 +344,7 @@ class HistoricCatalog:
                 generated=row.generated,
                 not_null=row.not_null,
                 missing=row.missing,
+                collation=row.collation,
             )
             for row in rows
         )
@@ -459,7 +515,7 @@ class HistoricCatalog:
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
         said = {
-            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.is_filtered)
+            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.filter)
             for row in members
         }
         return dict(sorted(said.items()))

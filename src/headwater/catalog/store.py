@@ -33,9 +33,11 @@ from headwater.pg.catalogs import (
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_CLASS,
+    PG_CONSTRAINT,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
     SHARED_CATALOGS,
+    CatalogLayout,
     catalog_layout,
     catalog_oids,
 )
@@ -54,6 +56,7 @@ class CatalogStore:
         origin: where the catalog came from.
         transactions: who knows those of before the WAL.
         is_complete: no page or file of the copy can lack what the WAL of before ``lsn`` did.
+        with_definitions: the catalogs that have the definitions of objects are followed, too.
 
     Attributes:
         origin: where the catalog was taken first.
@@ -77,7 +80,14 @@ class CatalogStore:
         search_path: of the session that names types and objects; to be set before there is any view.
     """
 
-    def __init__(self, origin: CatalogOrigin, transactions: Transactions, is_complete: bool = True) -> None:
+    def __init__(
+        self,
+        origin: CatalogOrigin,
+        transactions: Transactions,
+        is_complete: bool = True,
+        *,
+        with_definitions: bool = False,
+    ) -> None:
         self.origin = origin
         self.transactions = transactions
         self.lsn = origin.start_lsn
@@ -88,8 +98,8 @@ class CatalogStore:
         self.rows = CatalogRows(origin.major, origin.encoding)
         self._changed: set[Dependency] = set()
         self.tables = {
-            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed)
-            for oid in catalog_oids(origin.major)
+            oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self._changed, with_definitions)
+            for oid in catalog_oids(origin.major, with_definitions)
         }
         self.heaps: dict[Locator, CatalogHeap] = {}
         self.redo = HeapRedo(self.heaps, origin.major, self._arrived)
@@ -120,7 +130,8 @@ class CatalogStore:
             before: the store that made it, not touched since: what its views remember is taken over.
         """
         source: Transactions = image.commit_log or NoTransactions()
-        store = cls(image.origin, source, image.is_complete)
+        with_definitions = len(image.catalogs) > len(catalog_oids(image.origin.major))
+        store = cls(image.origin, source, image.is_complete, with_definitions=with_definitions)
         restore(store, image)
         store._source = image
         if before is not None:
@@ -408,6 +419,29 @@ class CatalogStore:
     def has_rows(self, catalog: int) -> bool:
         """Whether the rows of a catalog, by OID, are known."""
         return catalog not in self.unread
+
+    @property
+    def has_definitions(self) -> bool:
+        """The catalogs that have the definitions of objects are followed."""
+        return PG_CONSTRAINT in self.tables
+
+    def follows(self, catalog: str) -> bool:
+        """Whether a catalog is followed, by its name."""
+        return catalog in self._by_name
+
+    def layout_of(self, catalog: str) -> CatalogLayout:
+        """The layout of a catalog that is followed, by its name."""
+        return self._by_name[catalog].layout
+
+    def commands_under(self, key: Dependency, xids: frozenset[int]) -> list[int]:
+        """Commands by which transactions made or removed rows under (catalog, index, key); unknown ones too."""
+        versions = self.versions(key)
+        made = [version.cmin for version in versions if version.inserter in xids]
+        return made + [command for version in versions for xid, command in version.deleters.items() if xid in xids]
+
+    def touched_by(self, xids: Iterable[int]) -> set[Dependency]:
+        """Everything that rows made or removed by these transactions may be looked up by."""
+        return set().union(*map(self._touched, xids))
 
     def timeline_of(self, key: Dependency) -> Timeline:
         """When each version under (catalog, index, key) is visible."""

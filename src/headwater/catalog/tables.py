@@ -43,6 +43,35 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By which fixed columns each catalog is looked up; two OIDs make one key, the second one in the high half."""
 
+DEFINITION_KEYS: dict[str, dict[str, tuple[str, ...]]] = {
+    "pg_am": {"oid": ("oid",)},
+    "pg_attrdef": {"adrelid": ("adrelid",)},
+    "pg_constraint": {"oid": ("oid",), "conrelid": ("conrelid",), "contypid": ("contypid",)},
+    "pg_depend": {"objid": ("objid",), "refobjid": ("refobjid",)},
+    "pg_description": {"objoid": ("objoid",)},
+    "pg_event_trigger": {"oid": ("oid",)},
+    "pg_extension": {"oid": ("oid",)},
+    "pg_index": {"indrelid": ("indrelid",), "indexrelid": ("indexrelid",)},
+    "pg_inherits": {"inhrelid": ("inhrelid",), "inhparent": ("inhparent",)},
+    "pg_opclass": {"oid": ("oid",), "opcintype": ("opcintype",)},
+    "pg_partitioned_table": {"partrelid": ("partrelid",)},
+    "pg_policy": {"oid": ("oid",)},
+    "pg_publication_namespace": {"pnnspid": ("pnnspid",), "pnpubid": ("pnpubid",)},
+    "pg_publication_rel": {"prrelid": ("prrelid",), "prpubid": ("prpubid",)},
+    "pg_rewrite": {"oid": ("oid",), "ev_class": ("ev_class",)},
+    "pg_sequence": {"seqrelid": ("seqrelid",)},
+    "pg_statistic_ext": {"oid": ("oid",)},
+    "pg_tablespace": {"oid": ("oid",)},
+    "pg_toast_2604": {"chunk_id": ("chunk_id",)},
+    "pg_toast_2606": {"chunk_id": ("chunk_id",)},
+    "pg_toast_2609": {"chunk_id": ("chunk_id",)},
+    "pg_toast_2610": {"chunk_id": ("chunk_id",)},
+    "pg_toast_3350": {"chunk_id": ("chunk_id",)},
+    "pg_toast_6106": {"chunk_id": ("chunk_id",)},
+    "pg_trigger": {"oid": ("oid",)},
+}
+"""The same where definitions are asked for; what is not here is looked up as ever."""
+
 WHOLE = "*"
 """The index that has all rows of a catalog under key 0."""
 
@@ -131,6 +160,7 @@ class CatalogTable:
         layout: its columns.
         fates: of transactions, shared by all catalogs.
         changed: takes what may be found otherwise; shared by all catalogs, and emptied by their owner.
+        with_definitions: it is looked up by :data:`DEFINITION_KEYS`, if it has any.
 
     Attributes:
         bases: rows that become versions when they are looked up.
@@ -138,14 +168,18 @@ class CatalogTable:
         whole: what rests on all rows of the catalog.
     """
 
-    def __init__(self, layout: CatalogLayout, fates: Fates, changed: set[Dependency]) -> None:
+    def __init__(
+        self, layout: CatalogLayout, fates: Fates, changed: set[Dependency], with_definitions: bool = False
+    ) -> None:
+        keys = KEYS.get(layout.name, {})
+        keys = DEFINITION_KEYS.get(layout.name, keys) if with_definitions else keys
         self.layout = layout
         self.fates = fates
         self.bases: list[VersionBase] = []
-        self.indexes = {name: KeyIndex(layout, columns, self.bases) for name, columns in KEYS[layout.name].items()}
+        self.indexes = {name: KeyIndex(layout, columns, self.bases) for name, columns in keys.items()}
         self.is_changed = False
         self._changed = changed
-        self._reader = _KeyReader(layout, KEYS[layout.name])
+        self._reader = _KeyReader(layout, keys)
         self._primary = next(iter(self.indexes.values()))
         self.whole: Dependency = (layout.name, WHOLE, 0)
 

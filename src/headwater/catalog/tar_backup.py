@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from headwater.catalog.file_tree import TABLESPACES, FileTree
 from headwater.errors import CatalogError
-from headwater.pg.catalogs import CATALOG_NAMES, PG_DB_ROLE_SETTING
+from headwater.pg.catalogs import CATALOG_NAMES, DEFINITION_CATALOGS, PG_DB_ROLE_SETTING
 from headwater.temporary_directories import OwnDirectory
 from headwater.wal.unpacking import ArrowStream
 
@@ -50,7 +50,7 @@ _EXTENSIONS = frozenset(b"%c" % kind for kind in b"LKxgX")
 
 _LONGEST_EXTENSION = 1 << 20
 _LARGEST_MEMBER = 1 << 60
-_NUMBERS = "|".join(map(str, (*CATALOG_NAMES, PG_DB_ROLE_SETTING)))
+_NUMBERS = "|".join(map(str, (*CATALOG_NAMES, *DEFINITION_CATALOGS, PG_DB_ROLE_SETTING)))
 _KEPT = re.compile(
     r"PG_VERSION|backup_label|tablespace_map|(?:[^/]+/)?[^/]+\.conf|global/pg_control"
     rf"|(?:global|base/\d+|pg_tblspc/\d+/PG_\w+/\d+)/(?:pg_filenode\.map|(?:{_NUMBERS})(?:\.\d+)?)"

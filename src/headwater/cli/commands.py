@@ -116,7 +116,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
-_export_flag = _flags("catalog_export")
+_export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -163,6 +163,13 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     "them: test_decoding shows them empty without -o skip-empty-xacts=1.",
 )
 @_decode_flag(
+    "--publish",
+    multiple=True,
+    metavar="TABLE",
+    help="Only this table, its columns and rows: 'shop.orders(id, total) WHERE total > 100', as in CREATE PUBLICATION. "
+    "Needs headwater[publish].",
+)
+@_decode_flag(
     "--unknown-types",
     type=click.Choice(["error", "hex", "null"]),
     help="What becomes of a value whose type has no text form here: an error (default), its stored bytes as \\x..., or "
@@ -177,6 +184,7 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     "raised again, and warn with the LSNs.",
 )
 @_decode_flag("--two-phase", is_flag=True, help="Decode prepared transactions at PREPARE.")
+@_decode_flag("--ddl", is_flag=True, help="Tell DDL, too, with a plugin that does; headwater ddl prints it by itself.")
 @_decode_flag(
     "--from-replica-level",
     is_flag=True,
@@ -272,6 +280,34 @@ def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
     run_export(dsn, file, checkpoint)
 
 
+@click.group("publication", short_help="What publications would send of a window.", **GROUP)
+@click.pass_context
+def publication_command(context: click.Context) -> None:
+    """What publications would send of a window of WAL."""
+    need_command(context)
+
+
+@publication_command.command("explain")
+@_of_wal(_explain_flag, required=True)
+@_explain_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_explain_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@_explain_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
+@_explain_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_explain_flag(
+    "--publication",
+    "publications",
+    multiple=True,
+    metavar="NAME",
+    help="A publication; default: all that there are at the end.",
+)
+@_explain_flag("--json", "as_json", is_flag=True, help="Print JSON.")
+def publication_explain_command(**flags: Any) -> None:
+    """Print which tables, rows and bytes each publication would send, and why the rest is left out. Sends nothing."""
+    from headwater.cli.publication import run_explain
+
+    run_explain(**flags)
+
+
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")
 @_demo_flag("--seed", type=int, default=1, show_default=True, help="Seed of the shop workload.")
 def demo_command(seed: int) -> None:
@@ -284,6 +320,35 @@ def demo_command(seed: int) -> None:
         raise HeadwaterError(f"the demo needs the extra demo: {error}", hint=INSTALL_DEMO) from None
 
     sys.exit(run_demo(seed=seed))
+
+
+@click.command("ddl")
+@_of_wal(_ddl_flag, required=True)
+@_ddl_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_ddl_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@_ddl_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
+@_ddl_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_ddl_flag(
+    "--format",
+    "form",
+    type=click.Choice(["sql", "json"]),
+    default="sql",
+    show_default=True,
+    help="Statements that repeat it, or an object a line with the definitions before and behind.",
+)
+@_ddl_flag(
+    "--window-bytes",
+    type=click.IntRange(1),
+    default=DEFAULT_WINDOW,
+    show_default=True,
+    metavar="BYTES",
+    help="WAL that is planned at a time.",
+)
+def ddl_command(**flags: Any) -> None:
+    """Print what a window of WAL has changed of tables, types, indexes and other objects, in commit order."""
+    from headwater.cli.ddl import DdlFlags, run_ddl
+
+    run_ddl(DdlFlags(**flags))
 
 
 @click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)

@@ -21,10 +21,12 @@ class DecodeFlags:
         user: whose settings sessions would have.
         options, settings: texts ``NAME=VALUE``.
         client_encoding: by PostgreSQL's names; None for the default.
+        publish: texts of the user's own publications.
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
         two_phase: prepared transactions are decoded at PREPARE.
+        ddl: DDL is told, too, by a plugin that can.
         out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
@@ -50,10 +52,12 @@ class DecodeFlags:
     settings: Sequence[str]
     client_encoding: str | None
     tables: Sequence[str]
+    publish: Sequence[str]
     unknown_types: str | None
     on_level_gap: str
     from_replica_level: bool
     two_phase: bool
+    ddl: bool
     out: str
     with_lsn: bool
     master: str | None

@@ -150,9 +150,11 @@ def _check_slot_flags(flags: DecodeFlags) -> None:
         "settings",
         "client_encoding",
         "tables",
+        "publish",
         "unknown_types",
         "from_replica_level",
         "two_phase",
+        "ddl",
     )
     for name in names:
         if getattr(flags, name):
@@ -167,7 +169,7 @@ def _several(flags: DecodeFlags) -> DatabaseChoice | None:
         raise UsageError("--all-databases takes the place of --database", hint="give one of them")
     if not flags.is_of_several:
         return None
-    for name in ("from_state", "keep_states"):
+    for name in ("from_state", "keep_states", "ddl"):
         if getattr(flags, name):
             raise UsageError(f"--{name.replace('_', '-')} is for one database", hint="name it with --database")
     return DatabaseChoice(None if flags.all_databases else names)
@@ -180,6 +182,8 @@ def _created_later(request: DecodeRequest, flags: DecodeFlags) -> DatabaseChoice
         return None
     if not may_be_created(request):
         return None
+    if flags.ddl:
+        raise UsageError(f'--ddl is for a database that the catalog has, and it has no "{name}"')
     if flags.keep_states:
         raise UsageError(f'--keep-states is for a database that the catalog has, and it has no "{name}"')
     return DatabaseChoice((name,))
@@ -206,10 +210,12 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         settings=settings_of_flags(flags.settings, flags.client_encoding),
         unknown_types=flags.unknown_types or "error",
         tables=TablePatterns.parse(flags.tables),
+        publish=tuple(flags.publish),
         user=flags.user,
         on_level_gap=flags.on_level_gap,
         from_replica_level=flags.from_replica_level,
         two_phase=flags.two_phase,
+        with_ddl=flags.ddl,
     )
     if choice is not None:
         check_whole_cluster(request)

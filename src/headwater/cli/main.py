@@ -20,9 +20,11 @@ from headwater import __version__
 from headwater.cli.commands import (
     GROUP,
     catalog_command,
+    ddl_command,
     decode_command,
     demo_command,
     need_command,
+    publication_command,
     slot_command,
     waldump_command,
 )
@@ -44,7 +46,9 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(decode_command)
 cli.add_command(catalog_command)
+cli.add_command(ddl_command)
 cli.add_command(demo_command)
+cli.add_command(publication_command)
 cli.add_command(slot_command)
 cli.add_command(waldump_command)
 

@@ -21,6 +21,11 @@ PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
 PG_AUTHID, PG_OPERATOR, PG_COLLATION, PG_TS_CONFIG, PG_TS_DICT = 1260, 2617, 3456, 3602, 3600
 """Read for the names of what values refer to by OID."""
 
+PG_TABLESPACE, PG_SEQUENCE, PG_AM, PG_ATTRDEF, PG_CONSTRAINT, PG_DEPEND = 1213, 2224, 2601, 2604, 2606, 2608
+PG_DESCRIPTION, PG_OPCLASS, PG_REWRITE, PG_TRIGGER, PG_EXTENSION, PG_POLICY = 2609, 2616, 2618, 2620, 3079, 3256
+PG_PARTITIONED_TABLE, PG_STATISTIC_EXT, PG_EVENT_TRIGGER = 3350, 3381, 3466
+"""Read for the definitions of objects."""
+
 PG_DB_ROLE_SETTING = 2964
 """Read once, as it is in a copy: settings of databases and roles."""
 
@@ -47,7 +52,32 @@ CATALOG_NAMES = {
 }
 """The catalogs that are read, by OID; not every major version has each."""
 
-SHARED_CATALOGS = frozenset({PG_AUTHID, PG_DATABASE, PG_REPLICATION_ORIGIN})
+DEFINITION_CATALOGS = {
+    PG_TABLESPACE: "pg_tablespace",
+    PG_SEQUENCE: "pg_sequence",
+    PG_AM: "pg_am",
+    PG_ATTRDEF: "pg_attrdef",
+    PG_CONSTRAINT: "pg_constraint",
+    PG_DEPEND: "pg_depend",
+    PG_DESCRIPTION: "pg_description",
+    PG_OPCLASS: "pg_opclass",
+    PG_REWRITE: "pg_rewrite",
+    PG_TRIGGER: "pg_trigger",
+    PG_EXTENSION: "pg_extension",
+    PG_POLICY: "pg_policy",
+    PG_PARTITIONED_TABLE: "pg_partitioned_table",
+    PG_STATISTIC_EXT: "pg_statistic_ext",
+    PG_EVENT_TRIGGER: "pg_event_trigger",
+    2830: "pg_toast_2604",
+    2832: "pg_toast_2606",
+    2834: "pg_toast_2609",
+    6351: "pg_toast_2610",
+    4165: "pg_toast_3350",
+    6228: "pg_toast_6106",
+}
+"""Those that are read beside them where definitions are asked for, with what the long values of some lie in."""
+
+SHARED_CATALOGS = frozenset({PG_AUTHID, PG_DATABASE, PG_REPLICATION_ORIGIN, PG_TABLESPACE})
 """Those that all databases share: their files lie in ``global``."""
 
 DEFAULT_TABLESPACE, GLOBAL_TABLESPACE = 1663, 1664
@@ -124,20 +154,21 @@ class CatalogLayout:
 
 
 @cache
-def catalog_oids(major: int) -> frozenset[int]:
-    """Those of :data:`CATALOG_NAMES` that a major version has."""
-    return frozenset(oid for oid, name in CATALOG_NAMES.items() if name in COLUMNS[major])
+def catalog_oids(major: int, with_definitions: bool = False) -> frozenset[int]:
+    """Those of :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for, that a major has."""
+    names = {**CATALOG_NAMES, **DEFINITION_CATALOGS} if with_definitions else CATALOG_NAMES
+    return frozenset(oid for oid, name in names.items() if name in COLUMNS[major])
 
 
 @cache
 def catalog_layout(major: int, oid: int) -> CatalogLayout:
-    """The layout of a catalog of :func:`catalog_oids`.
+    """The layout of a catalog of :func:`catalog_oids`, with definitions.
 
     Args:
         major: PostgreSQL's major version, a key of ``COLUMNS``.
         oid: the catalog's OID.
     """
-    name = CATALOG_NAMES[oid]
+    name = CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]
     columns, offsets, at, is_fixed = [], {}, 0, True
     for words in COLUMNS[major][name].split(","):
         column, length, align, *null = words.split()

@@ -14,6 +14,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
 from headwater.plugins.loading import load_plugin
+from headwater.plugins.own_publications import OwnPublication, OwnPublications
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
@@ -55,10 +56,13 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
+        with_ddl: the definitions of objects are followed, too, so that DDL can be told as events.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
+        publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
 
     Raises:
-        UsageError: wal or catalog is an address that is not supported, or settings have no list of schemas.
+        UsageError: wal or catalog is an address that is not supported, settings have no list of schemas, or DDL is
+            asked for with two-phase decoding.
     """
 
     wal: WalSource | str
@@ -75,10 +79,14 @@ class DecodeRequest:
     on_level_gap: str = "error"
     from_replica_level: bool = False
     two_phase: bool = False
+    with_ddl: bool = False
     slot: str = ""
     makes_slot: bool = False
+    publish: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.with_ddl and self.two_phase:
+            raise UsageError("DDL is told at commits, and cannot be had with two-phase decoding")
         if isinstance(self.wal, str):
             object.__setattr__(self, "wal", wal_source(self.wal))
         if not is_server(self.catalog):
@@ -158,8 +166,10 @@ def open_request(
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     if kept is None:
-        return open_store(request, open_catalog(request.catalog, request.database), directory, make_plugin)
+        store = open_catalog(request.catalog, request.database, with_definitions=request.with_ddl)
+        return open_store(request, store, directory, make_plugin)
     store = CatalogStore.of_image(kept.state.catalog)
+    check_definitions(store, request)
     session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
     check_order(request)
     if kept.state.control.needed != request.needed_level:
@@ -210,23 +220,41 @@ def _session_and_plugin(
     session = session_settings(request, server, store.major, store.encoding)
     store.search_path = SearchPath.parse(session.search_path)
     if make_plugin is not None:
-        return session, make_plugin(store)
+        made = make_plugin(store)
+        made.chosen = _own_publications(request, store)
+        return session, made
     context = PluginContext(
         major=store.major,
         session=session,
         marks_rows=request.from_replica_level,
         two_phase=request.two_phase,
+        with_ddl=request.with_ddl,
         slot=request.slot,
         is_init=request.makes_slot,
         database=store.database_name,
     )
     plugin = load_plugin(request.plugin)(request.options, context)
+    plugin.chosen = _own_publications(request, store)
+    if request.with_ddl and not plugin.wants_ddl:
+        raise UsageError(f"{request.plugin} does not tell DDL", hint="headwater ddl prints it")
     if request.two_phase and not plugin.two_phase:
         warn(
             f"{request.plugin} of PostgreSQL {store.major} does not decode prepared transactions at PREPARE",
             hint="they are decoded at COMMIT PREPARED, as without --two-phase",
         )
     return session, plugin
+
+
+def _own_publications(request: DecodeRequest, store: CatalogStore) -> OwnPublications | None:
+    """The user's own, if there are any.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    if not request.publish:
+        return None
+    tables = tuple(map(OwnPublication.parse, request.publish))
+    return OwnPublications(tables, store.major, store.encoding)
 
 
 def server_settings(
@@ -316,6 +344,19 @@ def check_no_user(request: DecodeRequest) -> None:
         raise UsageError(
             "a role's settings cannot be had with a state: it has those of its sessions",
             hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
+        )
+
+
+def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:
+    """Whether DDL can be told, if it is asked for, with a state, which has the catalogs that its session asked for.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if request.with_ddl and not store.has_definitions:
+        raise UsageError(
+            "DDL is asked for, and the state, or exported catalog, does not have the definitions of objects",
+            hint="begin at a base backup, or with a state that such a session has kept",
         )
 
 

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
+from headwater.definitions.events import DdlEvent
+from headwater.definitions.objects import TableDefinition
 from headwater.errors import CatalogError
 from headwater.pipeline.decode_job import DecodedSlice
 from headwater.rows.arrow import IMAGE, NAMES, Rows, change_rows, images, old_is_key
@@ -26,8 +28,8 @@ from headwater.rows.typed import TypedTable, typed_columns
 POSTGRES_EPOCH = 946_684_800_000_000
 """2000-01-01 00:00 UTC in microseconds since 1970."""
 
-_OPERATIONS = ("", "insert", "update", "delete", "truncate")
-_TRUNCATE = 4
+_OPERATIONS = ("", "insert", "update", "delete", "truncate", "ddl")
+_TRUNCATE, _DDL = 4, 5
 _COMMON: tuple[tuple[str, pa.DataType, str], ...] = (
     ("_lsn", pa.int64(), "BIGINT"),
     ("_commit_lsn", pa.int64(), "BIGINT"),
@@ -46,6 +48,9 @@ _COMMON: tuple[tuple[str, pa.DataType, str], ...] = (
 _COMPLETENESS = ("_completeness", pa.string(), "STRING")
 """How much of the row is known, where that may be less than all."""
 
+_DEFINITIONS = ("_ddl", pa.string(), "STRING")
+"""Of DDL: the event as JSON."""
+
 
 @dataclass(frozen=True)
 class RowForm:
@@ -54,6 +59,7 @@ class RowForm:
     Attributes:
         table: the only table, whose own typed columns are wanted; None for before and after images.
         marks_rows: rows say how complete they are.
+        has_ddl: DDL gives rows, too.
 
     Raises:
         CatalogError: a column of the table has the name of one that every row has.
@@ -61,6 +67,7 @@ class RowForm:
 
     table: TypedTable | None = None
     marks_rows: bool = False
+    has_ddl: bool = False
 
     def __post_init__(self) -> None:
         ours = {name for name, _, _ in self._common} | {"_before"}
@@ -74,7 +81,7 @@ class RowForm:
     @property
     def _common(self) -> tuple[tuple[str, pa.DataType, str], ...]:
         """Columns of every change of this form."""
-        return (*_COMMON, _COMPLETENESS) if self.marks_rows else _COMMON
+        return *_COMMON, *([_COMPLETENESS] if self.marks_rows else []), *([_DEFINITIONS] if self.has_ddl else [])
 
     @property
     def spark_columns(self) -> str:
@@ -104,13 +111,13 @@ class RowForm:
             DecodingError: a value does not fit its column.
         """
         rows = change_rows(decoded.changes.items)
-        truncates = _truncates(decoded)
+        told = _told(decoded)
         made = [self._changes(decoded, rows)]
-        if truncates:
-            made.append(self._truncates(decoded, truncates))
+        if told:
+            made.append(self._told(decoded, told))
         table = pa.Table.from_batches(made)
-        if truncates:
-            places = np.concatenate([rows, np.array([truncate.item for truncate in truncates], np.int64)])
+        if told:
+            places = np.concatenate([rows, np.array([one.item for one in told], np.int64)])
             table = table.take(pa.array(np.argsort(places, kind="stable")))
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else made[0]
@@ -125,6 +132,8 @@ class RowForm:
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in schemas], np.int64)
             held.append(pa.array(WORDS).take(pa.array(completeness(items, cells, natts)[rows])))
+        if self.has_ddl:
+            held.append(pa.nulls(len(rows), pa.string()))
         if self.table is None:
             shown = images(cells, items, schemas, rows)
             arrays = [*common, shown.unchanged, *held, shown.before, shown.after]
@@ -133,13 +142,18 @@ class RowForm:
             arrays = [*common, typed.unchanged, *held, typed.before, *typed.rows.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _truncates(self, decoded: DecodedSlice, truncates: Sequence[_Truncate]) -> pa.RecordBatch:
-        rows = np.array([truncate.item for truncate in truncates], np.int64)
-        number = np.array([truncate.number for truncate in truncates], np.int64)
-        names = [pa.array([getattr(one, part) for one in truncates], pa.string()) for part in _NAME_PARTS]
-        common = [*_common(decoded, rows, number, pa.array(np.full(len(rows), _TRUNCATE, np.uint8))), *names]
+    def _told(self, decoded: DecodedSlice, told: Sequence[_Told]) -> pa.RecordBatch:
+        """Truncates and DDL."""
+        rows = np.array([one.item for one in told], np.int64)
+        number = np.array([one.number for one in told], np.int64)
+        names = [pa.array([getattr(one, part) for one in told], pa.string()) for part in _NAME_PARTS]
+        kinds = np.array([_TRUNCATE if one.ddl is None else _DDL for one in told], np.uint8)
+        common = [*_common(decoded, rows, number, pa.array(kinds)), *names]
         unchanged = pa.array([[]] * len(rows), NAMES)
         rest = [pa.nulls(len(rows), field.type) for field in list(self.arrow_schema)[len(_COMMON) - 1 :]]
+        if self.has_ddl:
+            at = [name for name, _, _ in self._common].index(_DEFINITIONS[0]) - len(_COMMON) + 1
+            rest[at] = pa.array([one.ddl for one in told], pa.string())
         return pa.RecordBatch.from_arrays([*common, unchanged, *rest], schema=self.arrow_schema)
 
 
@@ -147,21 +161,23 @@ _NAME_PARTS = ("namespace", "name")
 
 
 @dataclass(frozen=True)
-class _Truncate:
-    """A relation that was truncated.
+class _Told:
+    """A relation that was truncated, or what became of an object.
 
     Attributes:
         item: index of the slice's item.
-        namespace, name: the relation's.
-        number: among the relations of its record.
-        oid: the relation's.
+        namespace, name: the relation's; None for DDL of what is no table.
+        number: among the relations of its record, or the events of its transaction.
+        oid: the object's.
+        ddl: the event as JSON, None for a truncate.
     """
 
     item: int
-    namespace: str
-    name: str
+    namespace: str | None
+    name: str | None
     number: int
     oid: int
+    ddl: str | None = None
 
 
 def truncate_message(schema: RelationSchema, number: int) -> bytes:
@@ -174,14 +190,29 @@ def truncate_message(schema: RelationSchema, number: int) -> bytes:
     return json.dumps([schema.namespace, schema.name, number, schema.oid]).encode()
 
 
-def _truncates(decoded: DecodedSlice) -> list[_Truncate]:
+def ddl_message(event: DdlEvent, number: int) -> bytes:
+    """What tells the tasks of DDL.
+
+    Args:
+        event: it.
+        number: among the events of its transaction.
+    """
+    either = event.after or event.before
+    assert either is not None
+    table = either if isinstance(either, TableDefinition) else None
+    names = (None, None) if table is None else (table.schema, table.name)
+    told = json.dumps(event.structure(), ensure_ascii=False)
+    return json.dumps([*names, number, either.oid, told]).encode()
+
+
+def _told(decoded: DecodedSlice) -> list[_Told]:
     items, literals = decoded.changes.items, decoded.changes.literals
     found = []
     for item in np.flatnonzero(items.kind == LITERAL):
         literal = items.layout[item]
         for message in range(literals.first[literal], literals.first[literal + 1]):
             data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes()
-            found.append(_Truncate(int(item), *json.loads(data)))
+            found.append(_Told(int(item), *json.loads(data)))
     return found
 
 

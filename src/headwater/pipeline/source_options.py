@@ -31,6 +31,7 @@ OPTIONS = (
     "endingLsn",
     "tables",
     "publication",
+    "publish",
     "plugin",
     "unknownTypes",
     "partitionBytes",
@@ -46,6 +47,7 @@ OPTIONS = (
     "onLevelGap",
     "fromReplicaLevel",
     "twoPhase",
+    "ddl",
 )
 """Options; ``plugin.NAME``, ``set.NAME`` and ``storage.NAME`` come on top."""
 
@@ -115,12 +117,16 @@ class SourceOptions:
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         if slot is not None and "twophase" in given:
             raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
+        if slot is not None and "publish" in given:
+            raise UsageError("publish cannot be given with slot", hint="no slot is made for it")
+        if slot is not None and _switch(given, "ddl"):
+            raise UsageError("ddl cannot be given with slot", hint="no slot follows definitions")
         publications = _list(given.get("publication", ""))
         request = _request(given, publications) if slot is None else _slot_request(given, publications, slot)
         request = replace(request, on_level_gap=_choice(given, "onLevelGap", ON_LEVEL_GAP))
         if given.get("failondataloss", "true").lower() != "true":
             raise UsageError('invalid failOnDataLoss, expected "true"', hint=_DATA_LOSS)
-        return cls(
+        found = cls(
             request,
             tuple(publications),
             parse_partition_bytes(given),
@@ -132,6 +138,28 @@ class SourceOptions:
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
         )
+        if request.publish and found.single_table is not None and not request.plugin:
+            raise UsageError(
+                "publish cannot be given with a single table, whose own columns rows would have",
+                hint="leave tables out, as publish names tables, or set images to true",
+            )
+        found._check_ddl()
+        return found
+
+    def _check_ddl(self) -> None:
+        """Whether DDL can be among the rows, if it is asked for.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        if not self.request.with_ddl:
+            return
+        if self.request.plugin:
+            raise UsageError("ddl is an option of rows, not of a plugin's messages", hint="leave one of them out")
+        if self.push_filters:
+            raise UsageError("ddl is no option of a read with pushFilters", hint="leave one of them out")
+        if self.single_table is not None:
+            raise UsageError("a single table's own columns have no place for DDL", hint="set images to true")
 
     def check_batch(self) -> None:
         """Whether the options make sense for a read that ends.
@@ -174,6 +202,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         user=given.get("user"),
         from_replica_level=_switch(given, "fromReplicaLevel"),
         two_phase=_switch(given, "twoPhase"),
+        with_ddl=_switch(given, "ddl"),
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),
@@ -181,6 +210,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
         unknown_types=given.get("unknowntypes", "error"),
         tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
+        publish=tuple(text.strip() for text in given.get("publish", "").split(";") if text.strip()),
     )
 
 

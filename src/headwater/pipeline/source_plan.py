@@ -18,7 +18,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice, require_text
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
@@ -92,7 +92,14 @@ def open_source(
     choice = TableChoice(request.tables, where, named, options.on_table_replaced != SKIP)
 
     def make_plugin(store: CatalogStore) -> RowChanges:
-        return RowChanges(choice, options.publications, store.major, request.from_replica_level)
+        return RowChanges(
+            choice,
+            options.publications,
+            store.major,
+            request.from_replica_level,
+            store.encoding,
+            wants_ddl=request.with_ddl,
+        )
 
     opened = open_request(request, make_plugin, kept, directory)
     if not opened.session.is_utf8:
@@ -101,6 +108,11 @@ def open_source(
             hint="leave set.client_encoding away, or read a plugin's messages, with the option plugin",
         )
     return opened
+
+
+def rows_of_changes(request: DecodeRequest) -> RowForm:
+    """What rows of any tables look like."""
+    return RowForm(marks_rows=request.from_replica_level, has_ddl=request.with_ddl)
 
 
 def kept_of(options: SourceOptions) -> KeptState | None:
@@ -256,7 +268,7 @@ class _SourcePlanner:
             CatalogError: there is no such table, or its columns cannot be shown beside those of every row.
         """
         if self.table is None:
-            return RowForm(marks_rows=self.options.request.from_replica_level)
+            return rows_of_changes(self.options.request)
         schema = self._schema()
         if schema is None:
             raise self.table.no_match()
@@ -275,7 +287,7 @@ def first_changes(plan: Plan) -> dict[int, int]:
     np.minimum.at(firsts, plan.rows.resolution[plan.rows.wanted], plan.rows.first[plan.rows.wanted])
     found = [(use.schema.oid, lsn) for use, lsn in zip(plan.relations, firsts.tolist(), strict=True) if lsn != _NEVER]
     for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0], plan.events.messages, strict=True):
-        found += [(json.loads(message)[-1], int(lsn)) for message in messages]
+        found += [(json.loads(message)[3], int(lsn)) for message in messages]
     return {oid: min(lsn for one, lsn in found if one == oid) for oid, _ in found}
 
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from headwater.pipeline.advance import Behind
+from headwater.pipeline.advance import Behind, Watch, nobody_watches
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.pipeline.window import Scope, stop_lsn
 from headwater.reorder.state import State
-from headwater.rmgr.index import GRID, Locator, Request
+from headwater.rmgr.index import GRID, Locator, Request, joined_stretches
 
 __all__ = ["NewPlans", "Pass", "PlanWindows", "PlannedWindow", "Rolled", "windows_in_threads"]
 
@@ -140,6 +140,7 @@ class Pass:
             plans[0].store.major,
             self._grid,
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            joined_stretches(stretch for plan in plans for stretch in plan.refinement.detailed),
             plans[0].opened.request.numbers_commands,
         )
 
@@ -174,6 +175,7 @@ class PlanWindows:
         goes_on: the session does, behind the last window: what its options name may still come.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
         rolled: see :data:`headwater.pipeline.database_plan.Rolled`.
+        watch: see :data:`headwater.pipeline.advance.Watch`.
     """
 
     opened: OpenRequest
@@ -184,10 +186,11 @@ class PlanWindows:
     goes_on: bool = False
     grid: int = GRID
     rolled: Rolled = nobody_asks
+    watch: Watch = nobody_watches
     _plan: DatabasePlan = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._plan = DatabasePlan(self.opened, self.scope, goes_on=self.goes_on, rolled=self.rolled)
+        self._plan = DatabasePlan(self.opened, self.scope, goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
 
     def __iter__(self) -> Iterator[PlannedWindow]:
         for planned in Pass([self._plan], self.index, self.parallel, self.bounds, self.grid):
@@ -205,13 +208,18 @@ def windows_in_threads(
     *,
     goes_on: bool = False,
     rolled: Rolled = nobody_asks,
+    watch: Watch = nobody_watches,
 ) -> PlanWindows:
     """The windows of a request, indexed in threads of this process: for who has no Spark context, or no need of one.
 
     Args:
-        opened: the request; scope, bounds, goes_on, rolled: as those of :class:`PlanWindows`.
+        opened: the request; scope, bounds, goes_on, rolled, watch: as those of :class:`PlanWindows`.
     """
     threads = os.cpu_count() or 1
     return PlanWindows(
-        *(opened, scope, partial(index_in_threads, threads=threads), threads), bounds, goes_on=goes_on, rolled=rolled
+        *(opened, scope, partial(index_in_threads, threads=threads), threads),
+        bounds,
+        goes_on=goes_on,
+        rolled=rolled,
+        watch=watch,
     )

@@ -9,7 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
+from headwater.catalog.relation import (
+    Column,
+    DatabaseLocale,
+    Publication,
+    PublicationMember,
+    RelationSchema,
+    TypeInfo,
+)
 from headwater.plugins.buffer import pack_literals
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
@@ -348,7 +355,11 @@ class Catalog:
         found = next(one for one in self._publications.values() if one.publication.oid == publication)
         if relation not in found.tables:
             return None
-        return PublicationMember(found.lists.get(relation), relation in found.filtered)
+        return PublicationMember(found.lists.get(relation), "a filter" if relation in found.filtered else None)
+
+    def locale(self) -> DatabaseLocale:
+        """That of a database that orders text by its bytes."""
+        return DatabaseLocale("C", "C", "c")
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """Those that it is in."""

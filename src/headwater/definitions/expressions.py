@@ -1,0 +1,497 @@
+"""Expressions of the catalog as SQL, as ``pg_get_expr`` prints them in a session with an empty ``search_path``.
+
+In: the text of a ``pg_node_tree``, the relation that its columns are of, names as of a view. Out: SQL that parses into
+the same tree. Every operator stands in parentheses, and what is cast implicitly is shown where it decides which
+operator or function is meant.
+
+PostgreSQL: ``utils/adt/ruleutils.c`` (get_rule_expr, get_func_expr, get_func_sql_syntax, get_coercion_expr).
+Known gaps, errors all: subqueries, aggregates and window functions, the XML and JSON constructs of SQL, whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headwater.catalog.node_tree import Node, Value, parse_node_tree
+from headwater.definitions.constants import Label, constant, literal
+from headwater.definitions.naming import Naming
+from headwater.errors import CatalogError, UnsupportedDefinitionError
+
+_EXPLICIT_CALL, _EXPLICIT_CAST, _IMPLICIT_CAST, _SQL_SYNTAX = range(4)
+_BOOL, _INT4, _RECORD = 16, 23, 2249
+_DEPTH = 200
+
+_RESULT_TYPES = {
+    "VAR": "vartype",
+    "CONST": "consttype",
+    "FUNCEXPR": "funcresulttype",
+    "OPEXPR": "opresulttype",
+    "NULLIFEXPR": "opresulttype",
+    "SUBSCRIPTINGREF": "refrestype",
+    "FIELDSELECT": "resulttype",
+    "RELABELTYPE": "resulttype",
+    "COERCEVIAIO": "resulttype",
+    "ARRAYCOERCEEXPR": "resulttype",
+    "CONVERTROWTYPEEXPR": "resulttype",
+    "COERCETODOMAIN": "resulttype",
+    "COERCETODOMAINVALUE": "typeId",
+    "CASEEXPR": "casetype",
+    "ARRAYEXPR": "array_typeid",
+    "ROWEXPR": "row_typeid",
+    "COALESCEEXPR": "coalescetype",
+    "MINMAXEXPR": "minmaxtype",
+    "SQLVALUEFUNCTION": "type",
+}
+"""The field with the type of a node's value."""
+
+_BOOLEANS = frozenset({"BOOLEXPR", "NULLTEST", "BOOLEANTEST", "DISTINCTEXPR", "SCALARARRAYOPEXPR", "ROWCOMPAREEXPR"})
+
+_COLLATIONS = {
+    "VAR": "varcollid",
+    "CONST": "constcollid",
+    "FUNCEXPR": "funccollid",
+    "OPEXPR": "opcollid",
+    "RELABELTYPE": "resultcollid",
+    "COERCEVIAIO": "resultcollid",
+    "ARRAYCOERCEEXPR": "resultcollid",
+    "COLLATEEXPR": "collOid",
+    "CASEEXPR": "casecollid",
+    "COALESCEEXPR": "coalescecollid",
+    "MINMAXEXPR": "minmaxcollid",
+    "SUBSCRIPTINGREF": "refcollid",
+}
+
+_OLD_NAMES = {
+    "ARRAY": "ARRAYEXPR",
+    "CASE": "CASEEXPR",
+    "COALESCE": "COALESCEEXPR",
+    "COLLATE": "COLLATEEXPR",
+    "MINMAX": "MINMAXEXPR",
+    "ROW": "ROWEXPR",
+    "ROWCOMPARE": "ROWCOMPAREEXPR",
+}
+"""What 14 calls some nodes."""
+
+_LIKE_FUNCTIONS = frozenset({"NULLIFEXPR", "COALESCEEXPR", "MINMAXEXPR", "SQLVALUEFUNCTION", "XMLEXPR", "JSONEXPR"})
+
+_SQL_VALUES = (
+    *("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP", "LOCALTIME"),
+    *("LOCALTIME", "LOCALTIMESTAMP", "LOCALTIMESTAMP", "CURRENT_ROLE", "CURRENT_USER", "USER", "SESSION_USER"),
+    *("CURRENT_CATALOG", "CURRENT_SCHEMA"),
+)
+_WITH_PRECISION = frozenset({2, 4, 6, 8})
+
+_BOOLEAN_TESTS = ("TRUE", "NOT TRUE", "FALSE", "NOT FALSE", "UNKNOWN", "NOT UNKNOWN")
+
+
+def parse_one(text: str) -> Node:
+    """The node of an expression's tree.
+
+    Raises:
+        CatalogError: the text is malformed, or no single node.
+    """
+    return _only(parse_node_tree(text))
+
+
+def parse_several(text: str | None) -> tuple[Node, ...]:
+    """The nodes of a list of expressions; none for None. Raises as :func:`parse_one`."""
+    return () if text is None else Node("LIST", (("elements", parse_node_tree(text)),)).nodes("elements")
+
+
+def _only(tree: Value) -> Node:
+    if not isinstance(tree, Node):
+        raise CatalogError("a node tree is no node")
+    return tree
+
+
+def kind_of(node: Node) -> str:
+    """A node's name, the same in all major versions."""
+    return _OLD_NAMES.get(node.name, node.name)
+
+
+def result_type(node: Node) -> int:
+    """OID of the type of a node's value; 0 if it does not tell."""
+    if kind_of(node) == "COLLATEEXPR":
+        return result_type(node.node("arg"))
+    if kind_of(node) in _BOOLEANS:
+        return _BOOL
+    field = _RESULT_TYPES.get(kind_of(node))
+    return node.integer(field) if field is not None else 0
+
+
+def result_collation(node: Node) -> int:
+    """OID of the collation of a node's value; 0 if it has none, or does not tell."""
+    field = _COLLATIONS.get(kind_of(node))
+    return node.integer(field) if field is not None and node.has(field) else 0
+
+
+def looks_like_function(node: Node) -> bool:
+    """Whether an expression can stand without parentheses where a function call is expected."""
+    if node.name == "FUNCEXPR":
+        return node.integer("funcformat") in (_EXPLICIT_CALL, _SQL_SYNTAX)
+    return kind_of(node) in _LIKE_FUNCTIONS
+
+
+@dataclass
+class Deparser:
+    """Makes SQL of nodes; a method for each kind.
+
+    Attributes:
+        naming: names objects.
+        relation: OID of the relation whose columns are meant; 0 without one.
+    """
+
+    naming: Naming
+    relation: int = 0
+    _depth: int = 0
+
+    def sql(self, node: Node, *, shows_implicit: bool = False) -> str:
+        """An expression.
+
+        Args:
+            node: it.
+            shows_implicit: an implicit cast at its top is shown.
+
+        Raises:
+            UnsupportedDefinitionError: it cannot be told exactly.
+            CatalogError: it is malformed, or names what is not there.
+        """
+        tell = _NODES.get(kind_of(node))
+        if tell is None:
+            raise UnsupportedDefinitionError(f"an expression with a node {node.name} is not told in SQL")
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise UnsupportedDefinitionError(f"an expression of more than {_DEPTH} levels is not told in SQL")
+        found = tell(self, node, shows_implicit)
+        self._depth -= 1
+        return found
+
+    def element(self, node: Node) -> str:
+        """An element of a list that is not enclosed, as of an index: in parentheses unless it is a call."""
+        sql = self.sql(node)
+        return sql if looks_like_function(node) else f"({sql})"
+
+    def several(self, nodes: Sequence[Node]) -> str:
+        """Expressions with commas between, implicit casts shown."""
+        return ", ".join(self.sql(node, shows_implicit=True) for node in nodes)
+
+    def operands(self, node: Node, *counts: int) -> tuple[Node, ...]:
+        """The arguments of a node that has so many.
+
+        Raises:
+            CatalogError: it has more, or fewer.
+        """
+        found = node.nodes("args")
+        if len(found) not in counts:
+            raise CatalogError(f"node {node.name} has {len(found)} arguments, expected {' or '.join(map(str, counts))}")
+        return found
+
+    def variable(self, node: Node, _: bool) -> str:
+        number = node.integer("varattno")
+        if not number or node.integer("varlevelsup") or not self.relation:
+            raise UnsupportedDefinitionError("an expression with a whole row, or an outer column, is not told in SQL")
+        return self.naming.column(self.relation, number)
+
+    def constant(self, node: Node, _: bool) -> str:
+        return constant(node, self.naming)
+
+    def call(self, node: Node, shows_implicit: bool) -> str:
+        form, arguments = node.integer("funcformat"), node.nodes("args")
+        if form in (_EXPLICIT_CAST, _IMPLICIT_CAST):
+            arguments = self.operands(node, 1, 2, 3)
+        if form == _IMPLICIT_CAST and not shows_implicit:
+            return self.sql(arguments[0])
+        if form in (_EXPLICIT_CAST, _IMPLICIT_CAST):
+            return self.cast(arguments[0], node.integer("funcresulttype"), _length_coercion(arguments))
+        if form == _SQL_SYNTAX:
+            name = self.naming.row("pg_proc", node.integer("funcid")).name("proname")
+            counts, tell = _SYNTAX.get(name, ((), None))
+            found = tell(self, name, arguments) if tell is not None and len(arguments) in counts else None
+            if found is not None:
+                return found
+        said = [self.sql(one, shows_implicit=True) for one in arguments]
+        if node.boolean("funcvariadic") and said:
+            said[-1] = f"VARIADIC {said[-1]}"
+        return f"{self.naming.function(node.integer('funcid'))}({', '.join(said)})"
+
+    def named_argument(self, node: Node, _: bool) -> str:
+        return f"{self.naming.quoted(node.word('name'))} => {self.sql(node.node('arg'), shows_implicit=True)}"
+
+    def operation(self, node: Node, _: bool) -> str:
+        said = [self.sql(one, shows_implicit=True) for one in self.operands(node, 1, 2)]
+        name = self.naming.operator(node.integer("opno"))
+        return f"({said[0]} {name} {said[1]})" if len(said) == 2 else f"({name} {said[0]})"
+
+    def distinct(self, node: Node, _: bool) -> str:
+        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
+        return f"({left} IS DISTINCT FROM {right})"
+
+    def null_if(self, node: Node, _: bool) -> str:
+        return f"NULLIF({self.several(node.nodes('args'))})"
+
+    def any_or_all(self, node: Node, _: bool) -> str:
+        left, right = (self.sql(one, shows_implicit=True) for one in self.operands(node, 2))
+        word = "ANY" if node.boolean("useOr") else "ALL"
+        return f"({left} {self.naming.operator(node.integer('opno'))} {word} ({right}))"
+
+    def boolean(self, node: Node, _: bool) -> str:
+        kind = node.word("boolop")
+        said = [self.sql(one) for one in (self.operands(node, 1) if kind == "not" else node.nodes("args"))]
+        return f"(NOT {said[0]})" if kind == "not" else f"({f' {kind.upper()} '.join(said)})"
+
+    def cast(self, argument: Node, type: int, typmod: int) -> str:
+        """A cast that is shown."""
+        is_bare = argument.name == "CONST" and argument.integer("consttype") == type
+        if is_bare and argument.integer("consttypmod") == -1:
+            said = constant(argument, self.naming, Label.NEVER)
+        else:
+            said = f"({self.sql(argument)})"
+        return f"{said}::{self.naming.type(type, typmod)}"
+
+    def coercion(self, node: Node, shows_implicit: bool) -> str:
+        """RelabelType, CoerceViaIO, ArrayCoerceExpr, ConvertRowtypeExpr, CoerceToDomain."""
+        form = next((node.integer(name) for name, _ in node.fields if name.endswith("format")), _EXPLICIT_CAST)
+        argument = node.node("arg")
+        if form == _IMPLICIT_CAST and not shows_implicit:
+            return self.sql(argument)
+        typmod = node.integer("resulttypmod") if node.has("resulttypmod") else -1
+        return self.cast(argument, node.integer("resulttype"), typmod)
+
+    def collated(self, node: Node, shows_implicit: bool) -> str:
+        said = self.sql(node.node("arg"), shows_implicit=shows_implicit)
+        return f"({said} COLLATE {self.naming.collation(node.integer('collOid'))})"
+
+    def case(self, node: Node, _: bool) -> str:
+        argument, words = node.maybe_node("arg"), ["CASE"]
+        if argument is not None:
+            words.append(self.sql(argument, shows_implicit=True))
+        for when in node.nodes("args"):
+            condition = when.node("expr") if argument is None else _compared(when.node("expr"))
+            result = self.sql(when.node("result"), shows_implicit=True)
+            words.append(f"WHEN {self.sql(condition)} THEN {result}")
+        default = node.maybe_node("defresult")
+        if default is not None:
+            words.append(f"ELSE {self.sql(default, shows_implicit=True)}")
+        return " ".join([*words, "END"])
+
+    def elements(self, node: Node, _: bool) -> str:
+        elements = node.nodes("elements")
+        label = "" if elements else f"::{self.naming.type(node.integer('array_typeid'))}"
+        return f"ARRAY[{self.several(elements)}]{label}"
+
+    def row(self, node: Node, _: bool) -> str:
+        type, arguments = node.integer("row_typeid"), node.nodes("args")
+        if type != _RECORD and any(one.is_dropped for one in self.naming.type_info(type).attributes):
+            raise UnsupportedDefinitionError("an expression with a row that has dropped columns is not told in SQL")
+        label = f"::{self.naming.type(type)}" if node.integer("row_format") == _EXPLICIT_CAST else ""
+        return f"ROW({self.several(arguments)}){label}"
+
+    def row_order(self, node: Node, _: bool) -> str:
+        operators = node.numbers("opnos")
+        if not operators:
+            raise CatalogError(f"node {node.name} has no operators")
+        operator = self.naming.operator(operators[0])
+        return f"(ROW({self.several(node.nodes('largs'))}) {operator} ROW({self.several(node.nodes('rargs'))}))"
+
+    def coalesce(self, node: Node, _: bool) -> str:
+        return f"COALESCE({self.several(node.nodes('args'))})"
+
+    def extreme(self, node: Node, _: bool) -> str:
+        return f"{'LEAST' if node.integer('op') else 'GREATEST'}({self.several(node.nodes('args'))})"
+
+    def sql_value(self, node: Node, _: bool) -> str:
+        number = node.integer("op")
+        if not 0 <= number < len(_SQL_VALUES):
+            raise CatalogError(f"unknown value function {number}")
+        precision = f"({node.integer('typmod')})" if number in _WITH_PRECISION else ""
+        return f"{_SQL_VALUES[number]}{precision}"
+
+    def null_test(self, node: Node, _: bool) -> str:
+        argument, is_null = node.node("arg"), node.integer("nulltesttype") == 0
+        said = self.sql(argument, shows_implicit=True)
+        type = result_type(argument)
+        if node.boolean("argisrow") or not type or not self._is_row(type):
+            return f"({said} IS {'NULL' if is_null else 'NOT NULL'})"
+        return f"({said} IS {'NOT ' if is_null else ''}DISTINCT FROM NULL)"
+
+    def _is_row(self, type: int) -> bool:
+        info = self.naming.type_info(type)
+        return type == _RECORD or (info.base or info).typtype == "c"
+
+    def boolean_test(self, node: Node, _: bool) -> str:
+        number = node.integer("booltesttype")
+        if not 0 <= number < len(_BOOLEAN_TESTS):
+            raise CatalogError(f"unknown test of a boolean {number}")
+        return f"({self.sql(node.node('arg'))} IS {_BOOLEAN_TESTS[number]})"
+
+    def domain_value(self, node: Node, _: bool) -> str:
+        return "VALUE"
+
+    def next_value(self, node: Node, _: bool) -> str:
+        return f"nextval({literal(self.naming.relation(node.integer('seqid')))})"
+
+    def subscripts(self, node: Node, shows_implicit: bool) -> str:
+        if node.maybe_node("refassgnexpr") is not None:
+            raise UnsupportedDefinitionError("an assignment to an element is not told in SQL")
+        container = node.node("refexpr")
+        said = self.sql(container, shows_implicit=shows_implicit)
+        said = said if container.name in ("VAR", "FIELDSELECT") else f"({said})"
+        upper, lower = node["refupperindexpr"], node["reflowerindexpr"]
+        lowers = lower if isinstance(lower, tuple) else ()
+        for number, bound in enumerate(upper if isinstance(upper, tuple) else ()):
+            first = f"{self._bound(lowers[number])}:" if number < len(lowers) else ""
+            said += f"[{first}{self._bound(bound)}]"
+        return said
+
+    def _bound(self, bound: object) -> str:
+        return self.sql(bound) if isinstance(bound, Node) else ""
+
+    def field(self, node: Node, _: bool) -> str:
+        argument, number = node.node("arg"), node.integer("fieldnum")
+        info = self.naming.type_info(result_type(argument))
+        names = {column.number: column.name for column in (info.base or info).attributes}
+        if number not in names:
+            raise UnsupportedDefinitionError("a field of a row whose type is not known is not told in SQL")
+        said = self.sql(argument, shows_implicit=True)
+        said = said if argument.name in ("SUBSCRIPTINGREF", "FIELDSELECT") else f"({said})"
+        return f"{said}.{self.naming.quoted(names[number])}"
+
+    # -- functions that SQL has a syntax for
+
+    def word(self, node: Node) -> str:
+        """A constant that stands as a word."""
+        return constant(node, self.naming, Label.NEVER)[1:-1]
+
+    def at_time_zone(self, name: str, arguments: Sequence[Node]) -> str:
+        if len(arguments) == 1:
+            return f"({self.sql(arguments[0])} AT LOCAL)"
+        return f"({self.sql(arguments[1])} AT TIME ZONE {self.sql(arguments[0])})"
+
+    def overlaps(self, name: str, arguments: Sequence[Node]) -> str:
+        a, b, c, d = map(self.sql, arguments)
+        return f"(({a}, {b}) OVERLAPS ({c}, {d}))"
+
+    def extract(self, name: str, arguments: Sequence[Node]) -> str:
+        return f"EXTRACT({self.naming.quoted(self.word(arguments[0]))} FROM {self.sql(arguments[1])})"
+
+    def is_normalized(self, name: str, arguments: Sequence[Node]) -> str:
+        form = f" {self.word(arguments[1])}" if len(arguments) == 2 else ""
+        return f"({self.sql(arguments[0])} IS{form} NORMALIZED)"
+
+    def collation_for(self, name: str, arguments: Sequence[Node]) -> str:
+        return f"COLLATION FOR ({self.sql(arguments[0])})"
+
+    def normalize(self, name: str, arguments: Sequence[Node]) -> str:
+        form = f", {self.word(arguments[1])}" if len(arguments) == 2 else ""
+        return f"NORMALIZE({self.sql(arguments[0])}{form})"
+
+    def overlay(self, name: str, arguments: Sequence[Node]) -> str:
+        said = [self.sql(one) for one in arguments]
+        end = f" FOR {said[3]}" if len(said) == 4 else ""
+        return f"OVERLAY({said[0]} PLACING {said[1]} FROM {said[2]}{end})"
+
+    def position(self, name: str, arguments: Sequence[Node]) -> str:
+        return f"POSITION(({self.sql(arguments[1])}) IN ({self.sql(arguments[0])}))"
+
+    def substring(self, name: str, arguments: Sequence[Node]) -> str | None:
+        said = [self.sql(one) for one in arguments]
+        if result_type(arguments[1]) != _INT4:
+            return None if len(said) == 2 else f"SUBSTRING({said[0]} SIMILAR {said[1]} ESCAPE {said[2]})"
+        end = f" FOR {said[2]}" if len(said) == 3 else ""
+        return f"SUBSTRING({said[0]} FROM {said[1]}{end})"
+
+    def trim(self, name: str, arguments: Sequence[Node]) -> str:
+        side = {"b": "BOTH", "l": "LEADING", "r": "TRAILING"}[name[0]]
+        characters = f" {self.sql(arguments[1])}" if len(arguments) == 2 else ""
+        return f"TRIM({side}{characters} FROM {self.sql(arguments[0])})"
+
+    def xml_exists(self, name: str, arguments: Sequence[Node]) -> str:
+        return f"XMLEXISTS(({self.sql(arguments[0])}) PASSING ({self.sql(arguments[1])}))"
+
+    def system_user(self, name: str, arguments: Sequence[Node]) -> str:
+        return "SYSTEM_USER"
+
+
+def _length_coercion(arguments: Sequence[Node]) -> int:
+    """The typmod that a cast function is told, -1 for none (exprIsLengthCoercion)."""
+    if not 2 <= len(arguments) <= 3 or arguments[1].name != "CONST":
+        return -1
+    told = arguments[1]
+    if told.integer("consttype") != _INT4 or told.boolean("constisnull"):
+        return -1
+    datum = told["constvalue"]
+    data = getattr(datum, "data", b"")
+    return int.from_bytes(data[:4], "little", signed=True)
+
+
+def _compared(condition: Node) -> Node:
+    """What the argument of CASE is compared with: the right side of the operator that the parser has made."""
+    if condition.name != "OPEXPR":
+        return condition
+    arguments = condition.nodes("args")
+    if len(arguments) == 2 and _bare(arguments[0]).name == "CASETESTEXPR":
+        return arguments[1]
+    return condition
+
+
+def _bare(node: Node) -> Node:
+    """A node without the implicit casts around it (strip_implicit_coercions)."""
+    if node.name == "FUNCEXPR" and node.integer("funcformat") == _IMPLICIT_CAST and node.nodes("args"):
+        return _bare(node.nodes("args")[0])
+    is_cast = node.name in ("RELABELTYPE", "COERCEVIAIO", "ARRAYCOERCEEXPR", "CONVERTROWTYPEEXPR", "COERCETODOMAIN")
+    if is_cast and any(name.endswith("format") and value == str(_IMPLICIT_CAST) for name, value in node.fields):
+        return _bare(node.node("arg"))
+    return node
+
+
+_NODES: dict[str, Callable[[Deparser, Node, bool], str]] = {
+    "VAR": Deparser.variable,
+    "CONST": Deparser.constant,
+    "FUNCEXPR": Deparser.call,
+    "NAMEDARGEXPR": Deparser.named_argument,
+    "OPEXPR": Deparser.operation,
+    "DISTINCTEXPR": Deparser.distinct,
+    "NULLIFEXPR": Deparser.null_if,
+    "SCALARARRAYOPEXPR": Deparser.any_or_all,
+    "BOOLEXPR": Deparser.boolean,
+    "RELABELTYPE": Deparser.coercion,
+    "COERCEVIAIO": Deparser.coercion,
+    "ARRAYCOERCEEXPR": Deparser.coercion,
+    "CONVERTROWTYPEEXPR": Deparser.coercion,
+    "COERCETODOMAIN": Deparser.coercion,
+    "COERCETODOMAINVALUE": Deparser.domain_value,
+    "COLLATEEXPR": Deparser.collated,
+    "CASEEXPR": Deparser.case,
+    "ARRAYEXPR": Deparser.elements,
+    "ROWEXPR": Deparser.row,
+    "ROWCOMPAREEXPR": Deparser.row_order,
+    "COALESCEEXPR": Deparser.coalesce,
+    "MINMAXEXPR": Deparser.extreme,
+    "SQLVALUEFUNCTION": Deparser.sql_value,
+    "NULLTEST": Deparser.null_test,
+    "BOOLEANTEST": Deparser.boolean_test,
+    "NEXTVALUEEXPR": Deparser.next_value,
+    "SUBSCRIPTINGREF": Deparser.subscripts,
+    "FIELDSELECT": Deparser.field,
+}
+"""By the names that ``outfuncs.c`` writes."""
+
+_SYNTAX: dict[str, tuple[tuple[int, ...], Callable[[Deparser, str, Sequence[Node]], str | None]]] = {
+    "timezone": ((1, 2), Deparser.at_time_zone),
+    "overlaps": ((4,), Deparser.overlaps),
+    "extract": ((2,), Deparser.extract),
+    "is_normalized": ((1, 2), Deparser.is_normalized),
+    "pg_collation_for": ((1,), Deparser.collation_for),
+    "normalize": ((1, 2), Deparser.normalize),
+    "overlay": ((3, 4), Deparser.overlay),
+    "position": ((2,), Deparser.position),
+    "substring": ((2, 3), Deparser.substring),
+    "btrim": ((1, 2), Deparser.trim),
+    "ltrim": ((1, 2), Deparser.trim),
+    "rtrim": ((1, 2), Deparser.trim),
+    "system_user": ((0,), Deparser.system_user),
+    "xmlexists": ((2,), Deparser.xml_exists),
+}
+"""By the names of functions that the grammar calls, with how many arguments; where nothing is told they are called as
+any other function all the same."""

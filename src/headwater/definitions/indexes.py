@@ -1,0 +1,324 @@
+"""Indexes and constraints (PostgreSQL: ``ruleutils.c``, pg_get_indexdef_worker, pg_get_constraintdef_worker)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headwater.catalog.named_row import NamedRow
+from headwater.definitions.constants import literal
+from headwater.definitions.expressions import result_collation, result_type
+from headwater.definitions.objects import ConstraintDefinition, Core, Expression, IndexDefinition
+from headwater.definitions.reading import DefinitionSource, bare_tree
+from headwater.pg.identifiers import quote_identifier
+
+_DESCENDING, _NULLS_FIRST = 1, 2
+_COERCIBLE = {1043: 25, 650: 869}
+"""Types whose values are of another one's operator class: varchar of text's, cidr of inet's."""
+
+_ARRAY, _ENUM, _RANGE, _MULTIRANGE, _RECORD = 2277, 3500, 3831, 4537, 2249
+
+CONSTRAINT_TYPES = {"p": "primary key", "u": "unique", "c": "check", "f": "foreign key", "x": "exclusion"}
+_ACTIONS = {"a": "", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
+
+
+def options_in_sql(options: Sequence[str], major: int) -> str:
+    """Storage parameters, from ``name=value`` (flatten_reloptions)."""
+    return ", ".join(_option(option, major) for option in options)
+
+
+def _option(option: str, major: int) -> str:
+    name, _, value = option.partition("=")
+    said = value if quote_identifier(value, major) == value and value else literal(value)
+    return f"{'.'.join(quote_identifier(part, major) for part in name.split('.'))}={said}"
+
+
+class IndexReader:
+    """Reads indexes and constraints as of a view."""
+
+    def __init__(self, source: DefinitionSource) -> None:
+        self._source = source
+        self._naming = source.naming
+
+    def index(self, row: NamedRow) -> IndexDefinition | None:
+        """An index, from its row of ``pg_class``; None for one that a constraint has."""
+        oid = row.oid("oid")
+        index = self._source.row("pg_index", "indexrelid", oid)
+        if index is None:
+            raise self._source.inconsistent(f"pg_index has no row of index {oid}")
+        table = index.oid("indrelid")
+        if any(one.oid("conindid") == oid and one.letter("contype") in "pux" for one in self._of_table(table)):
+            return None
+        attributes = self._attributes(oid)
+        parent = self._parent(oid)
+        targets = ((number, one.integer("attstattarget")) for number, one in attributes.items())
+        statistics = tuple((n, t) for n, t in targets if t >= 0 and attributes[n].has("attstattarget"))
+        definition = self._told(index, row)
+        options, tablespace = row.texts("reloptions"), row.oid("reltablespace")
+        return IndexDefinition(
+            oid=oid,
+            name=row.name("relname"),
+            sql_name=self._naming.relation(oid),
+            schema_oid=0,
+            core=(definition.tree, parent, options, tablespace, statistics, index.flag("indisvalid")),
+            schema=self._source.view.namespace_name(row.oid("relnamespace")),
+            table=self._naming.relation(table),
+            table_oid=table,
+            definition=definition,
+            parent=self._naming.relation(parent) if parent else None,
+            parent_oid=parent,
+            is_valid=index.flag("indisvalid"),
+            tablespace=self._naming.tablespace(tablespace),
+            options=options,
+            statistics=statistics,
+        )
+
+    def _of_table(self, table: int) -> list[NamedRow]:
+        return self._source.rows("pg_constraint", "conrelid", table)
+
+    def _attributes(self, oid: int) -> dict[int, NamedRow]:
+        return {row.integer("attnum"): row for row in self._source.rows("pg_attribute", "attrelid", oid)}
+
+    def _parent(self, oid: int) -> int:
+        """The index of a partitioned table that an index belongs to, or 0."""
+        found = self._source.row("pg_inherits", "inhrelid", oid)
+        return 0 if found is None else found.oid("inhparent")
+
+    def _told(self, index: NamedRow, row: NamedRow) -> Expression:
+        """CREATE INDEX, without its options and tablespace."""
+        core = _index_core(index, row, self._attributes(row.oid("oid")))
+
+        def say() -> str:
+            unique = "UNIQUE " if index.flag("indisunique") else ""
+            only = "ONLY " if row.letter("relkind") == "I" else ""
+            name, table = self._naming.quoted(row.name("relname")), self._naming.relation(index.oid("indrelid"))
+            return f"CREATE {unique}INDEX {name} ON {only}{table} {self._body(index, row)}"
+
+        return self._source.told(repr(core), say)
+
+    def _body(self, index: NamedRow, row: NamedRow, operators: Sequence[int] = ()) -> str:
+        """From USING on; with the operators of an exclusion constraint."""
+        keys, said = index.integer("indnkeyatts"), list(self._elements(index, row, operators))
+        text = f"USING {self._naming.access_method(row.oid('relam'))} ({', '.join(said[:keys])})"
+        if said[keys:]:
+            text += f" INCLUDE ({', '.join(said[keys:])})"
+        if index.flag("indnullsnotdistinct"):
+            text += " NULLS NOT DISTINCT"
+        if row.texts("reloptions"):
+            text += f" WITH ({options_in_sql(row.texts('reloptions'), self._naming.major)})"
+        tablespace = self._naming.tablespace(row.oid("reltablespace"))
+        if tablespace is not None:
+            text += f"{' USING INDEX' if operators else ''} TABLESPACE {tablespace}"
+        predicate = index.text("indpred")
+        if predicate is not None:
+            condition = self._source.expression(predicate, index.oid("indrelid")).required()
+            text += f" WHERE ({condition})" if operators else f" WHERE {condition}"
+        return text
+
+    def _elements(self, index: NamedRow, row: NamedRow, operators: Sequence[int]) -> Iterator[str]:
+        """The columns and expressions, each with all that is said of it."""
+        table, numbers = index.oid("indrelid"), index.numbers("indkey")
+        classes, collations, orders = index.oids("indclass"), index.oids("indcollation"), index.numbers("indoption")
+        expressions = self._source.expressions(index, "indexprs", numbers)
+        attributes, deparser = self._attributes(row.oid("oid")), self._source.deparser(table)
+        keys = index.integer("indnkeyatts")
+        known = {len(classes), len(collations), len(orders), *([len(operators)] if operators else [])}
+        if known != {keys} or keys > len(numbers) or not set(range(1, keys + 1)) <= attributes.keys():
+            raise self._source.inconsistent(f"index {row.oid('oid')} has not all it needs of {keys} columns")
+        for at, number in enumerate(numbers):
+            if number:
+                said, type, collation = self.column(table, number)
+            else:
+                node = next(expressions)
+                said, type, collation = deparser.element(node), result_type(node), result_collation(node)
+            if at >= len(classes):
+                yield said
+                continue
+            options = attributes[at + 1].texts("attoptions")
+            if collations[at] and collations[at] != collation:
+                said += f" COLLATE {self._naming.collation(collations[at])}"
+            said += self.operator_class(classes[at], 0 if options else type)
+            if options:
+                said += f" ({options_in_sql(options, self._naming.major)})"
+            said += _order(orders[at])
+            yield said + (f" WITH {self._naming.operator(operators[at])}" if operators else "")
+
+    def column(self, table: int, number: int) -> tuple[str, int, int]:
+        """A column of a table in SQL, the OIDs of its type and collation.
+
+        Raises:
+            CatalogError: there is none.
+        """
+        row = self._attributes(table).get(number)
+        if row is None:
+            raise self._source.inconsistent(f"relation {table} has no column {number}, which a key names")
+        return self._naming.quoted(row.name("attname")), row.oid("atttypid"), row.oid("attcollation")
+
+    def operator_class(self, oid: int, type: int) -> str:
+        """An operator class with a space before it; empty if it is the default one of the type surely."""
+        row = self._naming.row("pg_opclass", oid)
+        is_default = type and row.flag("opcdefault") and self._is_of(row, type)
+        return "" if is_default else f" {self._naming.operator_class(oid)}"
+
+    def _is_of(self, row: NamedRow, type: int) -> bool:
+        """Whether a default operator class is what GetDefaultOpClass finds for a type."""
+        input_type, method = row.oid("opcintype"), row.oid("opcmethod")
+        info = self._naming.type_info(type)
+        base = info.base or info
+        if input_type == base.oid:
+            return True
+        own = self._source.rows("pg_opclass", "opcintype", base.oid)
+        if any(one.oid("opcmethod") == method and one.flag("opcdefault") for one in own):
+            return False
+        of_kind = {"e": _ENUM, "r": _RANGE, "m": _MULTIRANGE, "c": _RECORD}.get(base.typtype)
+        return input_type in (_COERCIBLE.get(base.oid), _ARRAY if base.element is not None else of_kind)
+
+    # -- constraints
+
+    def constraint(self, row: NamedRow) -> ConstraintDefinition | None:
+        """A constraint of a table; None for one of a domain, NOT NULL, a trigger's, or what a partition is given."""
+        table, type = row.oid("conrelid"), CONSTRAINT_TYPES.get(row.letter("contype"))
+        if not table or type is None or self._is_made_for_partition(row):
+            return None
+        index = row.oid("conindid") if row.letter("contype") in "pux" else 0
+        parent = self._parent(index) if index else 0
+        definition = self._constraint_told(row)
+        rest = row.oid("conparentid"), row.flag("conislocal"), row.integer("coninhcount"), row.flag("convalidated")
+        return ConstraintDefinition(
+            oid=row.oid("oid"),
+            name=row.name("conname"),
+            sql_name=f"{self._naming.relation(table)}.{self._naming.quoted(row.name('conname'))}",
+            schema_oid=0,
+            core=(definition.tree, parent, *rest),
+            table=self._naming.relation(table),
+            table_oid=table,
+            type=type,
+            definition=definition,
+            is_local=row.flag("conislocal"),
+            parents=row.integer("coninhcount"),
+            parent_oid=row.oid("conparentid"),
+            other_oid=row.oid("confrelid"),
+            is_valid=row.flag("convalidated"),
+            index_name=self._naming.relation(index) if index else None,
+            index_oid=index,
+            index_parent=self._naming.relation(parent) if parent else None,
+            index_parent_oid=parent,
+        )
+
+    def _is_made_for_partition(self, row: NamedRow) -> bool:
+        """A foreign key's second row for a partition of the table that it refers to, which nobody makes by himself."""
+        parent = row.oid("conparentid")
+        if not parent or row.letter("contype") != "f":
+            return False
+        found = self._source.row("pg_constraint", "oid", parent)
+        return found is not None and found.oid("conrelid") == row.oid("conrelid")
+
+    def _constraint_told(self, row: NamedRow) -> Expression:
+        """As pg_get_constraintdef has it."""
+        say = {"c": self._check, "f": self._foreign_key, "x": self._exclusion}.get(row.letter("contype"), self._key)
+        core = _constraint_core(row)
+        index = row.oid("conindid")
+        if row.letter("contype") in "pux":
+            found = self._source.row("pg_index", "indexrelid", index)
+            relation = self._source.row("pg_class", "oid", index)
+            if found is None or relation is None:
+                raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
+            core = (*core, *_index_core(found, relation, self._attributes(index)))
+        return self._source.told(repr(core), lambda: say(row) + _enforcement(row))
+
+    def check(self, row: NamedRow) -> str:
+        """A CHECK constraint, also of a domain."""
+        return self._check(row) + _enforcement(row)
+
+    def _check(self, row: NamedRow) -> str:
+        tree = row.text("conbin")
+        if tree is None:
+            raise self._source.inconsistent(f"constraint {row.oid('oid')} has no expression")
+        condition = self._source.expression(tree, row.oid("conrelid")).required()
+        return f"CHECK ({condition}){' NO INHERIT' if row.flag('connoinherit') else ''}"
+
+    def _foreign_key(self, row: NamedRow) -> str:
+        table, other, period = row.oid("conrelid"), row.oid("confrelid"), row.flag("conperiod")
+        own, theirs = (
+            self._columns(of, row.numbers(key), period) for of, key in ((table, "conkey"), (other, "confkey"))
+        )
+        said = f"FOREIGN KEY ({own}) REFERENCES {self._naming.relation(other)}({theirs})"
+        said += " MATCH FULL" if row.letter("confmatchtype") == "f" else ""
+        for word, column in (("UPDATE", "confupdtype"), ("DELETE", "confdeltype")):
+            action = row.word(column, _ACTIONS)
+            said += f" ON {word} {action}" if action else ""
+        chosen = row.numbers("confdelsetcols")
+        return said + (f" ({self._columns(table, chosen)})" if chosen else "")
+
+    def _columns(self, table: int, numbers: Sequence[int], has_period: bool = False) -> str:
+        names = [self._naming.column(table, number) for number in numbers]
+        if has_period and names:
+            names[-1] = f"PERIOD {names[-1]}"
+        return ", ".join(names)
+
+    def _key(self, row: NamedRow) -> str:
+        """A primary key, or a unique constraint."""
+        table, index = row.oid("conrelid"), self._source.row("pg_index", "indexrelid", row.oid("conindid"))
+        relation = self._source.row("pg_class", "oid", row.oid("conindid"))
+        if index is None or relation is None:
+            raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
+        keys = row.numbers("conkey")
+        said = "PRIMARY KEY " if row.letter("contype") == "p" else "UNIQUE "
+        said += "NULLS NOT DISTINCT " if index.flag("indnullsnotdistinct") else ""
+        said += f"({self._columns(table, keys)}{' WITHOUT OVERLAPS' if row.flag('conperiod') else ''})"
+        if index.integer("indnatts") > len(keys):
+            said += f" INCLUDE ({self._columns(table, index.numbers('indkey')[len(keys) :])})"
+        if relation.texts("reloptions"):
+            said += f" WITH ({options_in_sql(relation.texts('reloptions'), self._naming.major)})"
+        tablespace = self._naming.tablespace(relation.oid("reltablespace"))
+        return said + (f" USING INDEX TABLESPACE {tablespace}" if tablespace is not None else "")
+
+    def _exclusion(self, row: NamedRow) -> str:
+        index = self._source.row("pg_index", "indexrelid", row.oid("conindid"))
+        relation = self._source.row("pg_class", "oid", row.oid("conindid"))
+        if index is None or relation is None:
+            raise self._source.inconsistent(f"constraint {row.oid('oid')} has no index")
+        return f"EXCLUDE {self._body(index, relation, row.oids('conexclop'))}"
+
+
+def _order(bits: int) -> str:
+    """How the values of a column are ordered; nothing is said of what is so by default."""
+    if bits & _DESCENDING:
+        return " DESC" if bits & _NULLS_FIRST else " DESC NULLS LAST"
+    return " NULLS FIRST" if bits & _NULLS_FIRST else ""
+
+
+def _enforcement(row: NamedRow) -> str:
+    said = " DEFERRABLE" if row.flag("condeferrable") else ""
+    said += " INITIALLY DEFERRED" if row.flag("condeferred") else ""
+    if row.has("conenforced") and not row.flag("conenforced"):
+        return said + " NOT ENFORCED"
+    return said if row.flag("convalidated") else said + " NOT VALID"
+
+
+def _index_core(index: NamedRow, row: NamedRow, attributes: dict[int, NamedRow]) -> Core:
+    """What an index is, whatever it and its columns are called."""
+    return (
+        index.oid("indrelid"),
+        *(index.flag(name) for name in ("indisunique", "indnullsnotdistinct")),
+        index.integer("indnkeyatts"),
+        *(index.numbers(name) for name in ("indkey", "indoption")),
+        *(index.oids(name) for name in ("indclass", "indcollation")),
+        *(bare_tree(index.text(name)) for name in ("indexprs", "indpred")),
+        row.oid("relam"),
+        row.letter("relkind"),
+        tuple(one.texts("attoptions") for _, one in sorted(attributes.items())),
+    )
+
+
+def _constraint_core(row: NamedRow) -> Core:
+    letters = "contype", "confupdtype", "confdeltype", "confmatchtype"
+    flags = "condeferrable", "condeferred", "conenforced", "connoinherit", "conperiod"
+    return (
+        row.oid("conrelid"),
+        row.oid("confrelid"),
+        *map(row.letter, letters),
+        *map(row.flag, flags),
+        *(row.numbers(name) if row.has(name) else () for name in ("conkey", "confkey", "confdelsetcols")),
+        row.oids("conexclop"),
+        bare_tree(row.text("conbin")),
+    )

@@ -1,0 +1,464 @@
+"""Definitions of objects, as values.
+
+A definition is what a view of the catalog says of an object: its name, and what its SQL is made of. Names of other
+objects are as of the same view, qualified and quoted as SQL has them. Two definitions of one object are equal in what
+it is (:attr:`core`, OIDs and trees) even if something that they name has another name by then: what renames an object
+changes nothing of those that refer to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from headwater.errors import UnsupportedDefinitionError
+
+Core = tuple[Any, ...]
+"""What makes an object what it is, whatever is renamed."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression.
+
+    Attributes:
+        tree: as the catalog has it, without places in the statement that it was written in.
+        sql: the same in SQL; None if it cannot be told exactly.
+        reason: why not.
+    """
+
+    tree: str
+    sql: str | None = field(compare=False)
+    reason: str = field(default="", compare=False)
+
+    def required(self) -> str:
+        """The SQL.
+
+        Raises:
+            UnsupportedDefinitionError: there is none.
+        """
+        if self.sql is None:
+            raise UnsupportedDefinitionError(self.reason)
+        return self.sql
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Any object.
+
+    Attributes:
+        oid: its OID.
+        name: its name, not quoted.
+        sql_name: the name in SQL, qualified.
+        schema_oid: OID of the schema that it can be moved out of; 0 of what has none, or goes with its table.
+        core: what it is.
+    """
+
+    oid: int
+    name: str
+    sql_name: str
+    schema_oid: int
+    core: Core = field(repr=False)
+
+    kind = "object"
+    """What it is called."""
+
+    def structure(self) -> dict[str, Any]:
+        """It as a value of JSON: names and SQL, no OIDs of others."""
+        return {"kind": self.kind, "oid": self.oid} | _structure(self, hidden=("oid", "core", "sql_name"))
+
+    def is_same(self, other: Definition) -> bool:
+        """Whether it is as another one, its name included."""
+        return (self.name, self.schema_oid, self.core) == (other.name, other.schema_oid, other.core)
+
+
+def _structure(value: Any, hidden: tuple[str, ...] = ("core",)) -> dict[str, Any]:
+    found = {}
+    for one in fields(value):
+        if (
+            one.name not in hidden
+            and one.name != "numbers"
+            and not one.name.endswith("_oid")
+            and not one.name.endswith("_oids")
+        ):
+            found[one.name] = _json(getattr(value, one.name))
+    return found
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Expression):
+        return value.sql if value.sql is not None else {"unsupported": value.reason}
+    if isinstance(value, Definition):
+        return value.structure()
+    if isinstance(value, tuple):
+        return [_json(one) for one in value]
+    return _structure(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+@dataclass(frozen=True)
+class SchemaDefinition(Definition):
+    """A schema (``pg_namespace``)."""
+
+    kind = "schema"
+
+
+@dataclass(frozen=True)
+class SequenceDefinition(Definition):
+    """A sequence (``pg_sequence``).
+
+    Attributes:
+        schema: its schema.
+        is_unlogged: it is not replicated.
+        type: of its values.
+        start, increment, minimum, maximum, cache: numbers.
+        cycles: it begins again at its end.
+        owner: the column that it goes with, ``table.column`` in SQL; None without one.
+        table_oid: OID of that table, or 0; is_identity: it makes the values of an identity column.
+    """
+
+    schema: str
+    is_unlogged: bool
+    type: str
+    start: int
+    increment: int
+    minimum: int
+    maximum: int
+    cache: int
+    cycles: bool
+    owner: str | None
+    table_oid: int
+    is_identity: bool
+
+    kind = "sequence"
+
+
+@dataclass(frozen=True)
+class NotNull:
+    """A NOT NULL constraint that has a row of its own (18 and newer).
+
+    Attributes:
+        name: its name, not quoted.
+        is_local: the table has it of itself; is_inheritable: its children have it too; is_valid: all rows are so.
+    """
+
+    name: str
+    is_local: bool
+    is_inheritable: bool
+    is_valid: bool
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """A column of a table, or of a composite type (``pg_attribute``).
+
+    Attributes:
+        number: ``attnum``.
+        name: its name, not quoted.
+        type: in SQL.
+        collation: in SQL, if it is not that of the type.
+        not_null: it holds no NULL; constraint: as which constraint.
+        default: or the expression that generates it.
+        generated: empty, ``stored`` or ``virtual``.
+        identity: empty, ``always`` or ``by default``; sequence: that makes its values.
+        storage: ``plain``, ``external``, ``extended`` or ``main``; type_storage: of the type, by default.
+        compression: empty, ``pglz`` or ``lz4``.
+        statistics: target, -1 for the default.
+        options: texts ``name=value``.
+        is_local: the table has it of itself; parents: how many it inherits it from.
+        core: OIDs of its type and collation, and the typmod.
+    """
+
+    number: int
+    name: str
+    type: str
+    collation: str | None
+    not_null: bool
+    constraint: NotNull | None
+    default: Expression | None
+    generated: str
+    identity: str
+    sequence: SequenceDefinition | None
+    storage: str
+    type_storage: str
+    compression: str
+    statistics: int
+    options: tuple[str, ...]
+    is_local: bool
+    parents: int
+    core: Core = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TableDefinition(Definition):
+    """A table (``pg_class``).
+
+    Attributes:
+        schema: its schema.
+        is_unlogged: it is not replicated.
+        columns: those that are not dropped, in order.
+        of_type: the type that it is of, in SQL; None of none.
+        parents: tables that it inherits from, in SQL, or is a partition of; parent_oids: the same.
+        is_partition: it is one.
+        bound: the partition's ``FOR VALUES ...`` or ``DEFAULT``.
+        partition_key: of a partitioned table, such as ``RANGE (a)``.
+        options: texts ``name=value``, ``toast.name=value``.
+        tablespace: None for the database's own.
+        access_method: None for a table that has none.
+        replica_identity: ``default``, ``full``, ``nothing`` or ``index``; identity_index: its name, not quoted.
+        cluster_index: that it was clustered by, not quoted.
+        row_security, force_row_security: as the table says.
+    """
+
+    schema: str
+    is_unlogged: bool
+    columns: tuple[ColumnDefinition, ...]
+    of_type: str | None
+    parents: tuple[str, ...]
+    parent_oids: tuple[int, ...]
+    is_partition: bool
+    bound: Expression | None
+    partition_key: Expression | None
+    options: tuple[str, ...]
+    tablespace: str | None
+    access_method: str | None
+    replica_identity: str
+    identity_index: str | None
+    cluster_index: str | None
+    row_security: bool
+    force_row_security: bool
+
+    kind = "table"
+
+
+@dataclass(frozen=True)
+class ConstraintDefinition(Definition):
+    """A constraint of a table (``pg_constraint``); NOT NULL is told with the column.
+
+    Attributes:
+        table: in SQL; table_oid: the same.
+        type: ``primary key``, ``unique``, ``check``, ``foreign key`` or ``exclusion``.
+        definition: as ``pg_get_constraintdef`` has it.
+        is_local: the table has it of itself; parents: how many it inherits it from.
+        parent_oid: the constraint of the partitioned table that it belongs to, or 0.
+        other_oid: OID of the table that a foreign key refers to, or 0.
+        is_valid: all rows are so.
+        index_name: of the index behind it, in SQL, None without; index_oid, index_parent_oid: that, and the one of a
+            partitioned table that this belongs to, or 0; index_parent: in SQL.
+    """
+
+    table: str
+    table_oid: int
+    type: str
+    definition: Expression
+    is_local: bool
+    parents: int
+    parent_oid: int
+    other_oid: int
+    is_valid: bool
+    index_name: str | None
+    index_oid: int
+    index_parent: str | None
+    index_parent_oid: int
+
+    kind = "constraint"
+
+
+@dataclass(frozen=True)
+class IndexDefinition(Definition):
+    """An index that is no constraint's (``pg_index``).
+
+    Attributes:
+        schema: that of its table.
+        table: in SQL; table_oid: the same.
+        definition: as ``pg_get_indexdef`` has it.
+        parent: the index of a partitioned table that it belongs to, in SQL; parent_oid: the same.
+        is_valid: it was built.
+        tablespace: None for the database's own.
+        options: texts ``name=value``.
+        statistics: targets of expressions, by their numbers.
+    """
+
+    schema: str
+    table: str
+    table_oid: int
+    definition: Expression
+    parent: str | None
+    parent_oid: int
+    is_valid: bool
+    tablespace: str | None
+    options: tuple[str, ...]
+    statistics: tuple[tuple[int, int], ...]
+
+    kind = "index"
+
+
+@dataclass(frozen=True)
+class EnumDefinition(Definition):
+    """An enum; ``labels`` in their order, ``label_oids`` their OIDs."""
+
+    schema: str
+    labels: tuple[str, ...]
+    label_oids: tuple[int, ...]
+
+    kind = "type"
+
+
+@dataclass(frozen=True)
+class CompositeDefinition(Definition):
+    """A composite type; ``columns`` are its attributes."""
+
+    schema: str
+    columns: tuple[ColumnDefinition, ...]
+
+    kind = "type"
+
+
+@dataclass(frozen=True)
+class DomainConstraint:
+    """A constraint of a domain: its name, not quoted, definition, and whether all values are so."""
+
+    oid: int
+    name: str
+    definition: Expression
+    is_valid: bool
+
+
+@dataclass(frozen=True)
+class DomainDefinition(Definition):
+    """A domain.
+
+    Attributes:
+        schema: its schema.
+        base: the type, in SQL.
+        collation: in SQL, if it is not that of the type.
+        not_null: no value is NULL.
+        not_null_name: of the constraint that says so, not quoted (17 and newer).
+        default: the default.
+        constraints: by name.
+    """
+
+    schema: str
+    base: str
+    collation: str | None
+    not_null: bool
+    not_null_name: str | None
+    default: Expression | None
+    constraints: tuple[DomainConstraint, ...]
+
+    kind = "domain"
+
+
+@dataclass(frozen=True)
+class RangeDefinition(Definition):
+    """A range type.
+
+    Attributes:
+        schema: its schema.
+        subtype, operator_class, collation, canonical, difference: what it is made with, in SQL; None for the default.
+        multirange: the multirange type's name, qualified.
+    """
+
+    schema: str
+    subtype: str
+    operator_class: str
+    collation: str | None
+    canonical: str | None
+    difference: str | None
+    multirange: str
+
+    kind = "type"
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of a publication.
+
+    Attributes:
+        oid: its OID; table: in SQL.
+        columns: in SQL, None for all; numbers: their attnums, in order, none for all.
+        filter: the row filter.
+        is_excepted: it is left out of all tables.
+    """
+
+    oid: int
+    table: str
+    columns: tuple[str, ...] | None
+    filter: Expression | None
+    is_excepted: bool
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PublicationDefinition(Definition):
+    """A publication.
+
+    Attributes:
+        all_tables, all_sequences: it is FOR ALL of them.
+        publish: what it publishes: ``insert``, ``update``, ``delete``, ``truncate``.
+        via_root: ``publish_via_partition_root``.
+        generated: ``publish_generated_columns``: ``none`` or ``stored``; None where there is no such parameter.
+        tables: those that it names; schemas: in SQL.
+    """
+
+    all_tables: bool
+    all_sequences: bool
+    publish: tuple[str, ...]
+    via_root: bool
+    generated: str | None
+    tables: tuple[PublishedTable, ...]
+    schemas: tuple[str, ...]
+
+    kind = "publication"
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment on an object.
+
+    Attributes:
+        key: what it is on: catalog, OID, column.
+        target: the same in SQL, such as ``TABLE public.t``; None for what is not followed.
+        text: the comment.
+    """
+
+    key: tuple[int, int, int]
+    target: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class CommentsDefinition(Definition):
+    """The comments on an object and its columns."""
+
+    comments: tuple[Comment, ...]
+
+    kind = "comment"
+
+
+@dataclass(frozen=True)
+class ExtensionDefinition(Definition):
+    """An extension: its schema in SQL, and version."""
+
+    schema: str
+    version: str
+
+    kind = "extension"
+
+
+@dataclass(frozen=True)
+class OtherDefinition(Definition):
+    """An object whose SQL is not told.
+
+    Attributes:
+        what: ``view``, ``function``, ``trigger`` and so on.
+        row: columns of fixed length of its row.
+    """
+
+    what: str
+    row: dict[str, Any] = field(hash=False)
+
+    kind = "other"
+
+    def structure(self) -> dict[str, Any]:
+        """It as a value of JSON."""
+        return {"kind": self.what, "oid": self.oid, "name": self.name, "row": self.row}

@@ -1,0 +1,116 @@
+"""What the readers of definitions share: rows, names and expressions as of one view.
+
+A definition is read by the keys of the rows that it is made of, never by looking through a catalog.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.named_row import NamedRow
+from headwater.catalog.node_tree import Node
+from headwater.catalog.versions import Key
+from headwater.definitions.expressions import Deparser, parse_one, parse_several
+from headwater.definitions.naming import Naming
+from headwater.definitions.objects import Expression
+from headwater.errors import CatalogError, UnsupportedDefinitionError
+from headwater.pg.catalogs import PG_CLASS, PG_PROC
+
+_PLACES = re.compile(r" :(?:stmt_)?(?:location|len) -?\d+")
+
+
+class DefinitionSource:
+    """Where definitions are read from.
+
+    Args:
+        view: the catalog, with definitions.
+
+    Attributes:
+        view: the same; naming: names as of it.
+    """
+
+    def __init__(self, view: HistoricCatalog) -> None:
+        self.view = view
+        self.naming = Naming(view)
+
+    def rows(self, catalog: str, index: str, key: Key) -> list[NamedRow]:
+        """The rows under a key."""
+        return self.view.named_rows(catalog, index, key)
+
+    def row(self, catalog: str, index: str, key: Key) -> NamedRow | None:
+        """The row under a key; None if there is none."""
+        found = self.rows(catalog, index, key)
+        return found[0] if found else None
+
+    def expression(
+        self, tree: str, relation: int = 0, say: Callable[[Deparser, Node], str] | None = None
+    ) -> Expression:
+        """An expression.
+
+        Args:
+            tree: a ``pg_node_tree``.
+            relation: OID of the relation whose columns it names.
+            say: makes the SQL of its node.
+        """
+        say = say or Deparser.sql
+        return self.told(bare_tree(tree), lambda: say(self.deparser(relation), parse_one(tree)))
+
+    def expressions(self, row: NamedRow, name: str, numbers: Sequence[int]) -> Iterator[Node]:
+        """The expressions of a key, one for each zero among the numbers of its columns.
+
+        Raises:
+            CatalogError: there are fewer or more.
+        """
+        found, expected = parse_several(row.text(name)), list(numbers).count(0)
+        if len(found) != expected:
+            raise self.inconsistent(
+                f"{name} of a row of {row.catalog} has {len(found)} expressions, expected {expected}"
+            )
+        return iter(found)
+
+    def deparser(self, relation: int = 0) -> Deparser:
+        """What makes SQL of nodes."""
+        return Deparser(self.naming, relation)
+
+    def told(self, tree: str, say: Callable[[], str]) -> Expression:
+        """An expression whose SQL is made by a function that may find that it cannot be told."""
+        try:
+            return Expression(tree, say())
+        except UnsupportedDefinitionError as error:
+            return Expression(tree, None, error.message)
+
+    def collation(self, oid: int, type: int) -> str | None:
+        """A collation in SQL, if it is not that of the type."""
+        if not oid or oid == self.naming.row("pg_type", type).oid("typcollation"):
+            return None
+        return self.naming.collation(oid)
+
+    def is_temporary(self, namespace: int) -> bool:
+        """Whether a schema is one of a session's temporary objects."""
+        return self.view.namespace_name(namespace).startswith(("pg_temp_", "pg_toast_temp_"))
+
+    def is_part(self, catalog: int, oid: int) -> bool:
+        """Whether an object came with an extension, or is a function of a type, and goes with that."""
+        kinds = "ei" if catalog == PG_PROC else "e"
+        found = self.rows("pg_depend", "objid", oid)
+        return any(row.oid("classid") == catalog and row.letter("deptype") in kinds for row in found)
+
+    def owned_by(self, oid: int) -> tuple[int, int, str] | None:
+        """The table, column and kind of dependency of a sequence that goes with a column; None for another one."""
+        for row in self.rows("pg_depend", "objid", oid):
+            kind = row.letter("deptype")
+            is_of_column = row.oid("refclassid") == PG_CLASS and row.integer("refobjsubid") > 0
+            if row.oid("classid") == PG_CLASS and is_of_column and kind in "ai":
+                return row.oid("refobjid"), row.integer("refobjsubid"), kind
+        return None
+
+    def inconsistent(self, message: str) -> CatalogError:
+        """Rows do not fit each other."""
+        return CatalogError(message, lsn=self.view.lsn)
+
+
+def bare_tree(tree: str | None) -> str:
+    """A node tree without the places of its nodes in the statement that it was written in."""
+    return _PLACES.sub("", tree or "")

@@ -1,0 +1,137 @@
+"""Types in SQL (PostgreSQL: ``pg_dump.c``, dumpType)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.definitions.constants import literal
+from headwater.definitions.objects import (
+    ColumnDefinition,
+    CompositeDefinition,
+    DomainConstraint,
+    DomainDefinition,
+    EnumDefinition,
+    RangeDefinition,
+)
+from headwater.definitions.step import Step
+
+
+def create_enum(type: EnumDefinition, step: Step) -> Iterator[str]:
+    """CREATE TYPE ... AS ENUM."""
+    yield f"CREATE TYPE {type.sql_name} AS ENUM ({', '.join(map(literal, type.labels))})"
+
+
+def alter_enum(before: EnumDefinition, after: EnumDefinition, step: Step) -> Iterator[str]:
+    """Labels renamed and added, each behind the one before it."""
+    old = dict(zip(before.label_oids, before.labels, strict=True))
+    labels = list(zip(after.label_oids, after.labels, strict=True))
+    alter = f"ALTER TYPE {after.sql_name}"
+    for oid, label in labels:
+        if oid in old and old[oid] != label:
+            yield f"{alter} RENAME VALUE {literal(old[oid])} TO {literal(label)}"
+    there = [at for at, (oid, _) in enumerate(labels) if oid in old]
+    first = there[0] if there else len(labels)
+    for at in range(first - 1, -1, -1):
+        place = f" BEFORE {literal(labels[at + 1][1])}" if at + 1 < len(labels) else ""
+        yield f"{alter} ADD VALUE {literal(labels[at][1])}{place}"
+    for at in range(first + 1, len(labels)):
+        if labels[at][0] not in old:
+            yield f"{alter} ADD VALUE {literal(labels[at][1])} AFTER {literal(labels[at - 1][1])}"
+
+
+def create_composite(type: CompositeDefinition, step: Step) -> Iterator[str]:
+    """CREATE TYPE ... AS."""
+    columns = ", ".join(_attribute(column, step) for column in type.columns)
+    yield f"CREATE TYPE {type.sql_name} AS ({columns})"
+
+
+def _attribute(column: ColumnDefinition, step: Step) -> str:
+    return f"{step.quoted(column.name)} {_typed(column)}"
+
+
+def _typed(column: ColumnDefinition) -> str:
+    return column.type + (f" COLLATE {column.collation}" if column.collation is not None else "")
+
+
+def alter_composite(before: CompositeDefinition, after: CompositeDefinition, step: Step) -> Iterator[str]:
+    """Attributes dropped, renamed, of another type, added."""
+    alter = f"ALTER TYPE {after.sql_name}"
+    old = {column.number: column for column in before.columns}
+    new = {column.number: column for column in after.columns}
+    for column in before.columns:
+        if column.number not in new:
+            yield f"{alter} DROP ATTRIBUTE {step.quoted(column.name)}"
+    renamed = [
+        (old[one.number], one) for one in after.columns if one.number in old and old[one.number].name != one.name
+    ]
+    taken = {one.name for one, _ in renamed}
+    for was, now in renamed:
+        if now.name in taken:
+            yield f"{alter} RENAME ATTRIBUTE {step.quoted(was.name)} TO headwater_{was.number}"
+    for was, now in renamed:
+        name = f"headwater_{was.number}" if now.name in taken else step.quoted(was.name)
+        yield f"{alter} RENAME ATTRIBUTE {name} TO {step.quoted(now.name)}"
+    for column in after.columns:
+        name = step.quoted(column.name)
+        if column.number not in old:
+            yield f"{alter} ADD ATTRIBUTE {_attribute(column, step)}"
+        elif old[column.number].core != column.core:
+            yield f"{alter} ALTER ATTRIBUTE {name} TYPE {_typed(column)}"
+
+
+def create_domain(type: DomainDefinition, step: Step) -> Iterator[str]:
+    """CREATE DOMAIN."""
+    words = [f"CREATE DOMAIN {type.sql_name} AS {type.base}"]
+    if type.collation is not None:
+        words.append(f"COLLATE {type.collation}")
+    if type.default is not None:
+        words.append(f"DEFAULT {type.default.required()}")
+    if type.not_null_name is not None:
+        words.append(f"CONSTRAINT {step.quoted(type.not_null_name)}")
+    if type.not_null:
+        words.append("NOT NULL")
+    words += [_check(one, step) for one in type.constraints if one.is_valid]
+    yield " ".join(words)
+    yield from (f"ALTER DOMAIN {type.sql_name} ADD {_check(one, step)}" for one in type.constraints if not one.is_valid)
+
+
+def _check(constraint: DomainConstraint, step: Step) -> str:
+    return f"CONSTRAINT {step.quoted(constraint.name)} {constraint.definition.required()}"
+
+
+def alter_domain(before: DomainDefinition, after: DomainDefinition, step: Step) -> Iterator[str]:
+    """Default, NOT NULL and constraints."""
+    alter = f"ALTER DOMAIN {after.sql_name}"
+    old, new = ({one.oid: one for one in type.constraints} for type in (before, after))
+    yield from (f"{alter} DROP CONSTRAINT {step.quoted(one.name)}" for oid, one in old.items() if oid not in new)
+    for oid, one in new.items():
+        if oid not in old:
+            yield f"{alter} ADD {_check(one, step)}"
+            continue
+        if old[oid].name != one.name:
+            yield f"{alter} RENAME CONSTRAINT {step.quoted(old[oid].name)} TO {step.quoted(one.name)}"
+        if one.is_valid and not old[oid].is_valid:
+            yield f"{alter} VALIDATE CONSTRAINT {step.quoted(one.name)}"
+    if after.default is None and before.default is not None:
+        yield f"{alter} DROP DEFAULT"
+    elif after.default is not None and before.default != after.default:
+        yield f"{alter} SET DEFAULT {after.default.required()}"
+    if before.not_null != after.not_null:
+        if after.not_null and after.not_null_name is not None:
+            yield f"{alter} ADD CONSTRAINT {step.quoted(after.not_null_name)} NOT NULL"
+        else:
+            yield f"{alter} {'SET' if after.not_null else 'DROP'} NOT NULL"
+
+
+def create_range(type: RangeDefinition, step: Step) -> Iterator[str]:
+    """CREATE TYPE ... AS RANGE."""
+    parts = {
+        "SUBTYPE": type.subtype,
+        "SUBTYPE_OPCLASS": type.operator_class,
+        "COLLATION": type.collation,
+        "CANONICAL": type.canonical,
+        "SUBTYPE_DIFF": type.difference,
+        "MULTIRANGE_TYPE_NAME": type.multirange,
+    }
+    said = ", ".join(f"{name} = {value}" for name, value in parts.items() if value is not None)
+    yield f"CREATE TYPE {type.sql_name} AS RANGE ({said})"

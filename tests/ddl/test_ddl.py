@@ -1,0 +1,219 @@
+"""What events say of scripted DDL, how they are ordered and placed, and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddl.copying import Recorded, copied, recorded, run_all
+from headwater.cli.main import cli
+from headwater.errors import UsageError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.request import open_request
+from headwater.pipeline.slot_moves import begin
+from headwater.slots.kept_state import KeptState
+
+pytestmark = pytest.mark.server
+
+LONG = ", ".join(f"'{n}-{n**40}'" for n in range(400))
+"""More than a row of a catalog can hold."""
+
+STATEMENTS = (
+    "CREATE SCHEMA shop",
+    "CREATE TYPE shop.mood AS ENUM ('bad', 'good')",
+    "CREATE TABLE shop.orders"
+    " (id serial PRIMARY KEY, total numeric(10,2) NOT NULL DEFAULT 0, m shop.mood, CHECK (total >= 0))",
+    "BEGIN",
+    "CREATE TEMP TABLE scratch (a serial PRIMARY KEY, m shop.mood)",
+    "CREATE TABLE other (a int REFERENCES shop.orders)",
+    "ALTER TABLE shop.orders RENAME TO sales",
+    "SAVEPOINT s",
+    "CREATE TABLE never (a int)",
+    "ROLLBACK TO s",
+    "COMMIT",
+    "BEGIN",
+    "ALTER TABLE shop.sales RENAME TO tmp",
+    "ALTER TABLE other SET SCHEMA shop",
+    "ALTER TABLE shop.other RENAME TO sales",
+    "ALTER TABLE shop.tmp RENAME TO other",
+    "COMMIT",
+    "ALTER TABLE shop.other ALTER total TYPE bigint, ALTER m SET DEFAULT 'good', ADD note text COLLATE \"C\"",
+    "BEGIN",
+    "CREATE TABLE taken_back (a int)",
+    "ROLLBACK",
+    "CREATE VIEW shop.v AS SELECT 1 AS one",
+    "CREATE OR REPLACE VIEW shop.v AS SELECT 2 AS one",
+    f"ALTER TABLE shop.other ADD CONSTRAINT long CHECK (note NOT IN ({LONG}))",
+    "DROP TABLE shop.sales, shop.other CASCADE",
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with recorded(16, tmp_path_factory.mktemp("ddl"), run_all(STATEMENTS)) as found:
+        yield found
+
+
+def test_events(done: Recorded) -> None:
+    told = [(one.event.action, one.event.kind, one.event.name, one.event.part) for one in done.events()]
+    assert told == [
+        ("create", "schema", "shop", 0),
+        ("create", "type", "shop.mood", 0),
+        ("create", "sequence", "shop.orders_id_seq", 0),
+        ("create", "table", "shop.orders", 0),
+        ("create", "sequence", "shop.orders_id_seq", 1),
+        ("create", "constraint", "shop.orders.orders_total_check", 0),
+        ("create", "constraint", "shop.orders.orders_pkey", 0),
+        ("alter", "table", "shop.sales", 0),
+        ("create", "table", "public.other", 0),
+        ("create", "constraint", "public.other.other_a_fkey", 0),
+        ("alter", "table", "shop.other", 0),
+        ("alter", "table", "shop.sales", 0),
+        ("alter", "table", "shop.sales", 1),
+        ("alter", "table", "shop.other", 1),
+        ("alter", "table", "shop.sales", 2),
+        ("drop", "constraint", "shop.other.orders_total_check", 0),
+        ("alter", "table", "shop.other", 0),
+        ("alter", "table", "shop.other", 1),
+        ("create", "constraint", "shop.other.orders_total_check", 0),
+        ("create", "view", "shop.v", 0),
+        ("alter", "view", "shop.v", 0),
+        ("create", "constraint", "shop.other.long", 0),
+        ("drop", "constraint", "shop.sales.other_a_fkey", 0),
+        ("drop", "table", "shop.sales", 0),
+        ("drop", "table", "shop.other", 0),
+        ("drop", "sequence", "shop.orders_id_seq", 0),
+        ("drop", "constraint", "shop.other.orders_pkey", 0),
+        ("drop", "constraint", "shop.other.orders_total_check", 0),
+        ("drop", "constraint", "shop.other.long", 0),
+    ]
+
+
+def test_definitions_before_and_behind(done: Recorded) -> None:
+    (event,) = [one.event for one in done.events() if any("ADD COLUMN" in sql for sql in one.event.sql)]
+    before, after = (one.structure() for one in (event.before, event.after) if one is not None)
+    columns = {column["name"]: column for column in after["columns"]}
+    assert [column["name"] for column in before["columns"]] == ["id", "total", "m"]
+    assert (before["columns"][1]["type"], columns["total"]["type"]) == ("numeric(10,2)", "bigint")
+    assert (columns["m"]["default"], columns["note"]["collation"]) == ("'good'::shop.mood", '"C"')
+    assert (before["kind"], before["schema"], before["name"]) == ("table", "shop", "other")
+
+
+def test_what_is_not_told_in_sql_says_so(done: Recorded) -> None:
+    views = [one.event for one in done.events() if one.event.kind == "view"]
+    assert [(one.unsupported, one.sql) for one in views] == [("a view is not told in SQL", ())] * 2
+
+
+def test_long_expressions_are_read_where_they_lie(done: Recorded) -> None:
+    (event,) = [one.event for one in done.events() if one.event.name == "shop.other.long"][:1]
+    assert event.sql[0].count("'::text") == 400
+
+
+def test_command(done: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["ddl", "--wal", str(done.server.wal_directory), "--catalog", str(done.backup), "--database", "postgres"]
+    cli.main(flags, standalone_mode=False)
+    assert "CREATE TYPE shop.mood AS ENUM ('bad', 'good');\n" in capsys.readouterr().out
+    cli.main([*flags, "--format", "json"], standalone_mode=False)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == len(done.events())
+    first = lines[0]
+    assert (first["action"], first["object"], first["name"], first["sql"]) == (
+        "create",
+        "schema",
+        "shop",
+        ["CREATE SCHEMA shop"],
+    )
+    cli.main([*flags, "--start", lines[-1]["commit_lsn"], "--format", "json"], standalone_mode=False)
+    assert {json.loads(line)["xid"] for line in capsys.readouterr().out.splitlines()} == {lines[-1]["xid"]}
+
+
+def test_a_state_without_definitions_is_refused(done: Recorded) -> None:
+    request = done.request()
+    without = begin(replace(request, with_ddl=False))
+    assert without.state is not None
+    with pytest.raises(UsageError, match="does not have the definitions of objects"):
+        open_request(request, kept=KeptState(without.state, without.server_settings))
+
+
+def test_places_among_changes(tmp_path: Path) -> None:
+    """A table comes before its rows, and each row behind what its table was altered by."""
+    statements = (
+        "CREATE TABLE t (a int)",
+        "INSERT INTO t VALUES (1)",
+        "ALTER TABLE t ADD b int DEFAULT 2; ALTER TABLE t ALTER a TYPE bigint",
+        "INSERT INTO t VALUES (3, 4), (5, 6)",
+        "DROP TABLE t",
+    )
+    reached: list[int] = []
+
+    def work(session: Any) -> None:
+        with session.transaction():
+            for statement in statements:
+                session.execute(statement)
+                (lsn,) = session.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+                reached.append(Lsn.parse(lsn))
+
+    with recorded(17, tmp_path, work) as found:
+        events = found.events()
+    assert [one.event.sql for one in events] == [
+        ("CREATE TABLE public.t (a integer)",),
+        (
+            "ALTER TABLE public.t ALTER COLUMN a TYPE bigint USING a::pg_catalog.text::bigint",
+            "ALTER TABLE public.t ADD COLUMN b integer DEFAULT 2",
+        ),
+        ("DROP TABLE public.t",),
+    ]
+    create, alter, drop = (one.lsn for one in events)
+    assert create < reached[0] < reached[1] < alter < reached[2] < reached[3] < drop < reached[4]
+    assert {one.commit_lsn for one in events} == {events[0].commit_lsn}
+    assert [one.number for one in events] == [0, 1, 2]
+
+
+def test_two_phase_decoding_and_most_plugins_know_no_ddl(done: Recorded) -> None:
+    request = done.request()
+    with pytest.raises(UsageError, match="test_decoding does not tell DDL"):
+        open_request(request)
+    with pytest.raises(UsageError, match="cannot be had with two-phase decoding"):
+        replace(request, two_phase=True)
+
+
+def test_owners_and_privileges_are_told_without_sql(tmp_path: Path) -> None:
+    statements = (
+        "CREATE ROLE reader",
+        "CREATE TABLE t (a int, b int)",
+        "GRANT SELECT ON t TO reader",
+        "GRANT UPDATE (b) ON t TO reader",
+        "ALTER TABLE t OWNER TO reader",
+        "ALTER TABLE t RENAME TO u",
+    )
+    with recorded(18, tmp_path, run_all(statements)) as found:
+        events = [one.event for one in found.events()]
+    assert [(one.action, one.kind, one.name, len(one.sql)) for one in events] == [
+        ("create", "table", "public.t", 1),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "privileges", "public.t", 0),
+        ("alter", "table", "public.u", 1),
+    ]
+    shown = [one.after.structure()["row"] for one in events[1:4] if one.after is not None]
+    owner = shown[0]["owner"]
+    assert [one["owner"] for one in shown] == [owner, owner, "reader"]
+    assert shown[1]["privileges"]["b"] == f"{{reader=w/{owner}}}"
+
+
+def test_many_temporary_tables_tell_nothing(tmp_path: Path) -> None:
+    statements = ["CREATE TABLE kept (a int)"]
+    statements += ["CREATE TEMP TABLE passing (a serial PRIMARY KEY, b text) ON COMMIT DROP"] * 50
+    with recorded(18, tmp_path, run_all(statements)) as found:
+        assert [one.event.sql for one in found.events()] == [("CREATE TABLE public.kept (a integer)",)]
+
+
+def test_sql_of_everything_makes_the_same_schema(tmp_path: Path) -> None:
+    with recorded(18, tmp_path, run_all(STATEMENTS[:-1])) as found:
+        assert [line for line in copied(found, found.events()) if "VIEW" not in line and "2 AS one" not in line] == [
+            "order"
+        ]

@@ -1,0 +1,68 @@
+"""DDL among rows of changes, in its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddl.copying import recorded, run_all
+from headwater.errors import UsageError
+from headwater.pipeline.source import HeadwaterDataSource
+from headwater.pipeline.source_options import SourceOptions
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+STATEMENTS = (
+    "CREATE TYPE mood AS ENUM ('ok')",
+    "BEGIN",
+    "CREATE TABLE t (a int)",
+    "INSERT INTO t VALUES (1)",
+    "ALTER TABLE t ADD b int DEFAULT 2",
+    "INSERT INTO t VALUES (3, 4)",
+    "TRUNCATE t",
+    "COMMIT",
+    "BEGIN",
+    "CREATE TABLE taken_back (a int)",
+    "ROLLBACK",
+    "INSERT INTO t VALUES (5)",
+    "ALTER TABLE t RENAME TO u",
+)
+
+
+def test_rows_of_ddl_stand_among_changes(spark: Any, tmp_path: Path) -> None:
+    spark.dataSource.register(HeadwaterDataSource)
+    with recorded(16, tmp_path, run_all(STATEMENTS)) as done:
+        options = {"path": str(done.server.wal_directory), "catalog": str(done.backup), "database": "postgres"}
+        frame = spark.read.format("headwater").options(**options, ddl="true").load()
+        rows = frame.orderBy("_commit_lsn", "_lsn", "_seq").collect()
+        told = [(row._op, row._table, json.loads(row._ddl)["sql"] if row._ddl else row._after) for row in rows]
+        plain = spark.read.format("headwater").options(**options).load()
+        assert plain.count() == 4
+        assert "_ddl" not in plain.columns
+    assert told == [
+        ("ddl", None, ["CREATE TYPE public.mood AS ENUM ('ok')"]),
+        ("ddl", "t", ["CREATE TABLE public.t (a integer)"]),
+        ("insert", "t", {"a": "1"}),
+        ("ddl", "t", ["ALTER TABLE public.t ADD COLUMN b integer DEFAULT 2"]),
+        ("insert", "t", {"a": "3", "b": "4"}),
+        ("truncate", "t", None),
+        ("insert", "t", {"a": "5", "b": "2"}),
+        ("ddl", "u", ["ALTER TABLE public.t RENAME TO u"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("plugin", "pgoutput", "ddl is an option of rows"),
+        ("tables", "public.t", "have no place for DDL"),
+        ("slot", "/nowhere", "cannot be given with slot"),
+        ("pushFilters", "true", "with pushFilters"),
+    ],
+)
+def test_where_ddl_cannot_be_had(option: str, value: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        SourceOptions.parse({"path": "/wal", "catalog": "/backup", "ddl": "true", option: value})
