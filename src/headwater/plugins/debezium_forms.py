@@ -116,8 +116,10 @@ class Forms:
         placeholder = {self.options.placeholder: self.options.placeholder}
         if self.options.hstore_mode == "map":
             schema = {"type": "map", "keys": _string_schema(False), "values": _string_schema(True)}
-            return Form(schema, v.HSTORE_MAP, zero="{}", placeholder=_json(placeholder))
-        return Form(_named("string", "io.debezium.data.Json"), v.HSTORE_JSON, 0, '"{}"', _json(_json(placeholder)))
+            return Form(schema, v.HSTORE_MAP, zero="{}", placeholder=json_text(placeholder))
+        return Form(
+            _named("string", "io.debezium.data.Json"), v.HSTORE_JSON, 0, '"{}"', json_text(json_text(placeholder))
+        )
 
     def _array(self, type: TypeInfo, element: TypeInfo, typmod: int) -> Form | None:
         root = element.base or element
@@ -140,24 +142,24 @@ class Forms:
     def _array_placeholder(self, oid: int) -> str:
         text = self.options.placeholder
         if oid in (TEXT_OID, VARCHAR, BPCHAR, JSON, JSONB):
-            return _json([text])
+            return json_text([text])
         if oid in (INT4, INT8) or (oid == DATE and self.options.time_mode != "isostring"):
-            return _json(list(text.encode()))
+            return json_text(list(text.encode()))
         if oid == UUID:
-            return _json([str(uuid.UUID(bytes=hashlib.md5(text.encode()).digest(), version=3))])
+            return json_text([str(uuid.UUID(bytes=hashlib.md5(text.encode()).digest(), version=3))])
         if oid == BYTEA and self.options.binary_mode == "bytes":
-            return _json([base64.b64encode(text.encode()).decode()])
+            return json_text([base64.b64encode(text.encode()).decode()])
         return "null"
 
     def _string(self, name: str | None) -> Form:
-        return Form(_named("string", name), v.STRING, 0, '""', _json(self.options.placeholder))
+        return Form(_named("string", name), v.STRING, 0, '""', json_text(self.options.placeholder))
 
     def _bytea(self, typmod: int) -> Form:
         mode, text = self.options.binary_mode, self.options.placeholder
         if mode == "bytes":
-            return Form({"type": "bytes"}, v.BYTES, 0, '""', _json(base64.b64encode(text.encode()).decode()))
+            return Form({"type": "bytes"}, v.BYTES, 0, '""', json_text(base64.b64encode(text.encode()).decode()))
         if mode == "hex":
-            return Form({"type": "string"}, v.HEX_BYTES, 0, '""', _json(text))
+            return Form({"type": "string"}, v.HEX_BYTES, 0, '""', json_text(text))
         return Form({"type": "string"}, v.BYTES, int(mode == "base64-url-safe"), '""')
 
     def _bits(self, typmod: int) -> Form:
@@ -173,8 +175,8 @@ class Forms:
         if mode == "double":
             return Form({"type": "double"}, v.DOUBLE_DECIMAL, 0, "0.0")
         if mode == "string":
-            zero = _json("0" if scale <= 0 else "0." + "0" * scale)
-            return Form({"type": "string"}, v.TEXT_DECIMAL, scale, zero, _json(self.options.placeholder))
+            zero = json_text("0" if scale <= 0 else "0." + "0" * scale)
+            return Form({"type": "string"}, v.TEXT_DECIMAL, scale, zero, json_text(self.options.placeholder))
         if scale < 0:
             return Form(_VARIABLE_SCALE, v.VARIABLE_DECIMAL, 0, '{"scale":0,"value":"AA=="}')
         return Form(_decimal_schema(scale, precision), v.DECIMAL, scale, '"AA=="')
@@ -184,7 +186,7 @@ class Forms:
         if mode == "double":
             return Form({"type": "double"}, v.DOUBLE_MONEY, 0, "0.0")
         if mode == "string":
-            return Form({"type": "string"}, v.TEXT_MONEY, 0, _json("0." + "0" * digits))
+            return Form({"type": "string"}, v.TEXT_MONEY, 0, json_text("0." + "0" * digits))
         return Form(_decimal_schema(digits), v.MONEY, digits, '"AA=="')
 
     def _date(self, typmod: int) -> Form:
@@ -300,7 +302,8 @@ def _decimal_schema(scale: int, precision: int | None = None) -> Schema:
     return _named("bytes", f"{_KAFKA}.Decimal") | {"parameters": parameters}
 
 
-def _json(value: object) -> str:
+def json_text(value: object) -> str:
+    """A value as ``JsonConverter`` prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -8,7 +8,6 @@ and ``LogicalDecodingMessageMonitor`` of Debezium 3.6.1 in what ``JsonConverter`
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.plugins import _debezium as k
 from headwater.plugins import _debezium_events as events
+from headwater.plugins._plan import Int64s
 from headwater.plugins.buffer import pack
-from headwater.plugins.debezium_forms import Form, Forms, Schema, field_schema
+from headwater.plugins.debezium_forms import Form, Forms, Schema, field_schema, json_text
 from headwater.plugins.debezium_options import DebeziumOptions
 from headwater.rows.session import SessionSettings
 
@@ -37,10 +38,6 @@ _LONGEST_TOPIC = 249
 
 def _mark(mark: int) -> str:
     return chr(mark)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _field(type: str, field: str, *, optional: bool = False, **more: Any) -> Schema:
@@ -192,7 +189,7 @@ class Vocabulary:
         """An event's template."""
         if self.options.event_form == "value":
             return value
-        return f'{{"topic":{_json(topic)}{headers},"key":{key},"value":{value}}}'
+        return f'{{"topic":{json_text(topic)}{headers},"key":{key},"value":{value}}}'
 
     def key(self, schema: Schema, payload: str) -> str:
         """A key, with its schema if it is wanted."""
@@ -209,9 +206,9 @@ class Vocabulary:
     def source(self, namespace: str, table: str) -> str:
         """The block that says where an event comes from."""
         head = {"version": VERSION, "connector": "postgresql", "name": self.options.topic_prefix}
-        place = _json({"schema": namespace, "table": table})[1:-1]
+        place = json_text({"schema": namespace, "table": table})[1:-1]
         return (
-            f'{_json(head)[:-1]},"ts_ms":{_mark(k.MILLIS)},"snapshot":"false","db":{_json(self.database)},'
+            f'{json_text(head)[:-1]},"ts_ms":{_mark(k.MILLIS)},"snapshot":"false","db":{json_text(self.database)},'
             f'"sequence":"[{_mark(k.SEQUENCE)}]","ts_us":{_mark(k.MICROS)},"ts_ns":{_mark(k.NANOS)},{place},'
             f'"txId":{_mark(k.XID)},"lsn":{_mark(k.LSN)},"xmin":null,"origin":{_mark(k.ORIGIN)}}}'
         )
@@ -252,11 +249,11 @@ class Vocabulary:
 
     def _inside(self, name: str) -> bytes:
         """A text as it stands in a JSON string."""
-        return self.session.encoded(_json(name)[1:-1])
+        return self.session.encoded(json_text(name)[1:-1])
 
     def message(self, prefix: bytes, content: bytes) -> bytes:
         """The template of a logical message, behind no table's name."""
-        told = _json(prefix.decode("latin-1")).encode("latin-1")
+        told = json_text(prefix.decode("latin-1")).encode("latin-1")
         shown = self._content(content)
         source = self.source("", "")
         key = self.session.encoded(self.key(_MESSAGE_KEY, '{"prefix":\0}'))
@@ -264,7 +261,7 @@ class Vocabulary:
             self.value(
                 self._message_schema,
                 f'{{"op":"m","ts_ms":{_mark(k.MILLIS)},"source":{source},"transaction":{_mark(k.TRANSACTION)},'
-                f'"message":{{"prefix":\0,"content":{_json(shown)}}}}}',
+                f'"message":{{"prefix":\0,"content":{json_text(shown)}}}}}',
             )
         )
         event = self.event(self.topic("message"), "\1", "\2").encode()
@@ -290,7 +287,7 @@ class Vocabulary:
 
     def origin(self, name: str, lsn: int) -> bytes:
         """What stands for an origin's mark."""
-        return self.session.encoded(f'{_json(name)},"origin_lsn":{lsn}')
+        return self.session.encoded(f'{json_text(name)},"origin_lsn":{lsn}')
 
 
 @dataclass(frozen=True)
@@ -371,7 +368,7 @@ def _column_words(column: Column, form: Form) -> tuple[str, str, str]:
     """What stands before a value, behind a comma, and for it where there is none."""
     null = form.zero if column.not_null else "null"
     placeholder = form.placeholder if not column.not_null or form.placeholder != "null" else ""
-    return f",{_json(column.name)}:", null, placeholder
+    return f",{json_text(column.name)}:", null, placeholder
 
 
 def _made_head(message: bytes) -> tuple[bytes | None, int]:
@@ -388,7 +385,7 @@ def _made_table(name: bytes | None, numbers: dict[bytes, int]) -> int:
 
 
 def _with_schema(schema: Schema, payload: str) -> str:
-    return f'{{"schema":{_json(schema)},"payload":{payload}}}'
+    return f'{{"schema":{json_text(schema)},"payload":{payload}}}'
 
 
 class _Texts:
@@ -399,21 +396,21 @@ class _Texts:
         self._texts: list[bytes] = []
         self._size = 0
 
-    def add(self, texts: Sequence[str]) -> Any:
+    def add(self, texts: Sequence[str]) -> Int64s:
         """Append some; int64[n+1] where they are."""
         return self.add_encoded([self._session.encoded(text) for text in texts])
 
-    def add_encoded(self, encoded: Sequence[bytes]) -> Any:
+    def add_encoded(self, encoded: Sequence[bytes]) -> Int64s:
         """The same of texts that are encoded already."""
         starts = np.array(list(accumulate(map(len, encoded), initial=self._size)), np.int64)
         self._texts += encoded
         self._size = int(starts[-1])
         return starts
 
-    def packed(self) -> Any:
+    def packed(self) -> NDArray[np.uint8]:
         """All of them."""
         return pack(self._texts)[1]
 
 
-def _starts(groups: Sequence[Sequence[object]]) -> Any:
+def _starts(groups: Sequence[Sequence[object]]) -> Int64s:
     return np.cumsum([0] + [len(group) for group in groups], dtype=np.int64)
