@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis wal2json \
-	test-spark bench bench-memory bench-schemas conformance seeds demo clean
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis \
+	wal2json test-peers test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -97,6 +97,15 @@ wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare 
 	@tools/system_package.sh /usr/lib/postgresql/15/lib/wal2json.so postgresql-15-wal2json
 	$(VENV)/bin/pytest --all-majors tests/oracle/test_wal2json.py tests/plugins/test_wal2json.py
 
+build/peers: tests/peers/pom.xml
+	@tools/system_package.sh mvn maven
+	rm -rf $@
+	mvn -q -B -f tests/peers/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/peers
+	@touch $@
+
+test-peers: servers build/peers ## compare debezium with Debezium's own connector, which Maven brings
+	$(VENV)/bin/pytest --all-majors tests/oracle/test_debezium.py
+
 test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an oracle scenario on each supported Spark
 	@for spark in $(SPARKS); do \
 		echo "Spark $$spark"; build/spark-$$spark/bin/pytest $(ON_EACH_SPARK) || exit 1; \
@@ -114,6 +123,9 @@ bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB o
 
 bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one transaction of 5 GB; needs 40 GB of disk
 	$(PYTHON) bench/schemas.py
+
+bench-debezium: servers build/peers ## events a second, beside those of Debezium's embedded engine
+	$(PYTHON) bench/debezium_embedded.py
 
 demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said
 	$(VENV)/bin/headwater demo

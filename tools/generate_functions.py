@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 FILE = Path(__file__).parents[1] / "src" / "headwater" / "pg" / "functions.txt"
@@ -70,14 +70,14 @@ def rows_of_function(text: str, code: str, operator: Row) -> list[str]:
     return table.get(code) or table.get(f"{code.split('(')[0]}({','.join(sides)})") or []
 
 
-def main() -> None:
-    """Write the file."""
+def ranged(paths: Sequence[str], told: Callable[[str], Iterator[str]]) -> tuple[str, list[str]]:
+    """The majors of some ``postgres.bki``, and what is told of them, sorted, each line with those that it is of."""
     majors: dict[str, list[int]] = {}
     every = []
-    for path in sys.argv[1:]:
+    for path in paths:
         text = Path(path).read_text()
         every.append(int(text[: text.index("\n")].rsplit(maxsplit=1)[-1]))
-        for line in lines(text):
+        for line in told(text):
             majors.setdefault(line, []).append(every[-1])
     first, last = min(every), max(every)
     found = []
@@ -85,7 +85,13 @@ def main() -> None:
         ends = f"{min(there)}-{max(there)}"
         found.append(line if ends == f"{first}-{last}" else f"{line} {ends}")
     found.sort(key=lambda line: (line[0], int(line.split()[1]), line))
-    FILE.write_text(HEADER.format(majors=", ".join(map(str, sorted(every)))) + "\n".join(found) + "\n")
+    return ", ".join(map(str, sorted(every))), found
+
+
+def main() -> None:
+    """Write the file."""
+    majors, found = ranged(sys.argv[1:], lines)
+    FILE.write_text(HEADER.format(majors=majors) + "\n".join(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ MEMBERS = """
 SELECT prrelid::int8, prpubid::int8, {choices}
   FROM pg_publication_rel ORDER BY 1, 2
 """
-CHOICES = "string_to_array(prattrs::text, ' ')::int4[], prqual IS NOT NULL"
+CHOICES = "string_to_array(prattrs::text, ' ')::int4[], prqual::text"
 """What 14 has not, nor has it schemas."""
 
 SCHEMAS = "SELECT pnnspid::int8, array_agg(pnpubid::int8 ORDER BY pnpubid) FROM pg_publication_namespace GROUP BY 1"
@@ -115,8 +115,8 @@ def ask(connection: psycopg.Connection[Any]) -> Content:
         columns.setdefault(oid, []).append(tuple(column))
     is_14 = connection.info.server_version < 150000
     members: dict[Any, Any] = {}
-    for oid, publication, numbers, is_filtered in run(MEMBERS.format(choices="NULL, false" if is_14 else CHOICES)):
-        members.setdefault(oid, []).append((publication, numbers and tuple(numbers), is_filtered))
+    for oid, publication, numbers, tree in run(MEMBERS.format(choices="NULL, NULL" if is_14 else CHOICES)):
+        members.setdefault(oid, []).append((publication, numbers and tuple(numbers), tree))
     return {
         "relations": {row[0]: row for row in run(RELATIONS)},
         "columns": columns,

@@ -14,6 +14,7 @@ from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.message_files import message_batches, message_schema
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.pipeline.settling import Settlement
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.reorder.cutting import cut_slices
@@ -41,8 +42,10 @@ class Piece:
 def folded(request: DecodeRequest, ends: Sequence[int]) -> Iterator[Piece]:
     """Decode the windows that end at ``upto_lsn`` values, in one session; each begins with what a file would hold."""
     state: State | None = None
+    settlement = Settlement()
     for number, end in enumerate(ends):
-        piece = one_window(replace(request, end=end), state, goes_on=number < len(ends) - 1)
+        goes_on = number < len(ends) - 1
+        (piece,) = _pieces(replace(request, end=end), state, goes_on, DEFAULT_BOUNDS, SLICE_BYTES, settlement)
         state = piece.value
         yield piece
 
@@ -51,32 +54,37 @@ def one_window(
     request: DecodeRequest, state: State | None, goes_on: bool = False, slice_bytes: int = SLICE_BYTES
 ) -> Piece:
     """Decode up to the request's end, from a state or from the catalog on."""
-    (piece,) = _pieces(request, state, goes_on, DEFAULT_BOUNDS, slice_bytes)
+    (piece,) = _pieces(request, state, goes_on, DEFAULT_BOUNDS, slice_bytes, Settlement())
     return piece
 
 
 def windows_in_a_row(request: DecodeRequest, state: State | None) -> Iterator[Piece]:
     """Decode the windows of one planner, as small as it makes them; the session ends with the last one."""
-    return _pieces(request, state, False, WindowBounds(1))
+    return _pieces(request, state, False, WindowBounds(1), SLICE_BYTES, Settlement())
 
 
 def _pieces(
-    request: DecodeRequest, state: State | None, goes_on: bool, bounds: WindowBounds, slice_bytes: int = SLICE_BYTES
+    request: DecodeRequest,
+    state: State | None,
+    goes_on: bool,
+    bounds: WindowBounds,
+    slice_bytes: int,
+    settlement: Settlement,
 ) -> Iterator[Piece]:
     opened = open_request(request, kept=None if state is None else KeptState(state))
     scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
     windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, 2), 2, bounds=bounds, goes_on=goes_on)
     for window in windows:
         slices = cut_slices(window.assembly.plan, slice_bytes)
-        messages = pa.concat_tables(_tables(opened, slices))
+        messages = pa.concat_tables(_tables(opened, slices, settlement))
         yield Piece(messages, value_bytes(windows.state_behind(window.behind)), len(slices))
 
 
-def _tables(opened: OpenRequest, slices: Sequence[Slice]) -> Iterator[pa.Table]:
+def _tables(opened: OpenRequest, slices: Sequence[Slice], settlement: Settlement) -> Iterator[pa.Table]:
     decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
     yield message_schema(opened.is_text).empty_table()
     for one in slices:
-        for batch in message_batches(decoder.messages(one), opened.is_text):
+        for batch in message_batches(settlement.settled(decoder.messages(one)), opened.is_text):
             yield pa.Table.from_batches([batch])
 
 

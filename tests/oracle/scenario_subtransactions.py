@@ -308,4 +308,44 @@ b| INSERT INTO t SELECT g, {LONG} FROM generate_series(6000, 6100) g
 b| ROLLBACK
 b| INSERT INTO t VALUES (7000, 'after')
 """,
+    "messages_before_changes_of_others": """
+a| CREATE TABLE t (id serial PRIMARY KEY, note text)
+a| BEGIN
+a| INSERT INTO t (note) VALUES ('top')
+a| SAVEPOINT one
+a| SELECT pg_logical_emit_message(true, 'one', 'alone in its savepoint')
+a| RELEASE one
+a| INSERT INTO t (note) VALUES ('the record behind it')
+a| SAVEPOINT two
+a| INSERT INTO t (note) VALUES ('two')
+a| SELECT pg_logical_emit_message(true, 'two', 'at its end')
+a| RELEASE two
+a| INSERT INTO t (note) VALUES ('behind that')
+a| SELECT pg_logical_emit_message(true, 'top', 'before a savepoint')
+a| SAVEPOINT three
+a| INSERT INTO t (note) VALUES ('three'), ('and more of it')
+a| SELECT pg_logical_emit_message(true, 'three', 'before another')
+a| SAVEPOINT four
+a| DELETE FROM t WHERE note = 'two'
+a| SELECT pg_logical_emit_message(true, 'four', 'before a truncate')
+a| RELEASE three
+a| TRUNCATE t
+a| SELECT pg_logical_emit_message(true, 'top', 'and once more')
+a| SAVEPOINT five
+a| INSERT INTO t (note) SELECT 'many ' || g FROM generate_series(1, 30) g
+a| SELECT pg_logical_emit_message(true, 'five', 'again')
+a| SAVEPOINT six
+a| UPDATE t SET note = note || ' updated' WHERE id % 3 = 0
+a| COMMIT
+a| BEGIN
+MANY
+a| COMMIT
+""".replace(
+        "MANY",
+        "\n".join(
+            f"a| SAVEPOINT s{n}\na| SELECT pg_logical_emit_message(true, 's{n}', 'x')\n"
+            f"a| {'RELEASE' if n % 3 else 'ROLLBACK TO'} s{n}\na| INSERT INTO t (note) VALUES ('after s{n}')"
+            for n in range(12)
+        ),
+    ),
 }

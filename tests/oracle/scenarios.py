@@ -18,6 +18,7 @@ from oracle.scenario_definitions import DEFINITIONS
 from oracle.scenario_interleaved import INTERLEAVED
 from oracle.scenario_publications import PUBLICATIONS, SINCE_18, SINCE_19
 from oracle.scenario_replicated import LATER, REPLICATED
+from oracle.scenario_row_filters import ROW_FILTERS
 from oracle.scenario_rows import ROWS
 from oracle.scenario_snapshots import SNAPSHOTS
 from oracle.scenario_subtransactions import SUBTRANSACTIONS
@@ -74,6 +75,7 @@ _THEMES = {
     "Definitions between another's rows": INTERLEAVED,
     "Catalogs": CATALOGS | STRATEGIES,
     "Publications": PUBLICATIONS,
+    "Row filters": ROW_FILTERS,
 }
 _SINCE = {18: SINCE_18, 19: SINCE_19}
 _LATER = {
@@ -82,7 +84,14 @@ _LATER = {
 }
 _ALONE = {"Servers that stop, slots that begin": ALONE, "Where slots begin again": SNAPSHOTS}
 
-_DAILY_THEMES = {"Rows", "Transactions", "Definitions", "Publications", "Servers that stop, slots that begin"}
+_DAILY_THEMES = {
+    "Rows",
+    "Transactions",
+    "Definitions",
+    "Publications",
+    "Row filters",
+    "Servers that stop, slots that begin",
+}
 _DAILY = {
     "kinds_of_tables_in_one_publication",
     "partitions_of_many_shapes",
@@ -97,7 +106,7 @@ _DAILY = {
 }
 """Of the other themes."""
 
-_APART = {"names_of_objects"}
+_APART = {"names_of_objects", "row_filter_that_fails"}
 """Where some stream stops with an error, which would leave the other scenarios of a server without one."""
 
 _LAST = "open_at_the_end"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oracle.cut_windows import FEWEST, MOST, check_calls, check_planner, check_states, check_windows
+from oracle.cut_windows import FEWEST, MOST, check_calls, check_planner, check_slices, check_states, check_windows
 from oracle.oracle import TAKEN_FROM
 from oracle.streams import RANDOM_PGOUTPUT, UP_TO
 
@@ -30,6 +30,13 @@ def test_windows_say_together_what_the_server_says(threaded_run: DecodedRun, nam
     """Where the server stops with an error, the window stops with it that has the commit; those before it do not."""
     windows = random.Random(f"windows {name}").randint(FEWEST, MOST)
     check_windows(threaded_run, threaded_run.run.streams[name], windows, windows)
+
+
+@pytest.mark.parametrize("name", ["pgoutput, lists"])
+def test_many_slices_say_together_what_the_server_says(threaded_run: DecodedRun, name: str) -> None:
+    stream = threaded_run.run.streams[name]
+    if stream.error is None:
+        check_slices(threaded_run, stream, 2000)
 
 
 @pytest.mark.parametrize("name", STATES_OF)

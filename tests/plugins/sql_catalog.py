@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
+from headwater.catalog.relation import Column, DatabaseLocale, Publication, PublicationMember, RelationSchema, TypeInfo
 
 _TYPE = """
     select t.oid, t.typname, n.nspname, format_type(t.oid, null), t.typtype::text, t.typlen, t.typalign::text,
@@ -104,10 +104,18 @@ class SqlCatalog:
 
     def publication_member(self, relation: int, publication: int) -> PublicationMember | None:
         """What a publication says of a relation that it names."""
-        choices = "prattrs::int2[], prqual is not null" if self.major >= 15 else "null, false"
+        choices = "prattrs::int2[], prqual::text" if self.major >= 15 else "null, null"
         query = f"select {choices} from pg_publication_rel where (prrelid, prpubid) = (%s, %s)"
         found = self.connection.execute(query, (relation, publication)).fetchone()
         return None if found is None else PublicationMember(found[0] and tuple(found[0]), found[1])
+
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by."""
+        provider = "datlocprovider::text" if self.major >= 15 else "'c'"
+        query = f"select datcollate, datctype, {provider} from pg_database where datname = current_database()"
+        found = self.connection.execute(query).fetchone()
+        assert found is not None
+        return DatabaseLocale(*found)
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """The publications that a schema is in."""

@@ -57,7 +57,7 @@ class Log:
         """Bytes of records that are planned to be decoded, and the filters that Spark gets back."""
         reader = FilteringReader(SourceOptions.parse(self.options()))
         rest = list(reader.pushFilters(list(filters)))
-        return sum(partition.plan.size for partition in reader.partitions()), rest
+        return sum(one.size for partition in reader.partitions() for one in partition.slices), rest
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_each_filter_that_is_taken_makes_the_plan_smaller(log: Log) -> None:
         assert (rest, 0 < size < whole) == ([], True), one
     commits = sorted(
         {
-            p.plan.unit_commit[0]
+            p.slices[0].unit_commit[0]
             for p in HeadwaterReader(SourceOptions.parse(log.options(partitionBytes="1"))).partitions()
         }
     )

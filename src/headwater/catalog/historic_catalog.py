@@ -22,6 +22,7 @@ from headwater.catalog.named_row import NamedRow
 from headwater.catalog.object_names import CATALOGS_NAMED, Namer
 from headwater.catalog.relation import (
     Column,
+    DatabaseLocale,
     ObjectNames,
     Publication,
     PublicationMember,
@@ -38,6 +39,9 @@ from headwater.pg.catalogs import (
     FIRST_UNPINNED_OBJECT_ID,
     GLOBAL_TABLESPACE,
     INTERNAL_LANGUAGE,
+    PG_CLASS,
+    PG_NAMESPACE,
+    PG_PUBLICATION,
     PG_PUBLICATION_NAMESPACE,
 )
 from headwater.pg.identifiers import quote_identifier, quote_qualified_identifier
@@ -144,6 +148,24 @@ class HistoricCatalog:
         key = self._rows.encode(name)
         lives = map(self._store.fates.lifetime, self._store.versions(("pg_publication", "pubname", key)))
         return key in self._store.publication_names or any(born < self._lsn and died > 0 for born, died in lives)
+
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by; nothing is known of it if it has no row."""
+        return self._remember(("locale", self._store.database_oid), self._build_locale)
+
+    def publication_names(self) -> list[str]:
+        """The names of all publications, sorted."""
+        return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
+
+    def unlogged_tables(self) -> list[tuple[str, str, str]]:
+        """Schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
+
+        One whose schema was dropped, while another session made it, is nobody's any more.
+        """
+        schemas = {row.oid: row.name for row in self._rows.namespaces(self._whole(PG_NAMESPACE))}
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        found = [row for row in rows if row.persistence != "p" and row.kind in "rp" and row.namespace in schemas]
+        return [(schemas[row.namespace], row.name, row.persistence) for row in found]
 
     def origin_name(self, origin: int) -> str | None:
         """A replication origin's name, None if there is none."""
@@ -268,6 +290,10 @@ class HistoricCatalog:
         rows = self._rows.databases(self._keyed("pg_database", "oid", self._store.database_oid))
         return rows[0].tablespace if rows else self._store.origin.database_tablespace
 
+    def _build_locale(self, oid: int) -> DatabaseLocale:
+        rows = self._rows.locales(self._keyed("pg_database", "oid", oid))
+        return rows[0] if rows else DatabaseLocale("", "", "c")
+
     def _mapped_oid(self, filenode: int, is_shared: bool) -> int | None:
         if self._spans:
             self._spans[-1].keys.add(relation_map_key(is_shared, filenode))
@@ -297,6 +323,7 @@ class HistoricCatalog:
             namespace_oid=row.namespace,
             is_user_catalog=row.is_user_catalog,
             primary_key_columns=primary,
+            unique_columns=() if primary or row.kind not in "rp" else self._unique_columns(oid),
         )
 
     def _columns(self, oid: int, natts: int, find: Callable[[int], TypeInfo]) -> tuple[Column, ...]:
@@ -317,6 +344,7 @@ class HistoricCatalog:
                 generated=row.generated,
                 not_null=row.not_null,
                 missing=row.missing,
+                collation=row.collation,
             )
             for row in rows
         )
@@ -341,6 +369,14 @@ class HistoricCatalog:
         if index is not None and not index.is_immediate:
             index = None
         return index.columns if index else (), primary.columns if primary else ()
+
+    def _unique_columns(self, oid: int) -> tuple[int, ...]:
+        """Columns of the unique index that JDBC tells first (getIndexInfo), of those without expressions."""
+        rows = self._rows.indexes(self._keyed("pg_index", "indrelid", oid))
+        found = [row for row in rows if row.is_unique and 0 not in row.columns]
+        names = {row.oid: self.class_rows(row.oid)[0].name.encode() for row in found if self.class_rows(row.oid)}
+        chosen = min(found, key=lambda row: (not row.is_clustered, names.get(row.oid, b"")), default=None)
+        return (*chosen.columns, *chosen.included) if chosen else ()
 
     def _ancestors(self, oid: int) -> tuple[int, ...]:
         """From the nearest to the root; a partition being detached has none (get_partition_ancestors)."""
@@ -479,7 +515,7 @@ class HistoricCatalog:
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
         members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
         said = {
-            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.is_filtered)
+            -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.filter)
             for row in members
         }
         return dict(sorted(said.items()))

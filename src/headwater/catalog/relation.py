@@ -89,6 +89,7 @@ class Column:
         not_null: ``attnotnull``.
         missing: the fast default's datum as stored (``attmissingval``'s single element: the raw fixed-length bytes, or
             a whole varlena with its header, never out of line), or None.
+        collation: ``attcollation``, 0 for a type that has none.
     """
 
     number: int
@@ -101,6 +102,7 @@ class Column:
     generated: str = ""
     not_null: bool = False
     missing: bytes | None = None
+    collation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class RelationSchema:
         namespace_oid: ``relnamespace``.
         is_user_catalog: ``user_catalog_table`` is set in reloptions.
         primary_key_columns: attnums of the primary key's key columns, else empty (any replica identity).
+        unique_columns: where there is no primary key, attnums of a unique index's columns, included ones too, none of
+            which is an expression: of one that the table is clustered by, else of the first by name.
     """
 
     oid: int
@@ -140,6 +144,7 @@ class RelationSchema:
     namespace_oid: int = 0
     is_user_catalog: bool = False
     primary_key_columns: tuple[int, ...] = ()
+    unique_columns: tuple[int, ...] = ()
 
 
 class PublicationMember(NamedTuple):
@@ -147,11 +152,44 @@ class PublicationMember(NamedTuple):
 
     Attributes:
         columns: attnums of the column list, in its order, None without one.
-        is_filtered: whether there is a row filter.
+        filter: ``prqual``, the row filter's tree as text (:mod:`headwater.catalog.node_tree`), None without one; empty
+            if it is stored out of line, and so not known.
     """
 
     columns: tuple[int, ...] | None = None
-    is_filtered: bool = False
+    filter: str | None = None
+
+
+class DatabaseLocale(NamedTuple):
+    """What a database's text is ordered by, and what its letters are (``pg_database``).
+
+    Attributes:
+        collate: ``datcollate``, or ``datlocale`` (before 17 ``daticulocale``) if its provider is not libc.
+        ctype: the one that says what letters are: likewise, of libc ``datctype``.
+        provider: ``datlocprovider``: ``c`` libc, ``i`` ICU, ``b`` built in.
+    """
+
+    collate: str
+    ctype: str
+    provider: str
+
+
+@dataclass(frozen=True)
+class RowFilters:
+    """Which changes of a relation its publications publish, by kind, as trees of which one must be true.
+
+    Attributes:
+        insert: of INSERTs, in the order in which the server goes through the publications; empty: all of them.
+        update, delete: likewise.
+        columns: those of the relation as of which it is published, in attnum order, dropped ones included.
+        locale: the database's.
+    """
+
+    insert: tuple[str, ...]
+    update: tuple[str, ...]
+    delete: tuple[str, ...]
+    columns: tuple[Column, ...]
+    locale: DatabaseLocale
 
 
 @dataclass(frozen=True, slots=True)

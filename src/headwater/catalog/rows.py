@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headwater.catalog import fields
 from headwater.catalog.pages import HEAP_NATTS_MASK
+from headwater.catalog.relation import DatabaseLocale
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -27,6 +28,7 @@ from headwater.pg.catalogs import (
     PG_RANGE,
     PG_REPLICATION_ORIGIN,
     PG_TYPE,
+    CatalogLayout,
     catalog_layout,
     catalog_oids,
 )
@@ -77,6 +79,7 @@ class AttributeRow:
     generated: str
     is_dropped: bool
     missing: bytes | None
+    collation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,19 @@ class TypeRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """A row of ``pg_index``; ``columns`` are its key columns, 0 for an expression."""
+    """A row of ``pg_index``; ``columns`` are its key columns, 0 for an expression, ``included`` its other ones."""
 
+    oid: int
     is_unique: bool
     is_primary: bool
     is_immediate: bool
+    is_clustered: bool
     is_valid: bool
     is_live: bool
     is_replica_identity: bool
     has_predicate: bool
     columns: tuple[int, ...]
+    included: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +183,14 @@ class PublicationRow:
 class MemberRow:
     """A row of ``pg_publication_rel``; ``columns`` is None without a column list.
 
+    ``filter`` is None without a row filter, and empty if it is stored out of line.
     With ``is_excepted`` it says that a publication of all tables leaves the relation out.
     """
 
     publication: int
     relation: int
     is_excepted: bool
-    is_filtered: bool
+    filter: str | None
     columns: tuple[int, ...] | None
 
 
@@ -224,7 +231,7 @@ class CatalogRows:
             *("relkind", "relnatts", "relreplident", "relispartition", "relrewrite"),
         )
         names = ["attname", "atttypid", "attlen", "attnum", "atttypmod", "attalign", "attnotnull", "atthasmissing"]
-        self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped")
+        self._attribute = layouts[PG_ATTRIBUTE].reader(*names, "attgenerated", "attisdropped", "attcollation")
         self._type = layouts[PG_TYPE].reader(
             *("typname", "typnamespace", "typlen", "typbyval", "typtype", "typdelim", "typrelid", "typsubscript"),
             *("typelem", "typoutput", "typsend", "typmodout", "typalign", "typstorage", "typbasetype", "typtypmod"),
@@ -232,8 +239,8 @@ class CatalogRows:
         self._range = layouts[PG_RANGE].reader("rngtypid", "rngsubtype")
         self._function = layouts[PG_PROC].reader("prolang")
         self._index = layouts[PG_INDEX].reader(
-            *("indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisvalid", "indislive"),
-            "indisreplident",
+            *("indexrelid", "indnkeyatts", "indisunique", "indisprimary", "indimmediate", "indisclustered"),
+            *("indisvalid", "indislive", "indisreplident"),
         )
         self._inherits = layouts[PG_INHERITS].reader("inhparent", "inhseqno", "inhdetachpending")
         self._namespace = layouts[PG_NAMESPACE].reader("oid", "nspname")
@@ -306,7 +313,7 @@ class CatalogRows:
         """Rows of ``pg_attribute``, system columns left out, in the order of ``attnum``."""
         found = []
         for row in rows:
-            name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped = (
+            name, kind, length, number, typmod, align, not_null, has_missing, generated, dropped, collation = (
                 self._attribute.unpack_from(row.body)
             )
             if number > 0:
@@ -325,6 +332,7 @@ class CatalogRows:
                         _char(generated),
                         is_dropped,
                         missing,
+                        collation,
                     )
                 )
         return sorted(found, key=lambda attribute: attribute.number)
@@ -386,11 +394,16 @@ class CatalogRows:
         layout = self._layouts[PG_INDEX]
         found = []
         for row in rows:
-            keys, *flags = self._index.unpack_from(row.body)
-            unique, primary, immediate, valid, live, identity = (flag == _TRUE for flag in flags)
-            columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")[:keys]
+            oid, keys, *flags = self._index.unpack_from(row.body)
+            unique, primary, immediate, clustered, valid, live, identity = (flag == _TRUE for flag in flags)
+            columns = fields.int2vector(fields.column(layout, row, "indkey") or b"\x01\x12")
             has_predicate = fields.column(layout, row, "indpred") is not None
-            found.append(IndexRow(unique, primary, immediate, valid, live, identity, has_predicate, columns))
+            found.append(
+                IndexRow(
+                    *(oid, unique, primary, immediate, clustered, valid, live, identity, has_predicate),
+                    *(columns[:keys], columns[keys:]),
+                )
+            )
         return found
 
     def parents(self, rows: Iterable[TupleBytes]) -> list[ParentRow]:
@@ -426,10 +439,11 @@ class CatalogRows:
         found = []
         for row in rows:
             columns = fields.column(layout, row, "prattrs") if self._has_choices else None
-            is_filtered = self._has_choices and fields.column(layout, row, "prqual") is not None
+            tree = fields.column(layout, row, "prqual") if self._has_choices else None
+            text = None if tree is None else self._name(fields.payload(tree) or b"")
             numbers = fields.int2vector(columns) if columns else None
             publication, relation, *flags = self._member.unpack_from(row.body)
-            found.append(MemberRow(publication, relation, flags == [_TRUE], is_filtered, numbers))
+            found.append(MemberRow(publication, relation, flags == [_TRUE], text, numbers))
         return found
 
     def publication_schemas(self, rows: Iterable[TupleBytes]) -> list[SchemaRow]:
@@ -449,6 +463,26 @@ class CatalogRows:
             oid, name, encoding, template, allows, tablespace = self._database.unpack_from(row.body)
             found.append(DatabaseRow(oid, self._name(name), encoding, template == _TRUE, allows == _TRUE, tablespace))
         return found
+
+    def locales(self, rows: Iterable[TupleBytes]) -> list[DatabaseLocale]:
+        """What text is ordered by of rows of ``pg_database``; empty where it is stored out of line."""
+        layout = self._layouts[PG_DATABASE]
+        has_providers = layout.has("datlocprovider")
+        own = next((name for name in ("datlocale", "daticulocale") if layout.has(name)), "")
+        found = []
+        for row in rows:
+            stored = fields.column(layout, row, "datlocprovider") if has_providers else b"c"
+            provider = _char(stored or b"c")
+            of_libc = provider == "c" or not own
+            names = ("datcollate", "datctype") if of_libc else (own, own)
+            collate, ctype = (self._locale_name(layout, row, name) for name in names)
+            found.append(DatabaseLocale(collate, ctype, provider))
+        return found
+
+    def _locale_name(self, layout: CatalogLayout, row: TupleBytes, name: str) -> str:
+        value = fields.column(layout, row, name) or b""
+        is_varlena = next(column.length for column in layout.columns if column.name == name) < 0
+        return self._name((fields.payload(value) or b"") if is_varlena and value else value)
 
     def _name(self, raw: bytes) -> str:
         return decode_name(raw.partition(b"\0")[0], self._encoding)

@@ -1,4 +1,4 @@
-"""The settings a server starts its sessions with, as far as they change how values are printed.
+"""The settings a server starts its sessions with, as far as they change what is decoded and how values are printed.
 
 Reads ``postgresql.conf`` and then ``postgresql.auto.conf`` of a data directory (PostgreSQL: guc-file.l, ParseConfigFp
 and GUC_scanstr; later lines win, names are the same in any case), and the files that they include. Invariant: a file
@@ -24,8 +24,18 @@ from headwater.catalog.role_settings import role_settings, settings_place
 from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.errors import CatalogError, warn
 
-PRINTING_SETTINGS = frozenset(
-    {"timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output", "lc_monetary", "search_path"}
+SESSION_SETTINGS = frozenset(
+    {
+        "timezone",
+        "datestyle",
+        "intervalstyle",
+        "extra_float_digits",
+        "bytea_output",
+        "lc_monetary",
+        "search_path",
+        "logical_decoding_work_mem",
+        "debug_logical_replication_streaming",
+    }
 )
 """Names of the settings that matter here, in lower case."""
 
@@ -64,14 +74,14 @@ class ServerSetting:
 
 
 def read_server_settings(data_directory: str | Path) -> dict[str, ServerSetting]:
-    """What a data directory's configuration says of :data:`PRINTING_SETTINGS`, by name in lower case.
+    """What a data directory's configuration says of :data:`SESSION_SETTINGS`, by name in lower case.
 
     Raises:
         CatalogError: it is no data directory or base backup, or a configuration file is there and cannot be read.
     """
     tree = open_tree(Path(data_directory))
     files = [name for name in _FILES if tree.exists(name)]
-    return {name: setting for file in files for name, setting in _settings_in(tree, file) if name in PRINTING_SETTINGS}
+    return {name: setting for file in files for name, setting in _settings_in(tree, file) if name in SESSION_SETTINGS}
 
 
 def _settings_in(tree: FileTree, file: str, depth: int = 0) -> Iterator[tuple[str, ServerSetting]]:
@@ -123,7 +133,7 @@ def session_settings_of(data_directory: str | Path, database: int, role: str | N
     directory = DataDirectory(data_directory)
     found, place = read_server_settings(data_directory), settings_place(directory)
     for name, value in role_settings(directory, database, role).items():
-        if name in PRINTING_SETTINGS:
+        if name in SESSION_SETTINGS:
             found[name] = ServerSetting(value, place, 0, found[name].value if name in found else "")
     return found if role is None else {**found, "search_path": _search_path_of(role, found.get("search_path"))}
 

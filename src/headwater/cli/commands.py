@@ -116,7 +116,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
-_export_flag, _ddl_flag = _flags("catalog_export"), _flags("ddl")
+_export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -150,7 +150,7 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
 )
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
-@_decode_flag("--plugin", metavar="NAME", help="Output plugin: test_decoding (default), pgoutput, wal2json.")
+@_decode_flag("--plugin", metavar="NAME", help="Output plugin: test_decoding (default), pgoutput, wal2json, debezium.")
 @_decode_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
@@ -161,6 +161,13 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
     metavar="PATTERN[,PATTERN]",
     help="Only changes of tables SCHEMA.TABLE that match, with * and ?. Transactions without any are as the plugin has "
     "them: test_decoding shows them empty without -o skip-empty-xacts=1.",
+)
+@_decode_flag(
+    "--publish",
+    multiple=True,
+    metavar="TABLE",
+    help="Only this table, its columns and rows: 'shop.orders(id, total) WHERE total > 100', as in CREATE PUBLICATION. "
+    "Needs headwater[publish].",
 )
 @_decode_flag(
     "--unknown-types",
@@ -271,6 +278,34 @@ def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
     from headwater.cli.catalog import run_export
 
     run_export(dsn, file, checkpoint)
+
+
+@click.group("publication", short_help="What publications would send of a window.", **GROUP)
+@click.pass_context
+def publication_command(context: click.Context) -> None:
+    """What publications would send of a window of WAL."""
+    need_command(context)
+
+
+@publication_command.command("explain")
+@_of_wal(_explain_flag, required=True)
+@_explain_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_explain_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@_explain_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
+@_explain_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_explain_flag(
+    "--publication",
+    "publications",
+    multiple=True,
+    metavar="NAME",
+    help="A publication; default: all that there are at the end.",
+)
+@_explain_flag("--json", "as_json", is_flag=True, help="Print JSON.")
+def publication_explain_command(**flags: Any) -> None:
+    """Print which tables, rows and bytes each publication would send, and why the rest is left out. Sends nothing."""
+    from headwater.cli.publication import run_explain
+
+    run_explain(**flags)
 
 
 @click.command("demo", short_help="Run a server, stop it, decode its WAL, compare.")

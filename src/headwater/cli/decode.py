@@ -197,8 +197,11 @@ def _check_scratch(scratch: str | None) -> None:
 def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, object]:
     return {
         "wal_bytes": result.wal_bytes,
+        "wal_bytes_decoded": result.read_again,
         "transactions": result.transactions,
         "changes": result.changes,
+        "changes_passed_over": result.passed_over,
+        "changes_filtered_out": result.filtered,
         "messages": result.messages,
         "consistent_at": str(Lsn(result.consistent_at)),
         "end": str(Lsn(result.end_lsn)),

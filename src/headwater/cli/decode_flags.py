@@ -21,6 +21,7 @@ class DecodeFlags:
         user: whose settings sessions would have.
         options, settings: texts ``NAME=VALUE``.
         client_encoding: by PostgreSQL's names; None for the default.
+        publish: texts of the user's own publications.
         tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
@@ -51,6 +52,7 @@ class DecodeFlags:
     settings: Sequence[str]
     client_encoding: str | None
     tables: Sequence[str]
+    publish: Sequence[str]
     unknown_types: str | None
     on_level_gap: str
     from_replica_level: bool

@@ -24,6 +24,7 @@ from headwater.cli.commands import (
     decode_command,
     demo_command,
     need_command,
+    publication_command,
     slot_command,
     waldump_command,
 )
@@ -47,6 +48,7 @@ cli.add_command(decode_command)
 cli.add_command(catalog_command)
 cli.add_command(ddl_command)
 cli.add_command(demo_command)
+cli.add_command(publication_command)
 cli.add_command(slot_command)
 cli.add_command(waldump_command)
 

@@ -65,6 +65,11 @@ class Version:
         return self.major >= 15
 
     @property
+    def has_debug_streaming(self) -> bool:
+        """There is debug_logical_replication_streaming."""
+        return self.major >= 16
+
+    @property
     def has_two_phase_option(self) -> bool:
         """Pgoutput knows the option ``two_phase``."""
         return self.major >= 15
@@ -226,6 +231,11 @@ class Version:
     def has_inplace_invalidations(self) -> bool:
         """INPLACE records carry invalidations; before, they mark their transaction as one that changes the catalog."""
         return self.major >= 18
+
+    @property
+    def queues_bare_updates(self) -> bool:
+        """Updates of catalogs, which are logged without a tuple, are queued by the reorder buffer."""
+        return self.major < 19
 
     @property
     def dropped_stats_size(self) -> int:

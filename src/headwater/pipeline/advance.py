@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headwater.catalog.copied_files import check_files
 from headwater.catalog.store import CatalogStore
 from headwater.errors import PluginError, RecordError, warn
@@ -16,12 +18,18 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.window import Scope, check_consistent, check_window
 from headwater.plugins.api import SlicePlugin
+from headwater.reorder.accounting import Running, StreamRules, account
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
+from headwater.reorder.message_order import message_order
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
+from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
 from headwater.reorder.state import State
-from headwater.reorder.transactions import committed_transactions
+from headwater.reorder.streamed_replays import replays_with_streams
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Streams
+from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
+from headwater.reorder.wal_levels import Decodable, starting_at
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
@@ -37,11 +45,14 @@ class Start:
     left: OpenTransactions
     memory: SchemaMemory
     two_phase_at: int | None = None
+    accounting: Accounting = NOTHING_QUEUED
 
     @classmethod
     def of_state(cls, state: State) -> Start:
         """As the windows before left it."""
-        return cls(state.lsn, state.last_lsn, state.control, state.left, state.memory, state.two_phase_at)
+        return cls(
+            *(state.lsn, state.last_lsn, state.control, state.left, state.memory, state.two_phase_at, state.accounting)
+        )
 
     @classmethod
     def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
@@ -65,7 +76,7 @@ class Behind:
         lsn: LSN behind its last record; last_lsn: where that one starts.
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind.
-        two_phase_at: see :class:`headwater.reorder.state.State`.
+        two_phase_at, accounting: see :class:`headwater.reorder.state.State`.
     """
 
     store: CatalogStore
@@ -75,6 +86,7 @@ class Behind:
     left: OpenTransactions = field(repr=False)
     memory: SchemaMemory = field(repr=False)
     two_phase_at: int | None = None
+    accounting: Accounting = field(default=NOTHING_QUEUED, repr=False)
 
     def state(self, timeline: int) -> State:
         """The state behind the window, where the log is on a timeline."""
@@ -89,6 +101,7 @@ class Behind:
             left=self.left,
             memory=self.memory,
             two_phase_at=self.two_phase_at,
+            accounting=self.accounting,
         )
 
 
@@ -123,6 +136,7 @@ def advance(
     scope: Scope,
     is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
+    detailed: tuple[tuple[int, int], ...] = (),
     skips_gaps: bool = False,
     watch: Watch = nobody_watches,
 ) -> Advanced | Refinement:
@@ -136,6 +150,7 @@ def advance(
         scope: which transactions are wanted.
         is_end: the session ends here: nothing follows that could bring what the plugin's options name.
         rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
+        detailed: stretches that were indexed one change a row.
         skips_gaps: what was written while wal_level was too low is left out.
         watch: see :data:`Watch`.
 
@@ -161,14 +176,66 @@ def advance(
         if control.gap is None and not control.has_begun:
             check_consistent(control, store.start_lsn, index.hi)
         _validate(plugin, store, lsn, scope)
-    rolled(store, max(scope.start, start.lsn), lsn, is_end)
-    left = still_open(start.left, index, txns, control)
     at = _two_phase_at(start, followed, plugin, scope)
-    window = RolledWindow(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, at)
+    streams = None
+    replays = _replays(index, txns, plugin, at, starting_at(followed.decodable, scope.start))
+    if plugin.stream_limit:
+        rules = _stream_rules(followed, store, plugin, scope, at)
+        streams = _streams(start, index, followed, detailed, rules)
+        if streams.lacking:
+            return Refinement(detailed=streams.lacking)
+        replays = replays_with_streams(replays, index.rows, streams, store.database_oid)
+    order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
+    if order.lacking:
+        return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
+    rolled(store, max(scope.start, start.lsn), lsn, is_end)
+    left = still_open(start.left, index, txns, control, replays.streamed)
+    window = RolledWindow(
+        *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
+    )
     watch(window, scope)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
-    return Advanced(assembly, Behind(store, control, lsn, last_lsn, left, assembly.memory, at), followed)
+    accounting = NOTHING_QUEUED if streams is None else streams.accounting
+    behind = Behind(store, control, lsn, last_lsn, left, assembly.memory, at, accounting)
+    return Advanced(assembly, behind, followed)
+
+
+def _stream_rules(
+    followed: Followed, store: CatalogStore, plugin: SlicePlugin, scope: Scope, two_phase_at: int | None
+) -> StreamRules:
+    begins = [one.start for one in followed.decodable[:1]]
+    return StreamRules(
+        limit=plugin.stream_limit,
+        immediate=plugin.stream_limit == 1,
+        major=store.major,
+        database=store.database_oid,
+        streams_from=max(*begins, scope.start) if begins else NEVER,
+        filters_origins=plugin.filter_origin(1),
+        two_phase=None if two_phase_at is None else TwoPhase(two_phase_at, plugin.filter_prepare),
+    )
+
+
+def _streams(
+    start: Start, index: WalIndex, followed: Followed, detailed: tuple[tuple[int, int], ...], rules: StreamRules
+) -> Streams:
+    """What of transactions in progress is streamed."""
+    lsn, oldest = np.array(followed.running, np.int64).reshape(-1, 2).T
+    hi = index.last_end or start.lsn
+    return account(start.accounting, index.rows, Running(lsn, oldest), index.lo, hi, index.grid, detailed, rules)
+
+
+def _replays(
+    index: WalIndex,
+    txns: CommittedTransactions,
+    plugin: SlicePlugin,
+    two_phase_at: int | None,
+    decodable: tuple[Decodable, ...],
+) -> Replays:
+    """What is replayed in a window, and when."""
+    if two_phase_at is None:
+        return replays_of_commits(txns)
+    return replays_with_prepared(index.rows, txns, TwoPhase(two_phase_at, plugin.filter_prepare), index.lo, decodable)
 
 
 def _two_phase_at(start: Start, followed: Followed, plugin: SlicePlugin, scope: Scope) -> int | None:

@@ -7,7 +7,7 @@ Work on flat arrays throughout; Python goes row by row only over messages and tr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.constant_columns import taken
+from headwater.errors import PluginError
 from headwater.pipeline.ddl_steps import ddl_of_window
 from headwater.pipeline.driver_messages import (
     DdlMessages,
     DriverMessages,
-    PreparedMessages,
+    FrameMessages,
     WantedMessages,
     WantedTruncate,
     renumbered,
@@ -43,15 +44,17 @@ from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.keys import or_together
 from headwater.reorder.open_transactions import OpenTransactions, began_before
 from headwater.reorder.plan import Plan, Units
-from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
+from headwater.reorder.replays import STREAM_COMMITS, STREAMS, Replays
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
 from headwater.reorder.schema_memory import Given, SchemaMemory
 from headwater.reorder.spans import spans_by_unit
+from headwater.reorder.streamed_replays import ends_of_shown, still_shown
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.reorder.units import make_units
 from headwater.reorder.wal_levels import Decodable, is_decodable, lies_in, starting_at
+from headwater.reorder.wants import Description
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import DELETES_BARE, DELETES_OLD, UPDATES
 
@@ -68,6 +71,7 @@ class Assembly:
         plan: what to decode.
         transactions: how many transactions and bare messages are output.
         changes: how many row changes are wanted.
+        passed_over: how many of the same transactions are not, and are not taken apart; those of catalogs aside.
         late: int64[n] where transactions committed that are wanted, but cannot be decoded.
         memory: what the plugin has in mind at the end.
     """
@@ -75,6 +79,7 @@ class Assembly:
     plan: Plan
     transactions: int
     changes: int
+    passed_over: int
     late: Int64s
     memory: SchemaMemory
 
@@ -92,7 +97,8 @@ class RolledWindow:
         left: what those before it left behind.
         memory: what the plugin has in mind at its start.
         end: LSN behind its last record.
-        two_phase_at: prepared transactions are decoded at PREPARE from this LSN on; None if they are not.
+        replays: what is replayed in it.
+        late_messages: int64[k] sorted: places of logical messages that come behind the change that follows them.
     """
 
     index: WalIndex
@@ -103,7 +109,8 @@ class RolledWindow:
     left: OpenTransactions
     memory: SchemaMemory
     end: int
-    two_phase_at: int | None = None
+    replays: Replays
+    late_messages: Int64s
 
 
 def assemble(window: RolledWindow, plugin: SlicePlugin, scope: Scope) -> Assembly:
@@ -127,8 +134,22 @@ class _Describing:
     plugin: SlicePlugin
     scope: Scope
 
-    def __call__(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        return self.plugin.describe(schema, catalog) if self.scope.tables.chooses(schema, catalog) else (0, ())
+    def __call__(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        if not self.scope.tables.chooses(schema, catalog):
+            return Description()
+        schema = self.shown(schema, catalog)
+        chosen, said = self.plugin.chosen, self.plugin.describe(schema, catalog)
+        said = said if chosen is None else chosen.described(said, schema, catalog)
+        if said.filters is not None and self.plugin.marks_rows:
+            raise PluginError(
+                f'the rows of table "{schema.namespace}.{schema.name}" are filtered, and may not be complete',
+                hint="below wal_level logical, name a publication without a row filter, or none",
+            )
+        return said
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without columns that nobody wants."""
+        return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 
 class _Assembler:
@@ -138,7 +159,7 @@ class _Assembler:
         self.window = window
         self.rows = window.index.rows
         self.wanted_at = starting_at(window.decodable, scope.start)
-        self.txns = self._replays(plugin)
+        self.txns = window.replays
         self.store = window.store
         self.plugin = plugin
         self.scope = scope
@@ -160,19 +181,22 @@ class _Assembler:
         resolved = self.resolver.rows(
             candidates.txn, candidates.locator, candidates.first, candidates.kinds, rows.locators
         )
-        driver = DriverMessages(rows, txns, self.output, self.plugin, self.resolver, self._in_window)
-        truncates, messages, prepared = list(driver.truncates()), driver.messages(), driver.prepared()
+        driver = DriverMessages(
+            rows, txns, self.output, self.plugin, self.resolver, self._in_window, self.window.late_messages
+        )
+        truncates, messages, framed = list(driver.truncates()), driver.messages(), driver.framed()
         ddl = list(self._ddl()) if self.plugin.wants_ddl else []
         synced, memory = self._sync(candidates, resolved, truncates)
         resolved, truncates = synced.resolved, renumbered(truncates, synced.others)
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
-        busy = self._busy(candidates, choice, truncates, messages, prepared)
+        busy, shown = self._busy(candidates, choice, truncates, messages, framed)
         busy[[made.txn for made in ddl]] = True
+        memory = replace(memory, shown=shown)
         units, unit_of = make_units(txns, busy, synced.own, messages.bare)
         changes = change_rows(rows, candidates, unit_of, resolved.resolution, choice, synced.announce)
-        events = driver.events(units, unit_of, messages, truncates, iter(synced.announce_others), prepared, ddl)
+        events = driver.events(units, unit_of, messages, truncates, synced.announce_others, framed, ddl)
         spans = spans_by_unit(resolved.spans, unit_of)
         left_out = left_out_origins(rows.changes.origin, self.plugin.filter_origin)
         grid, cuts, leads = self.window.index.grid, self.plugin.cuts_transactions, self.plugin.leads_messages
@@ -183,18 +207,13 @@ class _Assembler:
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
         plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
-        return Assembly(
-            plan, len(units.xid), int(taken(rows.changes.count, at[choice.wanted]).sum()), self._late(), memory
-        )
+        count = int(taken(rows.changes.count, at[choice.wanted]).sum())
+        is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
+        unwanted = is_table[resolved.resolution] & ~choice.wanted
+        passed_over = int(taken(rows.changes.count, at[unwanted]).sum())
+        return Assembly(plan, len(units.xid), count, passed_over, self._late(), memory)
 
     # -- which transactions
-
-    def _replays(self, plugin: SlicePlugin) -> Replays:
-        at, commits = self.window.two_phase_at, self.window.commits
-        if at is None:
-            return replays_of_commits(commits)
-        two_phase = TwoPhase(at, plugin.filter_prepare)
-        return replays_with_prepared(self.rows, commits, two_phase, self.window.index.lo, self.wanted_at)
 
     def _wanted(self) -> NDArray[np.bool_]:
         """bool[t]: transactions that are output if decoding can begin before them (DecodeTXNNeedSkip)."""
@@ -219,7 +238,8 @@ class _Assembler:
     def _late(self) -> Int64s:
         """Wanted transactions that cannot be decoded, and may have changed something."""
         txns, asked = self.txns, max(self.scope.start, self.store.origin.first_lsn)
-        late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.place >= asked) & ~self.decodable
+        late: NDArray[np.bool_] = self.wanted & txns.has_changes & (txns.kind != STREAMS)
+        late &= (txns.place >= asked) & ~self.decodable
         late &= (txns.base_lsn != NEVER) | began_before(txns.xid, self.store, self.window.control)
         commits: Int64s = txns.place[late]
         return commits
@@ -241,19 +261,34 @@ class _Assembler:
         choice: Choice,
         truncates: Sequence[WantedTruncate],
         messages: WantedMessages,
-        prepared: PreparedMessages,
-    ) -> NDArray[np.bool_]:
-        """bool[t]: output replays without those that the plugin passes over because they are empty."""
+        framed: FrameMessages,
+    ) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
+        """bool[t]: output replays without those that the plugin passes over because they are empty.
+
+        And streamed transactions that have not ended, and of which something has been shown.
+        """
         silent = ~self.txns.has_changes
-        silent[prepared.begun] = False
+        if self.txns.streamed is not None:
+            silent |= self.txns.streamed.is_empty
+        silent[framed.begun] = False
         if not self.plugin.skips_empty:
-            return self.output & ~silent
+            return self.output & ~silent, ()
         busy = np.zeros(len(self.output), np.bool_)
-        busy[prepared.begun] = True
+        busy[framed.begun] = True
+        puts_off = self.plugin.puts_off_streams and self.txns.streamed is not None
+        if puts_off:
+            busy[(self.txns.kind == STREAMS) | (self.txns.kind >= STREAM_COMMITS)] = False
         busy[candidates.txn[choice.wanted]] = True
         busy[[made.txn for made in truncates]] = True
+        begun = self.output & busy
         busy[messages.txn[messages.txn >= 0]] = True
-        return self.output & busy
+        if not puts_off:
+            return self.output & busy, ()
+        if self.plugin.messages_count:
+            begun = self.output & busy
+        before = self.window.memory.shown
+        busy |= ends_of_shown(self.txns, begun, np.array(before, np.int64))
+        return self.output & busy, still_shown(self.txns, begun, before)
 
     def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
         """Tell the plugin of rows that it does not want of relations of which it wants others."""
@@ -275,12 +310,12 @@ class _Assembler:
     ) -> int:
         """What the next window is to know of the last transaction."""
         # Number -1 is the last element.
-        wanted = wanted_kinds(np.array([use.wants for use in self.resolver.resolutions] + [0], np.int64))
+        certain = wanted_kinds(np.array([use.certain for use in self.resolver.resolutions] + [0], np.int64))
         found = last_changes(
             self.rows,
             candidates,
             choice,
-            wanted[resolved.resolution],
+            certain[resolved.resolution],
             messages,
             units,
             may_leave_out=self.plugin.chooses_messages,

@@ -33,7 +33,7 @@ from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.rows import CatalogRows
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.sent_rows import SentRow, is_readable, sent_rows, varlena
-from headwater.catalog.server_settings import PRINTING_SETTINGS
+from headwater.catalog.server_settings import SESSION_SETTINGS
 from headwater.catalog.version_rows import XID_MASK
 from headwater.catalog.versions import FIRST_NORMAL_XID
 from headwater.errors import CatalogError, HeadwaterError
@@ -343,7 +343,7 @@ def _commit_log(session: Connection[Any], server: _Server, oldest: int) -> Commi
 
 def _settings(session: Connection[Any]) -> tuple[tuple[str, str], ...]:
     """What a session of this role in this database begins with."""
-    found = dict(session.execute(_SETTINGS, [sorted(PRINTING_SETTINGS)]).fetchall())
+    found = dict(session.execute(_SETTINGS, [sorted(SESSION_SETTINGS)]).fetchall())
     role = session.execute("SELECT session_user::text").fetchone()
     assert role is not None
     path = SearchPath.parse(found["search_path"]).of_role(role[0])

@@ -39,10 +39,11 @@ from headwater.pipeline.window import (
 )
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
-from headwater.reorder.merge import merge_indexes
+from headwater.reorder.merge import merge_indexes, with_detailed
 from headwater.reorder.state import State
 from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
+from headwater.rmgr.index_rows import Rows
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.wal.record import parse_record
 
@@ -141,6 +142,7 @@ class DatabasePlan:
         self._expected = expected
         self._state = opened.state
         self._behind: list[Behind] = []
+        self._detailed: Rows | None = None
         self._session = _Session(opened, scope, is_first, is_named)
 
     @property
@@ -168,6 +170,7 @@ class DatabasePlan:
         # They are made in one window: what of them is a catalog's is known behind it.
         is_past = self._state is not None and all(self._state.lsn > lsn for lsn in self.since.values())
         self.refinement = UNREFINED if is_past else Refinement(self._expected)
+        self._detailed = None
         self.store = self._opened_store(None if before is None else before.store)
 
     def is_reached(self, runs: Sequence[Run]) -> bool:
@@ -188,7 +191,7 @@ class DatabasePlan:
         """
         pieces = [piece.of_database(self.database, self._sources) for piece in pieces_of(runs)] or [no_index(lo)]
         state = self._state
-        index = merge_indexes(pieces) if state is None else merge_indexes(pieces, state.left.rows)
+        index = merge_indexes(pieces) if state is None else merge_indexes(pieces, self._detailed or state.left.rows)
         with collector_put_off(), errors_of(self.name):
             advanced = self._advance(index, is_last and not self._goes_on)
         if isinstance(advanced, Refinement):
@@ -202,10 +205,19 @@ class DatabasePlan:
         return window
 
     def look_back(self, indexer: RunIndexer, request: Request) -> None:
-        """Give the catalog what the WAL before the window has of files that proved to be catalogs' only in it."""
+        """Have what only this window asks of the WAL before it.
+
+        That is of files that proved to be catalogs' only in it, for the catalog, and changes of open transactions one
+        by one.
+        """
         state, files = self._state, self.refinement.files
         if state is None:
             return
+        early = self.refinement.since
+        if early < state.lsn:
+            again = pieces_of(indexer.stretch(early, state.lsn, request))
+            index = merge_indexes([piece.of_database(self.database) for piece in again])
+            self._detailed = with_detailed(state.left.rows, index.rows, early)
         since = min((lsn for _, lsn in files), default=state.lsn)
         if since < state.lsn:
             pieces = pieces_of(indexer.stretch(since, state.lsn, request))
@@ -233,7 +245,8 @@ class DatabasePlan:
             index, whole = without_earlier(index, store)
             start = Start.of_catalog(store, whole, opened.request.needed_level)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
-        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, skips_gaps, self._watch)
+        rest = (self.refinement.detailed, skips_gaps, self._watch)
+        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, *rest)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""

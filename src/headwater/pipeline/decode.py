@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import BinaryIO
 
@@ -34,6 +34,7 @@ from headwater.pipeline.message_files import MessageCounts, MessageForm, message
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.scratch import store_value
+from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import NewPlans, Pass, nothing_new
@@ -62,8 +63,11 @@ class DecodeResult:
     Attributes:
         files: the tasks' files, in output order; those that were delivered are gone.
         is_text: the messages are UTF-8 text.
-        transactions, changes, messages: counts; changes are rows that gave a message.
-        wal_bytes: bytes of WAL read.
+        transactions, changes, messages: counts; changes are rows that gave a message; transactions those of which any
+            was wanted, also if row filters left none.
+        wal_bytes: bytes of WAL read; read_again: bytes of the stretches of it that were decoded.
+        passed_over: changes that nobody wanted, and that were not taken apart; filtered: those that row filters have
+            left out, which were, but were not printed.
         consistent_at: LSN where decoding could begin.
         end_lsn: where the window ended.
         state: makes the state behind it, for a session that goes on there.
@@ -78,6 +82,9 @@ class DecodeResult:
     changes: int
     messages: int
     wal_bytes: int
+    read_again: int
+    passed_over: int
+    filtered: int
     consistent_at: int
     end_lsn: int
     state: Callable[[], State]
@@ -227,7 +234,7 @@ class _HandedPart:
     Attributes:
         plan: the database's.
         slices: ready for tasks, in output order.
-        transactions, changes: counts.
+        transactions, changes, passed_over, read_again: counts; see :class:`DecodeResult`.
         consistent_at: LSN where decoding could begin, None if it could not yet.
         state: makes the state behind it.
     """
@@ -236,6 +243,8 @@ class _HandedPart:
     slices: list[Handed[Slice]]
     transactions: int
     changes: int
+    passed_over: int
+    read_again: int
     consistent_at: int | None
     state: Callable[[], State]
 
@@ -285,6 +294,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     labels: dict[DatabasePlan, str] = field(default_factory=dict)
     results: dict[DatabasePlan, DecodeResult] = field(default_factory=dict)
+    settlements: dict[DatabasePlan, Settlement] = field(default_factory=dict)
     _is_long: bool = False
 
     def decode(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> list[DecodeResult]:
@@ -313,6 +323,9 @@ class _Run:
                 changes=0,
                 messages=0,
                 wal_bytes=0,
+                read_again=0,
+                passed_over=0,
+                filtered=0,
                 consistent_at=0,
                 end_lsn=hi,
                 state=part.state,
@@ -322,6 +335,8 @@ class _Run:
             )
         result.transactions += part.transactions
         result.changes += part.changes
+        result.passed_over += part.passed_over
+        result.read_again += part.read_again
         result.wal_bytes = hi - _start_of(opened)
         result.consistent_at = part.consistent_at or 0
         result.end_lsn, result.state = hi, part.state
@@ -383,6 +398,8 @@ class _Run:
             slices=[self.exchange.hand(one) for one in slices],
             transactions=assembly.transactions,
             changes=assembly.changes,
+            passed_over=assembly.passed_over,
+            read_again=sum(high - low for one in slices for low, high in one.ranges),
             consistent_at=behind.control.builder.consistent_at,
             state=lambda: plan.state_behind(behind),
         )
@@ -415,9 +432,12 @@ class _Run:
                 self._take(parts[task.number].plan, one)
 
     def _take(self, plan: DatabasePlan, arrived: Arrived[MessageCounts]) -> None:
-        result = self.results[plan]
+        result, settlement = self.results[plan], self.settlements.setdefault(plan, Settlement())
+        arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, self.form))
         result.files.append(arrived)
         result.messages += arrived.summary.messages
+        result.filtered += arrived.summary.filtered
+        result.changes -= arrived.summary.filtered
         deliver = self.deliver(self.labels[plan])
         if deliver is not None:
             deliver(arrived.path)

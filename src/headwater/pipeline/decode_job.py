@@ -7,22 +7,26 @@ nothing but the slice, the WAL directory and the plugin, all of which pickle.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import SlicePlugin, SliceTables
-from headwater.reorder.plan import Slice
+from headwater.reorder.plan import RelationUse, Slice
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
 from headwater.rows.collect import SliceChanges, collect
 from headwater.rows.conversion import converted_messages, refusal
-from headwater.rows.items import REFUSED, Cells, Messages
+from headwater.rows.filters.changes import let_pass, looked_at
+from headwater.rows.filters.located import locate_tuples
+from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
 from headwater.rows.layout import compile_layouts
-from headwater.rows.render import place_of_cell, render
+from headwater.rows.render import place_of_cell, print_located, render
 from headwater.rows.session import SessionSettings
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
@@ -31,10 +35,23 @@ from headwater.wal.stretches import read_stretches
 
 @dataclass(frozen=True)
 class DecodedSlice:
-    """A slice's changes with their text, before a plugin makes messages of them."""
+    """A slice's changes with their text, before a plugin makes messages of them.
+
+    Attributes:
+        changes: those that row filters let pass; kinds: uint8[n] what they were before.
+        tentative: announcements among them that earlier slices may have made.
+        cells: their text.
+    """
 
     changes: SliceChanges
+    kinds: NDArray[np.uint8]
+    tentative: Tentative
     cells: Cells
+
+    @property
+    def filtered(self) -> int:
+        """How many changes row filters have left out."""
+        return int(np.count_nonzero((self.changes.items.kind == SKIPPED) & (self.kinds <= DELETE)))
 
 
 @dataclass(frozen=True)
@@ -66,20 +83,43 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = collect(
-            plan, _read(self.directory, plan), self._say, self.directory.major, not self.plugin.marks_rows
-        )
+        changes = self.collected(plan)
+        kinds = changes.items.kind
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
-        shown = [self.plugin.shown_columns(use.schema, use.messages) for use in changes.relations]
+        shown = [self._looked_at(use) for use in changes.relations]
         exactly = [exact(schema) for schema in schemas]
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
         layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
-        return DecodedSlice(changes, render(changes.tuples, changes.items, layouts))
+        if all(use.filters is None for use in changes.relations):
+            return DecodedSlice(changes, kinds, NOTHING_TENTATIVE, render(changes.tuples, changes.items, layouts))
+        tuples = locate_tuples(changes.tuples, changes.items, layouts)
+        items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
+        cells = print_located(tuples.located, items, layouts)
+        changes, tentative = announce_sent(plan, replace(changes, items=items), cells)
+        return DecodedSlice(changes, kinds, tentative, cells)
 
-    def _say(self, record: KeptRecord) -> Sequence[bytes]:
-        """What the plugin makes of a logical message."""
+    def collected(self, plan: Slice) -> SliceChanges:
+        """Read and collect the rows of a slice.
+
+        Raises:
+            HeadwaterError: a record stands in the way.
+        """
+        is_logical = not self.plugin.marks_rows
+        return collect(plan, _read(self.directory, plan), self._say, self.directory.major, is_logical)
+
+    def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
+        """Which columns of a relation anyone looks at; None for all."""
+        shown = self.plugin.shown_columns(use.schema, use.messages)
+        if shown is None or use.filters is None:
+            return shown
+        return shown | looked_at(use.schema, use.filters, self.directory.major, self.session.encoding)
+
+    def _say(self, record: KeptRecord, toplevel_xid: int) -> Sequence[bytes]:
+        """What the plugin makes of a logical message, in a streamed block of a transaction if there is an xid."""
         parsed = parse_record(record.data, record.lsn, record.end_lsn, self.directory.major)
         said = parse_message(parsed.main_data, record.lsn)
+        if toplevel_xid:
+            return self.plugin.stream_message(record.end_lsn, said.prefix, said.content, toplevel_xid)
         return self.plugin.message(record.end_lsn, said.transactional, said.prefix, said.content)
 
     def messages(self, plan: Slice) -> Messages:
@@ -88,7 +128,10 @@ class SliceDecoder:
         Raises:
             HeadwaterError: as :meth:`cells`, or the plugin refuses.
         """
-        decoded = self.cells(plan)
+        return self.messages_of(self.cells(plan))
+
+    def messages_of(self, decoded: DecodedSlice) -> Messages:
+        """The plugin's messages of a slice that is decoded already; raises as :meth:`messages`."""
         changes = decoded.changes
         tables = SliceTables(
             changes.items,
@@ -97,8 +140,9 @@ class SliceDecoder:
             changes.literals,
             [use.schema for use in changes.relations],
             [use.messages for use in changes.relations],
+            decoded.tentative,
         )
-        messages = self.plugin.render(tables)
+        messages = replace(self.plugin.render(tables), filtered=decoded.filtered)
         if not self.plugin.is_text or self.plugin.wants_client_encoding:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)

@@ -70,7 +70,8 @@ class IndexTask:
         lacking = new.difference(self.request.catalogs, self.request.databases)
         files = [one for one in lacking if since.get(one, 0) < self.hi]
         cuts = [cut for cut in set(request.cuts).difference(self.request.cuts) if self.lo < cut < self.hi]
-        return not files and not cuts
+        detailed = (request.detailed_in(self.lo, self.hi), self.request.detailed_in(self.lo, self.hi))
+        return not files and not cuts and detailed[0] == detailed[1]
 
     def run(self) -> list[WalIndex]:
         """Frame, verify and index the run; its index in pieces, in LSN order.

@@ -15,7 +15,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-_ROOMS = ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding", "plugins.wal2json")
+_ROOMS = ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding", "plugins.wal2json", "plugins.debezium")
 
 
 def import_rooms() -> None:

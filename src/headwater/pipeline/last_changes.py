@@ -18,6 +18,7 @@ from headwater.pipeline.driver_messages import WantedMessages
 from headwater.reorder.changes import Candidates, Choice
 from headwater.reorder.plan import Units
 from headwater.reorder.schema_memory import Entry, SchemaMemory
+from headwater.reorder.wants import Description
 from headwater.rmgr.index_codes import CONFIRMS, DELETES_OLD, INSERTS, SPECULATIVE, SUPER_DELETES, UNSETTLED, UPDATES
 from headwater.rmgr.index_rows import Rows
 
@@ -31,12 +32,12 @@ _NO_RELATION = 0
 
 def changes_in_mind(memory: SchemaMemory) -> int:
     """What was said of the window before; nothing has been shown at the start of a session."""
-    return memory.entries[0].wants if memory.entries else 0
+    return memory.entries[0].said.wants if memory.entries else 0
 
 
 def with_changes(memory: SchemaMemory, changes: int) -> SchemaMemory:
     """The memory of a plugin that sends no schemas, with that in it."""
-    return replace(memory, entries=(Entry(_NO_RELATION, changes, ()),))
+    return replace(memory, entries=(Entry(_NO_RELATION, Description(changes)),))
 
 
 def require_told(changes: int, units: Units) -> None:
@@ -57,7 +58,7 @@ def last_changes(
     rows: Rows,
     candidates: Candidates,
     choice: Choice,
-    wanted_kinds: NDArray[np.uint8],
+    certain_kinds: NDArray[np.uint8],
     messages: WantedMessages,
     units: Units,
     *,
@@ -69,7 +70,7 @@ def last_changes(
         rows: the index.
         candidates: c of its rows.
         choice: which of them give messages.
-        wanted_kinds: uint8[c] bits of the kinds that do.
+        certain_kinds: uint8[c] bits of the kinds that do, whatever is in their rows.
         messages: logical messages that the plugin wants.
         units: what is output.
         may_leave_out: the plugin does not make something of all of these.
@@ -82,9 +83,10 @@ def last_changes(
         return None
     of_last = (candidates.txn == ended[-1]) & choice.wanted
     counts = rows.changes.count[candidates.at[of_last]].astype(np.int64)
-    is_certain = candidates.kinds[of_last] & ~(wanted_kinds[of_last] & _COUNTED | _NOT_COUNTED) == 0
+    kinds, sure = candidates.kinds[of_last], certain_kinds[of_last]
+    are_all_certain = kinds & ~(sure & _COUNTED | _NOT_COUNTED) == 0
     said = int(np.count_nonzero(messages.txn == ended[-1]))
-    least = int(np.where(is_certain, counts, 1).sum()) + (0 if may_leave_out else said)
+    least = int(np.where(are_all_certain, counts, kinds & sure != 0).sum()) + (0 if may_leave_out else said)
     most = int(counts.sum()) + said
     if least >= MANY:
         return MANY

@@ -6,9 +6,10 @@ Arrow takes text for UTF-8, whatever names of files are here: it is given bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from headwater.errors import HeadwaterError
 from headwater.pipeline._lines import LSN_AND_XID, join_lines
 from headwater.pipeline.scratch import writing
-from headwater.rows.items import Messages
+from headwater.rows.items import HELD, Messages
 
 _VALUES_AT_ONCE = 1 << 16
 """Values that Parquet encodes in one go; its own choice takes an eighth longer over small messages."""
@@ -37,16 +38,51 @@ class MessageForm(Enum):
 
 
 @dataclass(frozen=True)
+class Told:
+    """Messages of a task's file that depend on other slices, or on which those of others depend.
+
+    Attributes:
+        kind: GIVEN, HELD or DEPENDENT (:class:`headwater.rows.items.Conditions`).
+        number: what they share with messages of other slices.
+        at: how many messages of the file are before them.
+        count: how many they are; size: bytes of data in them.
+        place: in a file of lines the bytes before them; end: before what follows.
+        lsn, xid, texts: those that are not in the file (HELD); lines: the same as lines.
+    """
+
+    kind: int
+    number: int
+    at: int
+    count: int
+    size: int
+    place: int = 0
+    end: int = 0
+    lsn: tuple[int, ...] = ()
+    xid: tuple[int, ...] = ()
+    texts: tuple[bytes, ...] = ()
+    lines: bytes = b""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether they are in the file."""
+        return self.kind != HELD
+
+
+@dataclass(frozen=True)
 class MessageCounts:
     """What is in one task's file.
 
     Attributes:
         messages: how many.
         size: bytes of data in them.
+        told: of those that depend on other slices, in their order.
+        filtered: changes that row filters have left out.
     """
 
     messages: int
     size: int
+    told: tuple[Told, ...] = ()
+    filtered: int = 0
 
 
 def message_table(path: str) -> pa.Table:
@@ -142,6 +178,8 @@ def write_messages(
     Raises:
         HeadwaterError: it cannot be written, as the disk is full, or for another reason.
     """
+    filtered = messages.filtered
+    messages, told = set_apart(messages)
     with writing(sink.name):
         if form is MessageForm.ARROW:
             with pa.ipc.new_file(sink, message_schema(is_text)) as writer:
@@ -152,8 +190,58 @@ def write_messages(
                 for batch in message_batches(messages, is_text):
                     writer.write_batch(check_text(batch))
         else:
-            sink.write(lines(messages, lsn_digits if form is MessageForm.LINES_WITH_LSN else 0, not is_text))
-    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]))
+            digits = lsn_digits if form is MessageForm.LINES_WITH_LSN else 0
+            told = _write_lines(sink, messages, told, digits, not is_text)
+    return MessageCounts(len(messages.lsn), int(messages.offsets[-1]), told, filtered)
+
+
+def set_apart(messages: Messages) -> tuple[Messages, tuple[Told, ...]]:
+    """The messages of a slice without those that earlier slices may have given; and what is told of them."""
+    if not len(messages.conditions.kind):
+        return messages, ()
+    stays, told, gone = np.ones(len(messages.lsn), np.bool_), [], 0
+    for kind, number, first, count in zip(*(column.tolist() for column in messages.conditions), strict=True):
+        size = int(messages.offsets[first + count] - messages.offsets[first])
+        one = Told(kind, number, first - gone, count, size)
+        if kind == HELD:
+            stays[first : first + count] = False
+            gone += count
+            one = _with_messages(one, messages.take(np.arange(first, first + count)))
+        told.append(one)
+    return messages.take(np.flatnonzero(stays)), tuple(told)
+
+
+def _with_messages(one: Told, messages: Messages) -> Told:
+    bounds = pairwise(messages.offsets.tolist())
+    texts = tuple(messages.data[low:high].tobytes() for low, high in bounds)
+    return replace(one, lsn=tuple(messages.lsn.tolist()), xid=tuple(messages.xid.tolist()), texts=texts)
+
+
+def _write_lines(
+    sink: BinaryIO, messages: Messages, told: Sequence[Told], lsn_digits: int, as_hex: bool
+) -> tuple[Told, ...]:
+    """Write lines, and say where those that others depend on begin and end."""
+    placed, done = [], 0
+    for one in told:
+        _write_run(sink, messages, done, one.at, lsn_digits, as_hex)
+        place, done = sink.tell(), one.at + one.count if one.is_there else one.at
+        _write_run(sink, messages, one.at, done, lsn_digits, as_hex)
+        own = b"" if one.is_there else bytes(lines(_messages_of(one), lsn_digits, as_hex))
+        placed.append(replace(one, place=place, end=sink.tell(), lines=own))
+    _write_run(sink, messages, done, len(messages.lsn), lsn_digits, as_hex)
+    return tuple(placed)
+
+
+def _write_run(sink: BinaryIO, messages: Messages, start: int, stop: int, lsn_digits: int, as_hex: bool) -> None:
+    run = messages if stop - start == len(messages.lsn) else messages.take(np.arange(start, stop))
+    sink.write(lines(run, lsn_digits, as_hex))
+
+
+def _messages_of(told: Told) -> Messages:
+    """Those that are not in the file."""
+    offsets = np.cumsum([0, *map(len, told.texts)])
+    data = np.frombuffer(b"".join(told.texts), np.uint8)
+    return Messages(np.array(told.lsn), np.array(told.xid), offsets, data)
 
 
 def parquet_writer(sink: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:

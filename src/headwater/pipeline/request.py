@@ -14,6 +14,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
 from headwater.plugins.loading import load_plugin
+from headwater.plugins.own_publications import OwnPublication, OwnPublications
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL, WAL_LEVEL_REPLICA
@@ -57,6 +58,7 @@ class DecodeRequest:
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
         with_ddl: the definitions of objects are followed, too, so that DDL can be told as events.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
+        publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported, settings have no list of schemas, or DDL is
@@ -80,6 +82,7 @@ class DecodeRequest:
     with_ddl: bool = False
     slot: str = ""
     makes_slot: bool = False
+    publish: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.with_ddl and self.two_phase:
@@ -217,7 +220,9 @@ def _session_and_plugin(
     session = session_settings(request, server, store.major, store.encoding)
     store.search_path = SearchPath.parse(session.search_path)
     if make_plugin is not None:
-        return session, make_plugin(store)
+        made = make_plugin(store)
+        made.chosen = _own_publications(request, store)
+        return session, made
     context = PluginContext(
         major=store.major,
         session=session,
@@ -226,8 +231,10 @@ def _session_and_plugin(
         with_ddl=request.with_ddl,
         slot=request.slot,
         is_init=request.makes_slot,
+        database=store.database_name,
     )
     plugin = load_plugin(request.plugin)(request.options, context)
+    plugin.chosen = _own_publications(request, store)
     if request.with_ddl and not plugin.wants_ddl:
         raise UsageError(f"{request.plugin} does not tell DDL", hint="headwater ddl prints it")
     if request.two_phase and not plugin.two_phase:
@@ -236,6 +243,18 @@ def _session_and_plugin(
             hint="they are decoded at COMMIT PREPARED, as without --two-phase",
         )
     return session, plugin
+
+
+def _own_publications(request: DecodeRequest, store: CatalogStore) -> OwnPublications | None:
+    """The user's own, if there are any.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    if not request.publish:
+        return None
+    tables = tuple(map(OwnPublication.parse, request.publish))
+    return OwnPublications(tables, store.major, store.encoding)
 
 
 def server_settings(

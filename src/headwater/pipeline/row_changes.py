@@ -17,9 +17,13 @@ from headwater.pipeline.row_batches import ddl_message, truncate_message
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter
 from headwater.plugins.api import (
     WANT_ALL,
+    WANT_DELETE,
+    WANT_INSERT,
     WANT_TRUNCATE,
+    WANT_UPDATE,
     CatalogView,
     DdlEvent,
+    Description,
     SlicePlugin,
     SliceTables,
     WholeCatalog,
@@ -31,6 +35,7 @@ from headwater.plugins.publication import (
     require_publications,
 )
 from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.filters.changes import compiled
 from headwater.rows.items import Messages
 
 
@@ -93,6 +98,7 @@ class RowChanges(SlicePlugin):
         publications: names; none for no restriction.
         major: PostgreSQL's.
         marks_rows, wants_ddl: see :class:`SlicePlugin`.
+        encoding: the database's.
     """
 
     name: ClassVar[str] = "rows"
@@ -104,6 +110,7 @@ class RowChanges(SlicePlugin):
         publications: Sequence[str],
         major: int,
         marks_rows: bool = False,
+        encoding: str = "UTF8",
         wants_ddl: bool = False,
     ) -> None:
         self.choice = choice
@@ -113,31 +120,51 @@ class RowChanges(SlicePlugin):
         self.wants_client_encoding = True
         self.skips_empty = True
         self.marks_rows = marks_rows
+        self.encoding = encoding
         self.wants_ddl = wants_ddl
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
-        choice = TableChoice(self.choice.patterns)
-        return RowChanges, (choice, self.publications, self.major, self.marks_rows, self.wants_ddl)
+        return RowChanges, (
+            TableChoice(self.choice.patterns),
+            self.publications,
+            self.major,
+            self.marks_rows,
+            self.encoding,
+            self.wants_ddl,
+        )
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """The wanted changes of a chosen, permanent user table, of those that its publications publish."""
+        return self.describe(schema, catalog).wants
+
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """The same, and the publications' row filters."""
         if schema.oid < FIRST_NORMAL_OBJECT_ID or schema.kind not in "rmp" or schema.rewrite_of:
-            return 0
+            return Description()
         if not self.choice.chooses(schema, catalog):
-            return 0
+            return Description()
         require_text(schema)
         where = self.choice.where
         # A truncate's relations are counted before any is left out, and cost nothing.
         operations = where.operations if where.keeps(schema) else where.operations & WANT_TRUNCATE
         if not operations or not self.publications:
-            return operations & WANT_ALL
-        if not is_publishable(schema):
-            return 0
+            return Description(operations & WANT_ALL)
+        return self._published(schema, catalog, operations) if is_publishable(schema) else Description()
+
+    def _published(self, schema: RelationSchema, catalog: CatalogView, operations: int) -> Description:
+        """Those of some operations, as WANT bits, that are published."""
         publications = load_publications(self.publications, catalog, self.major)
         for name in set(self.publications).difference(found.name for found in publications):
             warn(f'publication "{name}" does not exist at some change in the window: it publishes nothing there')
-        return operations & published(schema, publications, catalog, self.major).emits
+        entry = published(schema, publications, catalog, self.major)
+        if entry.filters is None:
+            return Description(operations & entry.emits)
+        compiled(entry.filters, self.major, self.encoding).check()
+        # What is asked for may have been an UPDATE; Spark looks at operations again (RowFilter.pushed).
+        if entry.filters.update and operations & (WANT_INSERT | WANT_DELETE):
+            operations |= WANT_UPDATE
+        return Description(operations & entry.emits, filters=entry.filters)
 
     def validate(self, catalog: WholeCatalog) -> None:
         """Stop if not one of the named publications has ever existed."""

@@ -66,19 +66,26 @@ class RowFilter:
     def _holds(self, column: str, value: str) -> bool:
         return all(condition.holds(column, value) for condition in self.conditions)
 
-    def pushed(self, filters: Iterable[spark.Filter]) -> tuple[RowFilter, list[spark.Filter]]:
-        """This and Spark's filters; and those of them that Spark must apply itself."""
+    def pushed(
+        self, filters: Iterable[spark.Filter], *, changes_operations: bool = False
+    ) -> tuple[RowFilter, list[spark.Filter]]:
+        """This and Spark's filters; and those of them that Spark must apply itself.
+
+        Args:
+            filters: Spark's.
+            changes_operations: an UPDATE may be shown as another operation, by a publication's row filter.
+        """
         narrowed, rest = self, []
         for one in filters:
             narrowed, is_exact = narrowed._and(one)
-            if not is_exact:
+            if not is_exact or (changes_operations and column_of(one) == "_op"):
                 rest.append(one)
         return narrowed, rest
 
     def _and(self, one: spark.Filter) -> tuple[RowFilter, bool]:
         """This and one filter; whether that is all the filter says."""
         inner, is_negated = (one.child, True) if isinstance(one, spark.Not) else (one, False)
-        column = inner.attribute[0] if len(inner.attribute) == 1 else ""
+        column = column_of(inner)
         if isinstance(inner, spark.IsNotNull):
             return self, column in _NEVER_NULL and not is_negated
         if column in _NAMES:
@@ -98,6 +105,12 @@ class RowFilter:
 
 
 EVERYTHING = RowFilter()
+
+
+def column_of(one: spark.Filter) -> str:
+    """The column that a filter is about; empty for what is inside of one."""
+    inner = one.child if isinstance(one, spark.Not) else one
+    return str(inner.attribute[0]) if len(inner.attribute) == 1 else ""
 
 
 def _texts(one: spark.Filter) -> frozenset[str] | None:

@@ -17,6 +17,7 @@ from headwater.pg.lsn import Lsn
 from headwater.plugins.api import SlicePlugin
 from headwater.reorder.publications_in_mind import CatalogInMind
 from headwater.reorder.resolve import Describe
+from headwater.reorder.wants import Description
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ class PluginSender:
         return self.plugin.published_as(schema, messages)
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: Description, txn: int, lsn: int
+    ) -> Description:
         """What :meth:`describes` would say now of a relation that is published as it was when it said that."""
         with self._placed(txn, lsn):
-            return self.plugin.renewed(schema, catalog, *said)
+            return self.plugin.renewed(schema, catalog, said)
 
     def require_sendable(
         self, schema: RelationSchema, catalog: HistoricCatalog, relations: tuple[int, int], txn: int, lsn: int
@@ -78,9 +79,7 @@ class PluginSender:
                 )
         return warned.union(missing)
 
-    def describes(
-        self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def describes(self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int) -> Description:
         """Ask; an error says where, and how to have what comes before."""
         with self._placed(txn, lsn):
             return self.describe(schema, catalog)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,26 +12,27 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.kernel_travel import receive_kernels
 from headwater.pipeline.message_files import check_text, message_batches
 from headwater.pipeline.row_batches import RowForm
+from headwater.pipeline.settling import Settlement, depends_on_others
 from headwater.reorder.plan import Slice
 
 
 @dataclass(frozen=True)
 class SlicePartition(InputPartition):
-    """One slice of the plan, and what decodes it; pickles.
+    """Slices of the plan that are read one after the other, mostly one, and what decodes them; pickles.
 
     Attributes:
-        plan: the slice.
+        slices: in output order.
         decoder: decodes it.
         form: what rows look like; None for a plugin's messages.
     """
 
-    plan: Slice
+    slices: tuple[Slice, ...]
     decoder: SliceDecoder
     form: RowForm | None
 
 
 def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one slice; nothing of Spark's stand-in where there are no partitions.
+    """The rows of a partition; nothing of Spark's stand-in where there are no partitions.
 
     Raises:
         HeadwaterError: any reason not to decode it.
@@ -39,8 +40,17 @@ def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, SlicePartition):
         return
     receive_kernels()
-    if partition.form is None:
-        messages = partition.decoder.messages(partition.plan)
-        yield from map(check_text, message_batches(messages, partition.decoder.is_text))
-    else:
-        yield partition.form.batch(partition.decoder.rows(partition.plan, partition.form.exact_columns))
+    settlement = Settlement()
+    for plan in partition.slices:
+        if partition.form is None:
+            messages = settlement.settled(partition.decoder.messages(plan))
+            yield from map(check_text, message_batches(messages, partition.decoder.is_text))
+        else:
+            yield partition.form.batch(partition.decoder.rows(plan, partition.form.exact_columns))
+
+
+def partitions_of(slices: Sequence[Slice], decoder: SliceDecoder, form: RowForm | None) -> list[SlicePartition]:
+    """A partition for each slice; or one for all, where a plugin's messages depend on those of earlier slices."""
+    if form is None and any(depends_on_others(one) for one in slices):
+        return [SlicePartition(tuple(slices), decoder, form)]
+    return [SlicePartition((one,), decoder, form) for one in slices]

@@ -32,8 +32,8 @@ from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.record_rows import SPARK_COLUMNS
 from headwater.pipeline.record_view import RecordOptions, RecordReader, shows_records
 from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.row_filter import EVERYTHING, RowFilter
-from headwater.pipeline.slice_partition import SlicePartition, read_slice
+from headwater.pipeline.row_filter import EVERYTHING, RowFilter, column_of
+from headwater.pipeline.slice_partition import SlicePartition, partitions_of, read_slice
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import SourcePlan, form_of_slot, kept_of, open_source, plan_source, rows_of_changes
 from headwater.pipeline.stream_reader import HeadwaterStreamReader
@@ -125,7 +125,7 @@ class HeadwaterReader(PickledByValue, DataSourceReader):
         self.planned = None
         planned = planned or plan_source(self.options, self.where)
         form = None if self.options.request.plugin else planned.form
-        return [SlicePartition(one, planned.decoder, form) for one in planned.slices]
+        return partitions_of(planned.slices, planned.decoder, form)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""
@@ -144,5 +144,7 @@ class FilteringReader(HeadwaterReader):
         """
         if self.options.request.plugin:
             return filters
-        self.where, rest = self.where.pushed(filters)
-        return rest
+        own = [one for one in filters if self.options.request.publish and column_of(one) == "_op"]
+        others = [one for one in filters if one not in own]
+        self.where, rest = self.where.pushed(others, changes_operations=bool(self.options.publications))
+        return own + rest

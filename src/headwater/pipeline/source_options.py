@@ -31,6 +31,7 @@ OPTIONS = (
     "endingLsn",
     "tables",
     "publication",
+    "publish",
     "plugin",
     "unknownTypes",
     "partitionBytes",
@@ -116,6 +117,8 @@ class SourceOptions:
             raise UsageError("fromReplicaLevel cannot be given with slot", hint="no slot is made for it")
         if slot is not None and "twophase" in given:
             raise UsageError("twoPhase cannot be given with slot", hint="the slot has it since it was created")
+        if slot is not None and "publish" in given:
+            raise UsageError("publish cannot be given with slot", hint="no slot is made for it")
         if slot is not None and _switch(given, "ddl"):
             raise UsageError("ddl cannot be given with slot", hint="no slot follows definitions")
         publications = _list(given.get("publication", ""))
@@ -135,6 +138,11 @@ class SourceOptions:
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
         )
+        if request.publish and found.single_table is not None and not request.plugin:
+            raise UsageError(
+                "publish cannot be given with a single table, whose own columns rows would have",
+                hint="leave tables out, as publish names tables, or set images to true",
+            )
         found._check_ddl()
         return found
 
@@ -202,6 +210,7 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
         unknown_types=given.get("unknowntypes", "error"),
         tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
+        publish=tuple(text.strip() for text in given.get("publish", "").split(";") if text.strip()),
     )
 
 

@@ -93,7 +93,12 @@ def open_source(
 
     def make_plugin(store: CatalogStore) -> RowChanges:
         return RowChanges(
-            choice, options.publications, store.major, request.from_replica_level, wants_ddl=request.with_ddl
+            choice,
+            options.publications,
+            store.major,
+            request.from_replica_level,
+            store.encoding,
+            wants_ddl=request.with_ddl,
         )
 
     opened = open_request(request, make_plugin, kept, directory)

@@ -20,9 +20,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from headwater.errors import PluginError
 from headwater.pipeline.plain_errors import plain_errors
 from headwater.pipeline.row_batches import RowForm
-from headwater.pipeline.slice_partition import SlicePartition, read_slice
+from headwater.pipeline.settling import depends_on_others
+from headwater.pipeline.slice_partition import SlicePartition, partitions_of, read_slice
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.stream_offsets import StreamOffset
 from headwater.pipeline.stream_planner import StreamPlanner
@@ -102,7 +104,12 @@ class HeadwaterStreamReader(PickledByValue, DataSourceStreamReader, SupportsTrig
         stretch = self._session.stretch(StreamOffset.of_json(start), StreamOffset.of_json(end))
         if stretch.decoder is None:
             return []
-        return [SlicePartition(one, stretch.decoder, self._form) for one in stretch.slices]
+        if self._form is None and any(depends_on_others(one) for one in stretch.slices):
+            raise PluginError(
+                "with a row filter, a plugin's messages depend on those of other batches of a stream",
+                hint="leave the option plugin out to read rows, or decode with the command",
+            )
+        return partitions_of(stretch.slices, stretch.decoder, self._form)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one slice; called once per partition, in a worker."""

@@ -21,7 +21,7 @@ from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.pipeline.window import Scope, stop_lsn
 from headwater.reorder.state import State
-from headwater.rmgr.index import GRID, Locator, Request
+from headwater.rmgr.index import GRID, Locator, Request, joined_stretches
 
 __all__ = ["NewPlans", "Pass", "PlanWindows", "PlannedWindow", "Rolled", "windows_in_threads"]
 
@@ -140,6 +140,7 @@ class Pass:
             plans[0].store.major,
             self._grid,
             tuple(sorted(frozenset().union(*(plan.refinement.cuts for plan in plans)))),
+            joined_stretches(stretch for plan in plans for stretch in plan.refinement.detailed),
             plans[0].opened.request.numbers_commands,
         )
 

@@ -1,8 +1,9 @@
-"""Kernel of pgoutput: changes into messages of the logical replication protocol, no streaming.
+"""Kernel of pgoutput: changes into messages of the logical replication protocol.
 
 Mirrors ``pgoutput_send_begin``, ``pgoutput_change``, ``pgoutput_commit_txn`` of replication/pgoutput/pgoutput.c and
 ``logicalrep_write_insert``, ``_update``, ``_delete``, ``_tuple`` of replication/logical/proto.c (14 to 19). What a
-relation is sent as comes in :class:`Wire`.
+relation is sent as comes in :class:`Wire`. In a streamed block changes, and what announces relations, carry the xid of
+their (sub)transaction.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
 from headwater.plugins._messages import Out, put_i32, put_i64, put_ready
 from headwater.plugins._plan import BEGIN, CHANGE, READY, UNSENDABLE, Int64s, Plan, Ready
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import BINARY, DELETE, INSERT, REFUSED, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
@@ -24,6 +26,9 @@ FIXED_SIZE, TUPLE_SIZE, CELL_SIZE = 32, 3, 5
 """Room for BEGIN, COMMIT or the head of a change; for the head of a tuple; of a cell."""
 
 NEW_MARK = 0x4E
+
+RELATION, TYPE = 0x52, 0x59
+"""R and Y, which announce relations and types."""
 
 
 class Wire(NamedTuple):
@@ -86,12 +91,13 @@ def put_tuple(cells: Cells, base: Int, wire: Wire, layout: Int, mark: Int, out: 
 
 
 @inline_kernel
-def put_change(items: Items, item: Int, cells: Cells, wire: Wire, out: Bytes, o: Int) -> Int:
+def put_change(items: Items, item: Int, is_streamed: bool, cells: Cells, wire: Wire, out: Bytes, o: Int) -> Int:
     """I, U or D (logicalrep_write_insert, _update, _delete).
 
     Args:
         items: the slice's changes.
         item: index of an INSERT, UPDATE or DELETE.
+        is_streamed: it is in a streamed block.
         cells: the slice's.
         wire: the slice's.
         out: uint8[].
@@ -105,12 +111,26 @@ def put_change(items: Items, item: Int, cells: Cells, wire: Wire, out: Bytes, o:
     kind, layout = items.kind[item], np.int64(items.layout[item])
     old, new = cells.old_first[item], cells.new_first[item]
     out[o] = 0x49 if kind == INSERT else 0x55 if kind == UPDATE else 0x44
-    o = put_i32(wire.relation[layout], out, o + 1)
+    o += 1
+    if is_streamed:
+        o = put_i32(np.int64(items.xid[item]), out, o)
+    o = put_i32(wire.relation[layout], out, o)
     for side in range(2):
         base, mark = (old, np.int64(wire.old_mark[layout])) if side == 0 else (new, np.int64(NEW_MARK))
         if base >= 0 and o >= 0 and kind != (INSERT if side == 0 else DELETE):
             o = put_tuple(cells, base, wire, layout, mark, out, o)
     return o
+
+
+@inline_kernel
+def _put_announcement(ready: Ready, message: Int, xid: Int, out: Bytes, o: Int) -> Int:
+    """R or Y with the xid of a (sub)transaction; the end, or -1 when there is no room."""
+    start, end = ready.offsets[message], ready.offsets[message + 1]
+    if o + end - start + FIXED_SIZE > len(out):
+        return -1
+    out[o] = ready.data[start]
+    o = put_i32(xid, out, o + 1)
+    return copy(ready.data, start + 1, out, o, end - start - 1)
 
 
 @inline_kernel
@@ -155,10 +175,15 @@ def render_messages(
     plan, wire, out = borrow(plan), borrow(wire), borrow(out)
     for k in range(span[0], span[1]):
         o, op, arg = out.offsets[k], plan.op[k], plan.arg[k]
+        is_streamed = transactions.flags[plan.txn[k]] & STREAMED != 0
         if op == CHANGE:
-            o = put_change(items, arg, cells, wire, out.data, o)
+            o = put_change(items, arg, is_streamed, cells, wire, out.data, o)
         elif op == READY:
-            o = put_ready(ready, arg, out.data, o)
+            is_announcement = arg >= ready.schema_first[0] and ready.data[ready.offsets[arg]] in (RELATION, TYPE)
+            if is_streamed and is_announcement:
+                o = _put_announcement(ready, arg, plan.xid[k], out.data, o)
+            else:
+                o = put_ready(ready, arg, out.data, o)
         elif op == UNSENDABLE:
             o = np.int64(-2)
         elif o + FIXED_SIZE > len(out.data):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headwater.kernels import inline_kernel, kernel
 from headwater.plugins._borrow import borrow
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Transactions
 
@@ -22,8 +22,8 @@ BEGIN, COMMIT, CHANGE, READY, UNSENDABLE = 0, 1, 2, 3, 4
 """Kinds of messages; the last is one of which its plugin has found out since that it cannot be sent."""
 
 # Indexes into the rules: BEGIN is put off; changes without their tuple give no message; there are messages BEGIN and
-# COMMIT; what tells an origin is a message behind BEGIN.
-SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS = 0, 1, 2, 3
+# COMMIT; what tells an origin is a message behind BEGIN; what begins a streamed block is put off, too.
+SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS, PUTS_OFF_STREAMS = 0, 1, 2, 3, 4
 
 Int64s = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
         arg: int64[k] index of the transaction, the item, or the ready-made message.
         txn: int32[k] index of the transaction.
         lsn: int64[k].
-        xid: int64[k].
+        xid: int64[k] of the transaction; in a streamed block that of the (sub)transaction that made the change.
     """
 
     op: NDArray[np.uint8]
@@ -121,7 +121,7 @@ def plan_messages(
         cells: their tuples.
         transactions: the slice's.
         ready: its literals and schemas.
-        rules: int64[4] SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS.
+        rules: int64[5] SKIPS_EMPTY, NEEDS_TUPLES, HAS_BOUNDARIES, SENDS_ORIGINS, PUTS_OFF_STREAMS.
         plan: receives the messages; long enough for all there can be.
 
     Returns:
@@ -134,17 +134,19 @@ def plan_messages(
     for t in range(len(transactions.xid)):
         flags, xid, origin = transactions.flags[t], np.int64(transactions.xid[t]), transactions.origin[t]
         begin, bare = transactions.begin[t], flags & BARE != 0
-        puts_off = skips and begin == 0
+        is_streamed = flags & STREAMED != 0
+        puts_off = skips and (rules[PUTS_OFF_STREAMS] != 0 if is_streamed else begin == 0)
         begun = bare or (flags & WROTE_BEFORE != 0 if puts_off else flags & BEGINS_HERE == 0)
         if not begun and not puts_off:
             k = _add_begin(plan, k, t, origin, begin, ready, rules, transactions.first_lsn[t], xid)
             begun = True
         for j in range(transactions.item_start[t], transactions.item_end[t]):
             kind, layout, lsn = items.kind[j], items.layout[j], items.lsn[j]
+            of = np.int64(items.xid[j]) if is_streamed else xid
             if not _is_shown(items, j, cells, ready, strict):
                 if begun and kind == DELETE and items.flags[j] & SEND_SCHEMA:
                     first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
-                    k = _add(plan, k, READY, first, last, t, lsn, xid)
+                    k = _add(plan, k, READY, first, last, t, lsn, of)
                 continue
             if not begun and (kind != LITERAL or ready.counts[layout] != 0):
                 k = _add_begin(plan, k, t, origin, begin, ready, rules, lsn, xid)
@@ -155,8 +157,8 @@ def plan_messages(
                 continue
             if items.flags[j] & SEND_SCHEMA:
                 first, last = ready.schema_first[layout], ready.schema_first[layout + 1]
-                k = _add(plan, k, READY, first, last, t, lsn, xid)
-            k = _add(plan, k, CHANGE, j, j + 1, t, lsn, xid)
-        if flags & ENDS_HERE and begun and not bare:
+                k = _add(plan, k, READY, first, last, t, lsn, of)
+            k = _add(plan, k, CHANGE, j, j + 1, t, lsn, of)
+        if flags & ENDS_HERE and (begun or (puts_off and flags & MAY_HAVE_WRITTEN)) and not bare:
             k = _add_end(plan, k, t, transactions.end[t], ready, rules, transactions.end_lsn[t], xid)
     return k

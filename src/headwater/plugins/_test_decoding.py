@@ -66,6 +66,18 @@ class Lines(NamedTuple):
     marks: NDArray[np.uint8]
 
 
+class Streamed(NamedTuple):
+    """What stands for a change of each of t transactions that is streamed: nothing for one that is not.
+
+    Attributes:
+        start: int64[t+1] offsets in text.
+        text: uint8[].
+    """
+
+    start: NDArray[np.int64]
+    text: NDArray[np.uint8]
+
+
 @inline_kernel
 def _put_doubled(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
     """Copy ``src[start:end]`` with every ``'`` doubled to ``out[o:]``, eight bytes at a time where there is none.
@@ -227,6 +239,7 @@ def render_lines(
     plan: Plan,
     lines: Lines,
     stamps: Stamps,
+    streamed: Streamed,
     span: Int64s,
     with_xids: bool,
     out: Out,
@@ -240,6 +253,7 @@ def render_lines(
         plan: the slice's messages.
         lines: words of the slice's layouts.
         stamps: commit times of its transactions.
+        streamed: what stands for changes of those that are streamed.
         span: int64[2] the first message to write, and one past the last.
         with_xids: BEGIN and COMMIT show the xid.
         out: where messages go; ``offsets[span[0]]`` is where to begin.
@@ -248,10 +262,13 @@ def render_lines(
         The message that did not fit, ``span[1]`` if all did.
     """
     items, cells, ready, plan = borrow(items), borrow(cells), borrow(ready), borrow(plan)
-    lines, stamps, out = borrow(lines), borrow(stamps), borrow(out)
+    lines, stamps, streamed, out = borrow(lines), borrow(stamps), borrow(streamed), borrow(out)
     for k in range(span[0], span[1]):
-        o, op, arg, xid = out.offsets[k], plan.op[k], plan.arg[k], plan.xid[k]
-        if op == CHANGE:
+        o, op, arg, xid, t = out.offsets[k], plan.op[k], plan.arg[k], plan.xid[k], plan.txn[k]
+        start, end = streamed.start[t], streamed.start[t + 1]
+        if op == CHANGE and end > start:
+            o = copy(streamed.text, start, out.data, o, end - start) if o + end - start + 32 <= len(out.data) else -1
+        elif op == CHANGE:
             o = put_change(items, arg, cells, lines, out.data, o)
         elif op == READY:
             o = put_ready(ready, arg, out.data, o)

@@ -1,9 +1,9 @@
 """Kernel of wal2json: changes into JSON, in both of its formats.
 
 Mirrors ``pg_decode_*_v1``, ``tuple_to_stringinfo``, ``pk_to_stringinfo`` (format 1) and ``pg_decode_*_v2``,
-``pg_decode_write_change``, ``pg_decode_write_tuple`` (format 2) of wal2json.c 2.5, and ``escape_json`` of json.c. All
-that does not change from row to row comes ready-made in :class:`Words`, so that the two formats differ here in the
-order of a change's parts alone: format 1 has a list each of names, types and values, format 2 one list of objects.
+``pg_decode_write_change``, ``pg_decode_write_tuple`` (format 2) of wal2json.c 2.5. All that does not change from row to
+row comes ready-made in :class:`Words`, so that the two formats differ here in the order of a change's parts alone:
+format 1 has a list each of names, types and values, format 2 one list of objects.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel, kernel
 from headwater.plugins._borrow import borrow
+from headwater.plugins._json import NO_ROOM, put_string, put_text
 from headwater.plugins._messages import LONGEST_LSN, Out, put_decimal, put_lsn
 from headwater.plugins._plan import BEGIN, COMMIT, READY, Int64s, Plan, Ready
 from headwater.plugins._stamps import Stamps
 from headwater.reorder.unit_flags import BARE, WROTE_BEFORE
-from headwater.rows._copy import copy, load_64, store_64
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import DELETE, INSERT, NULL, TEXT, UNCHANGED, UPDATE, Cells, Items, Transactions
 
@@ -51,23 +51,13 @@ LEAD, COMMA, CHANGE_END, BARE_LEAD, BARE_END, SEPARATOR, FIRST_KIND, OF_MESSAGE,
 # Indexes into the rules: 1 or 2; format 2 tells primary keys; digits behind the slash of an LSN.
 FORMAT, TELLS_KEYS, LSN_DIGITS = 0, 1, 2
 
-NO_ROOM, UNTELLABLE = -1, -2
+UNTELLABLE = -2
 
-LETTER_T, LETTER_N, LETTER_I, MINUS, LETTER_M, QUOTE, BACKSLASH = 0x74, 0x4E, 0x49, 0x2D, 0x4D, 0x22, 0x5C
-
-_LOWS, _HIGHS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
-_QUOTES, _BACKSLASHES, _BLANKS = (np.uint64(byte * 0x0101010101010101) for byte in (QUOTE, BACKSLASH, 0x60))
-_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
+LETTER_T, LETTER_N, LETTER_I, MINUS, LETTER_M = 0x74, 0x4E, 0x49, 0x2D, 0x4D
 
 NULL_TEXT = np.frombuffer(b"null", np.uint8).copy()
 TRUE_TEXT = np.frombuffer(b"true", np.uint8).copy()
 FALSE_TEXT = np.frombuffer(b"false", np.uint8).copy()
-ESCAPE_TEXT = np.frombuffer(b"\\u00", np.uint8).copy()
-
-_ESCAPED = np.zeros(256, np.uint8)
-_ESCAPED[:0x20] = 1
-for _byte, _letter in ((8, b"b"), (12, b"f"), (10, b"n"), (13, b"r"), (9, b"t"), (QUOTE, b'"'), (BACKSLASH, b"\\")):
-    _ESCAPED[_byte] = _letter[0]
 
 
 class Words(NamedTuple):
@@ -114,67 +104,8 @@ LIST_OF_WORDS, LIST_OF_VALUES, LIST_OF_NOTHING = 0, 1, 2
 
 
 @inline_kernel
-def _put(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """Copy ``src[start:end]``; the end, or NO_ROOM, or an `o` that is one of these already."""
-    if o < 0:
-        return o
-    return copy(src, start, out, o, end - start) if o + end - start <= len(out) else NO_ROOM
-
-
-@inline_kernel
 def _put_fixed(words: Words, which: Int, out: Bytes, o: Int) -> Int:
-    return _put(words.text, words.fixed[which], words.fixed[which + 1], out, o)
-
-
-@inline_kernel
-def _has_escapes(word: Int) -> Int:
-    """Whether one of eight bytes is a quote, a backslash, or below a blank."""
-    quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
-    plain = ((quotes & _LOWS) + _LOWS | quotes) & ((backslashes & _LOWS) + _LOWS | backslashes)
-    plain &= (word & _LOWS) + _BLANKS | word
-    return plain & _HIGHS != _HIGHS
-
-
-@borrowing_kernel
-def put_string(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """``src[start:end]`` as a JSON string (escape_json), eight bytes at a time where nothing is escaped.
-
-    Returns:
-        The end, or NO_ROOM when there might not be room.
-    """
-    if o + end - start + 2 > len(out):
-        return NO_ROOM
-    out[o] = QUOTE
-    o += 1
-    at = start
-    while at < end:
-        # What is left fits as it is, with a quote behind it; only escapes must ask.
-        while end - at >= 8 and not _has_escapes(load_64(src, at)):
-            store_64(out, o, load_64(src, at))
-            at += 8
-            o += 8
-        if at == end:
-            break
-        byte = src[at]
-        at += 1
-        letter = _ESCAPED[byte]
-        if letter == 0:
-            out[o] = byte
-            o += 1
-            continue
-        if o + 6 + end - at + 1 > len(out):
-            return NO_ROOM
-        if letter > 1:
-            out[o] = BACKSLASH
-            out[o + 1] = letter
-            o += 2
-        else:
-            o = copy(ESCAPE_TEXT, 0, out, o, 4)
-            out[o] = _DIGITS[byte >> 4]
-            out[o + 1] = _DIGITS[byte & 15]
-            o += 2
-    out[o] = QUOTE
-    return o + 1
+    return put_text(words.text, words.fixed[which], words.fixed[which + 1], out, o)
 
 
 @inline_kernel
@@ -191,12 +122,12 @@ def _put_value(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: I
     """A value as pg_decode_write_value writes it."""
     if style == NUMBER:
         if _is_no_number(src, start, length):
-            return _put(NULL_TEXT, 0, 4, out, o)
-        return _put(src, start, start + length, out, o)
+            return put_text(NULL_TEXT, 0, 4, out, o)
+        return put_text(src, start, start + length, out, o)
     if style == BOOL:
         if length == 1 and src[start] == LETTER_T:
-            return _put(TRUE_TEXT, 0, 4, out, o)
-        return _put(FALSE_TEXT, 0, 5, out, o)
+            return put_text(TRUE_TEXT, 0, 4, out, o)
+        return put_text(FALSE_TEXT, 0, 5, out, o)
     if style == HEX:
         # The plugin passes over two bytes whatever they are; it does not look whether there are so many.
         return put_string(src, start + 2, start + length, out, o) if length >= 2 else UNTELLABLE
@@ -217,7 +148,7 @@ def _is_told(cells: Cells, base: Int, words: Words, c: Int, members: Int, skips_
 @inline_kernel
 def _put_cell(cells: Cells, cell: Int, style: Int, out: Bytes, o: Int) -> Int:
     if cells.kind[cell] != TEXT:
-        return _put(NULL_TEXT, 0, 4, out, o)
+        return put_text(NULL_TEXT, 0, 4, out, o)
     return _put_value(style, cells.text, cells.start[cell], np.int64(cells.length[cell]), out, o)
 
 
@@ -253,7 +184,7 @@ def put_part(
     """
     columns = len(words.attribute)
     for one in range(words.list_first[part], words.list_first[part + 1]):
-        o = _put(words.text, words.list_start[2 * one], words.list_start[2 * one + 1], out, o)
+        o = put_text(words.text, words.list_start[2 * one], words.list_start[2 * one + 1], out, o)
         kind, count = words.list_kind[one], 0
         for c in range(words.first[layout], words.first[layout + 1]):
             if kind == LIST_OF_NOTHING or not _is_told(cells, base, words, c, members, skips_nulls):
@@ -262,13 +193,13 @@ def put_part(
                 o = _put_fixed(words, SEPARATOR, out, o)
             count += 1
             at = 2 * (one * columns + c)
-            o = _put(words.text, words.word_start[at], words.word_start[at + 1], out, o)
+            o = put_text(words.text, words.word_start[at], words.word_start[at + 1], out, o)
             if kind == LIST_OF_VALUES and o >= 0:
                 o = _put_cell(cells, base + words.attribute[c], words.style[c], out, o)
-            o = _put(words.text, words.word_start[at + 1], words.word_start[at + 2], out, o)
+            o = put_text(words.text, words.word_start[at + 1], words.word_start[at + 2], out, o)
             if o < 0:
                 return o
-        o = _put(words.text, words.list_start[2 * one + 1], words.list_start[2 * one + 2], out, o)
+        o = put_text(words.text, words.list_start[2 * one + 1], words.list_start[2 * one + 2], out, o)
     return _put_fixed(words, FIRST_END + 2 * part + is_followed, out, o)
 
 
@@ -307,15 +238,15 @@ def put_preamble(
         if o < 0 or o + 20 + LONGEST_LSN > len(out):
             return NO_ROOM
         if step == SAY_TEXT:
-            o = _put(words.text, words.step_start[i], words.step_start[i + 1], out, o)
+            o = put_text(words.text, words.step_start[i], words.step_start[i + 1], out, o)
         elif step == SAY_XID:
             o = put_decimal(np.int64(transactions.xid[t]), out, o)
         elif step == SAY_TIME:
-            o = _put(stamps.text, stamps.start[t], stamps.start[t + 1], out, o)
+            o = put_text(stamps.text, stamps.start[t], stamps.start[t + 1], out, o)
         elif step == SAY_ORIGIN:
             if transactions.origin[t] > 0:
                 told = ready.literal_first[transactions.origin[t] - 1]
-                o = _put(ready.data, ready.offsets[told], ready.offsets[told + 1], out, o)
+                o = put_text(ready.data, ready.offsets[told], ready.offsets[told + 1], out, o)
             else:
                 o = put_decimal(np.int64(0), out, o)
         elif step == SAY_LSN:
@@ -379,7 +310,7 @@ def _is_later(plan: Plan, k: Int, flags: Int) -> Int:
 
 @inline_kernel
 def _put_ready(ready: Ready, message: Int, skipped: Int, out: Bytes, o: Int) -> Int:
-    return _put(ready.data, ready.offsets[message] + skipped, ready.offsets[message + 1], out, o)
+    return put_text(ready.data, ready.offsets[message] + skipped, ready.offsets[message + 1], out, o)
 
 
 @kernel
@@ -434,7 +365,7 @@ def render_json(
             else:
                 layout = items.layout[arg]
                 o = _put_fixed(words, FIRST_KIND + items.kind[arg], out.data, o)
-                o = _put(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
+                o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
                 o = _put_parts_1(items, arg, cells, words, out.data, o)
                 o = _put_fixed(words, CHANGE_END, out.data, o)
         else:
@@ -448,7 +379,7 @@ def render_json(
                 layout = items.layout[arg]
                 o = _put_fixed(words, FIRST_KIND + items.kind[arg], out.data, o)
                 o = put_preamble(preamble, words, transactions, t, lsn, stamps, ready, digits, out.data, o)
-                o = _put(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
+                o = put_text(words.text, words.head_start[layout], words.head_start[layout + 1], out.data, o)
                 o = _put_parts_2(items, arg, cells, words, rules[TELLS_KEYS], out.data, o)
                 o = _put_fixed(words, CHANGE_END, out.data, o)
         if o < 0:

@@ -16,12 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol
 
-from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
+from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.definitions.events import DdlEvent
 from headwater.reorder.schema_memory import ENTRIES, Subject
-from headwater.reorder.wants import WANT_ALL, WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_TRUNCATE, WANT_UPDATE
+from headwater.reorder.wants import (
+    WANT_ALL,
+    WANT_BARE_DELETE,
+    WANT_DELETE,
+    WANT_INSERT,
+    WANT_TRUNCATE,
+    WANT_UPDATE,
+    Description,
+)
 from headwater.rows.items import Cells, Items, Literals, Messages, Transactions
 from headwater.rows.session import SessionSettings
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative
 
 __all__ = [
     "WANT_ALL",
@@ -31,11 +40,14 @@ __all__ = [
     "WANT_TRUNCATE",
     "WANT_UPDATE",
     "CatalogView",
+    "ChosenRows",
     "DdlEvent",
+    "Description",
     "PluginContext",
     "SinvalMessage",
     "SlicePlugin",
     "SliceTables",
+    "StreamedTransaction",
     "TwoPhaseTransaction",
     "WholeCatalog",
 ]
@@ -60,12 +72,25 @@ class CatalogView(Protocol):
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """OIDs of the publications that a schema is in."""
 
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by."""
+
 
 class WholeCatalog(CatalogView, Protocol):
     """The catalog at the end of the window, and what it has been."""
 
     def has_had_publication(self, name: str) -> bool:
         """Whether there is, or has been since the catalog was taken, a publication of this name."""
+
+
+class ChosenRows(Protocol):
+    """The user's own choice of tables, columns and rows (:mod:`headwater.plugins.own_publications`)."""
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation without the columns that are not wanted."""
+
+    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What is wanted of what a plugin says of a relation that is shown so."""
 
 
 class SinvalMessage(Protocol):
@@ -113,6 +138,7 @@ class PluginContext:
         with_ddl: DDL is wanted, of a plugin that tells it.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
+        database: name of the database.
     """
 
     major: int
@@ -122,6 +148,25 @@ class PluginContext:
     with_ddl: bool = False
     slot: str = ""
     is_init: bool = False
+    database: str = ""
+
+
+@dataclass(frozen=True)
+class StreamedTransaction:
+    """The end of a transaction that was streamed, or of a subtransaction of it that was rolled back.
+
+    Attributes:
+        toplevel_xid: the transaction's.
+        xid: of what ended.
+        final_lsn: where the record of its end starts; end_lsn: where it ends.
+        time: microseconds since 2000-01-01, the origin's time if the record has one.
+    """
+
+    toplevel_xid: int
+    xid: int
+    final_lsn: int
+    end_lsn: int
+    time: int
 
 
 class SliceTables(NamedTuple):
@@ -135,6 +180,7 @@ class SliceTables(NamedTuple):
         literals: the slice's.
         schemas: its layouts.
         schema_messages: for each layout what :meth:`SlicePlugin.schema_messages` said as of its first item.
+        tentative: its announcements that earlier slices may have made.
     """
 
     items: Items
@@ -143,6 +189,7 @@ class SliceTables(NamedTuple):
     literals: Literals
     schemas: Sequence[RelationSchema]
     schema_messages: Sequence[Sequence[bytes]]
+    tentative: Tentative = NOTHING_TENTATIVE
 
 
 class SlicePlugin(ABC):
@@ -172,6 +219,11 @@ class SlicePlugin(ABC):
             that both are in one slice.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
+        stream_limit: transactions in progress are shown in blocks, as soon as so many bytes are queued
+            (logical_decoding_work_mem; 1 for at once); 0 if they are not.
+        puts_off_streams: with skips_empty, a block that says nothing is left out, and so is the end of a transaction
+            whose blocks all say nothing.
+        chosen: which tables, columns and rows it is given, by the user's own choice; None for all.
         wants_ddl: :meth:`ddl` is called, of a request with its DDL.
 
     Raises:
@@ -193,6 +245,9 @@ class SlicePlugin(ABC):
     leads_messages: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
+    stream_limit: int = 0
+    puts_off_streams: bool = False
+    chosen: ChosenRows | None = None
     wants_ddl: bool = False
 
     @abstractmethod
@@ -210,10 +265,10 @@ class SlicePlugin(ABC):
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
 
-    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once."""
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once; row filters."""
         wants = self.wants(schema, catalog)
-        return wants, tuple(self.schema_messages(schema, catalog)) if wants else ()
+        return Description(wants, tuple(self.schema_messages(schema, catalog)) if wants else ())
 
     def shown_columns(self, schema: RelationSchema, schema_messages: Sequence[bytes]) -> frozenset[int] | None:
         """Numbers of the columns that messages about a relation hold, given its schema messages; None all of them.
@@ -291,6 +346,40 @@ class SlicePlugin(ABC):
         """What tells that it was rolled back."""
         return []
 
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """What begins a block of a transaction in progress."""
+        return []
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """What ends it."""
+        return []
+
+    def stream_truncate(
+        self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
+    ) -> list[bytes]:
+        """As :meth:`truncate`, in a block; ``xid`` is the subtransaction's."""
+        return self.truncate(schemas, cascade, restart_seqs)
+
+    def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
+        """As :meth:`message`, in a block."""
+        return self.message(lsn, True, prefix, content)
+
+    def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
+        """What :meth:`schema_messages` said, in a block, before a truncate of this (sub)transaction."""
+        return list(messages)
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """What tells that a streamed transaction committed."""
+        return []
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """What tells that one was rolled back, or a subtransaction of it."""
+        return []
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """What tells that one was prepared."""
+        return []
+
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps in mind how this relation is published; it passes over changes of others at once."""
         return True
@@ -307,14 +396,12 @@ class SlicePlugin(ABC):
         """OID of the relation that its schema messages, if there are any, announce a relation as."""
         return schema.oid
 
-    def renewed(
-        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
         """What :meth:`describe` would say now of a relation that is published as it was when it said this.
 
         Asked where entries outlive changes of the relation (``announcements`` is ANNOUNCED).
         """
-        return wants, tuple(schema_messages)
+        return said
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Told of a change that is sent as of another relation than its own was announced as, both by OID.

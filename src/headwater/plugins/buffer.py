@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 from headwater.errors import HeadwaterError
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Int64s, Plan, Ready, plan_messages
-from headwater.rows.items import LITERAL, SEND_SCHEMA, TOAST, Cells, Items, Literals, Messages, Transactions
+from headwater.rows.items import (
+    LITERAL,
+    NO_CONDITIONS,
+    SEND_SCHEMA,
+    TOAST,
+    Cells,
+    Conditions,
+    Items,
+    Literals,
+    Messages,
+    Transactions,
+)
 
 Step = Callable[[Int64s, Out], int]
 """A plugin's kernel with everything but its span (int64[2]) and where messages go. It returns the message that it could
@@ -115,12 +126,14 @@ class Rendering:
         plan: the messages.
         size: bytes that will probably do.
         refusal: makes the error of a message at which the kernel stopped; None if it never does.
+        conditions: of messages that depend on other slices.
     """
 
     step: Step
     plan: Plan
     size: int
     refusal: Refusal | None = None
+    conditions: Conditions = NO_CONDITIONS
 
     def messages(self, size: int | None = None) -> Messages:
         """Call the kernel until it wrote all messages, with that many bytes to begin with."""
@@ -132,7 +145,7 @@ class Rendering:
                 assert self.refusal is not None
                 raise self.refusal(~done)
             out = out._replace(data=_grown(out.data, int(out.offsets[done])))
-        return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]])
+        return Messages(plan.lsn, plan.xid, out.offsets, out.data[: out.offsets[count]], self.conditions)
 
 
 def _grown(data: NDArray[np.uint8], used: int) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ is made; a plugin adds its kernel, and what the kernel has to know of the slice'
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.plugins.buffer import Rendering, make_plan, make_ready, settled
+from headwater.plugins.conditions import find_conditions
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.items import Literals, Messages
 
 
@@ -33,7 +36,11 @@ class KernelPlugin(SlicePlugin):
 
     def render(self, tables: SliceTables) -> Messages:
         """All messages of a slice; see :meth:`SlicePlugin.render`."""
-        return self.rendering(tables).messages()
+        rendering = self.rendering(tables)
+        messages = rendering.messages()
+        if not (tables.transactions.flags & STREAMED).any():
+            return messages
+        return replace(messages, xid=tables.transactions.xid[rendering.plan.txn].astype(np.int64))
 
     def rendering(self, tables: SliceTables) -> Rendering:
         """The slice, ready to be written.
@@ -45,9 +52,17 @@ class KernelPlugin(SlicePlugin):
         tables = tables._replace(items=items, cells=cells, transactions=transactions)
         announced = tables.schema_messages if self.sends_schema else [()] * len(tables.schemas)
         ready = make_ready(tables.literals, announced, self.brings_begin(tables.literals))
-        rules = self.skips_empty, self.needs_tuples, self.has_boundaries, self.sends_origins
+        rules = (
+            self.skips_empty,
+            self.needs_tuples,
+            self.has_boundaries,
+            self.sends_origins,
+            self.skips_empty and self.puts_off_streams,
+        )
         plan = make_plan(items, cells, transactions, ready, rules)
-        return self.writer(tables, ready, plan)
+        rendering = self.writer(tables, ready, plan)
+        conditions = find_conditions(tables, ready, rendering.plan, self.skips_empty, self.sends_origins)
+        return replace(rendering, conditions=conditions)
 
     def brings_begin(self, literals: Literals) -> NDArray[np.uint8]:
         """Which of l literals bring forth the BEGIN that was put off, uint8[l]: all of them."""

@@ -1,6 +1,7 @@
 """pgoutput: the messages of PostgreSQL's own logical replication (replication/pgoutput/pgoutput.c, 14 to 19).
 
-Protocol versions 1 up to the major's highest, values as text or in binary form; prepared transactions at PREPARE (15).
+Protocol versions 1 up to the major's highest, values as text or in binary form; prepared transactions at PREPARE (15);
+transactions in progress in blocks.
 
 The schema cache of the server (RelationSyncCache) is not here: the reorder room keeps account of what was announced,
 with :meth:`PgOutput.forgets` for what makes the server forget. Every path that announces a relation sends a change
@@ -11,7 +12,6 @@ of any publication only, so it outlives changes of the relation, even that it is
 anew after a message about that relation only. A partition may so be published as another relation than it was
 announced as: its rows are then sent unconverted, which is done here only if they are the same.
 
-Known gaps: row filters; streaming of transactions in progress.
 """
 
 from __future__ import annotations
@@ -38,21 +38,24 @@ from headwater.plugins.api import (
     WANT_BARE_DELETE,
     WANT_DELETE,
     CatalogView,
+    Description,
     PluginContext,
     SinvalMessage,
     SliceTables,
+    StreamedTransaction,
     TwoPhaseTransaction,
     WholeCatalog,
 )
 from headwater.plugins.buffer import Rendering, with_messages
 from headwater.plugins.kernel_plugin import KernelPlugin
-from headwater.plugins.pgoutput_options import parse_options, refuse_features
+from headwater.plugins.pgoutput_options import parse_options
 from headwater.plugins.pgoutput_protocol import (
     NAMED,
     UNSENDABLE,
     PreparedStamp,
     RelationMessage,
     announce,
+    in_stream,
     with_texts,
     write_begin_prepare,
     write_commit_prepared,
@@ -60,6 +63,11 @@ from headwater.plugins.pgoutput_protocol import (
     write_origin,
     write_prepare,
     write_rollback_prepared,
+    write_stream_abort,
+    write_stream_commit,
+    write_stream_prepare,
+    write_stream_start,
+    write_stream_stop,
     write_truncate,
 )
 from headwater.plugins.publication import (
@@ -84,8 +92,10 @@ from headwater.reorder.schema_memory import (
     Subject,
     member_subject,
 )
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.conversion import NO_CONVERSION, converted_text, make_conversion
 from headwater.rows.conversion import refusal as refused_text
+from headwater.rows.filters.changes import compiled
 from headwater.rows.items import REFUSED, Cells, Items
 
 _UP_TO_15 = frozenset({PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE})
@@ -184,7 +194,7 @@ class PgOutput(KernelPlugin):
                 hint="below wal_level logical, decode with test_decoding, or read rows in Spark",
             )
         self.options = parse_options(options, context.major)
-        refuse_features(self.options)
+        self.stream_limit = context.session.memory_limit if self.options.streaming != "off" else 0
         self.wants_client_encoding = True
         self.client_encoding = context.session.client_encoding
         self.wants_binary = self.options.binary
@@ -208,12 +218,15 @@ class PgOutput(KernelPlugin):
         """Y and R messages: of the ancestor that the relation is published as, if any, then its own."""
         return self._announcement(schema, self._published(schema, catalog))
 
-    def describe(self, schema: RelationSchema, catalog: CatalogView) -> tuple[int, tuple[bytes, ...]]:
-        """Both, of one look at the publications."""
+    def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """All that is said of a relation, of one look at the publications."""
         if not self.tracks(schema):
-            return 0, ()
+            return Description()
         entry = self._published(schema, catalog)
-        return self._wants(entry), tuple(self._announcement(schema, entry)) if entry.emits else ()
+        if entry.filters is not None:
+            compiled(entry.filters, self.major, self.encoding).check()
+        messages = tuple(self._announcement(schema, entry)) if entry.emits else ()
+        return Description(self._wants(entry), messages, entry.filters)
 
     def _wants(self, entry: Published) -> int:
         is_announced = self._announces_bare_deletes and entry.emits & WANT_DELETE
@@ -232,14 +245,12 @@ class PgOutput(KernelPlugin):
         """The first relation that they announce."""
         return _first_relation(schema_messages, self.encoding).oid
 
-    def renewed(
-        self, schema: RelationSchema, catalog: CatalogView, wants: int, schema_messages: Sequence[bytes]
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def renewed(self, schema: RelationSchema, catalog: CatalogView, said: Description) -> Description:
         """The relation, and the ancestor that it is published as, as they are now."""
-        publish_as = self.published_as(schema, schema_messages)
+        publish_as = self.published_as(schema, said.messages)
         relation = schema if publish_as == schema.oid else ancestor_relation(catalog, publish_as)
         messages = self._announcement(schema, Published(0, relation))
-        return held_back(wants, schema, publish_as, self.major), tuple(messages)
+        return said._replace(wants=held_back(said.wants, schema, publish_as, self.major), messages=tuple(messages))
 
     def require_sendable(self, schema: RelationSchema, catalog: CatalogView, announced_as: int, sent_as: int) -> None:
         """Rows are converted as was found out when they were announced; else they must be those of the ancestor."""
@@ -307,6 +318,42 @@ class PgOutput(KernelPlugin):
         lsns, times = (txn.prepare_end_lsn, txn.end_lsn), (txn.prepare_time, txn.time)
         return [write_rollback_prepared(PreparedStamp(lsns, times, txn.xid, txn.gid))]
 
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """S."""
+        return [write_stream_start(xid, is_first)]
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """E."""
+        return [write_stream_stop()]
+
+    def stream_truncate(
+        self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
+    ) -> list[bytes]:
+        """T with the xid of the subtransaction."""
+        return [in_stream(message, xid) for message in self.truncate(schemas, cascade, restart_seqs)]
+
+    def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
+        """M with the xid of the toplevel transaction."""
+        messages = self.message(lsn, True, prefix, content)
+        return [one if one[:1] == UNSENDABLE else in_stream(one, toplevel_xid) for one in messages]
+
+    def stream_schema(self, messages: Sequence[bytes], xid: int) -> list[bytes]:
+        """Y and R with the xid of the subtransaction."""
+        return [in_stream(message, xid) for message in messages]
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """C."""
+        return [write_stream_commit(txn.xid, txn.final_lsn, txn.end_lsn, txn.time)]
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """A, with place and time if streaming is ``parallel``."""
+        info = (txn.end_lsn, txn.time) if self.options.streaming == "parallel" else None
+        return [write_stream_abort(txn.toplevel_xid, txn.xid, info)]
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """P."""
+        return [write_stream_prepare(_stamp(txn))]
+
     def filter_origin(self, origin_id: int) -> bool:
         """With ``origin 'none'``, all that has an origin."""
         return self.options.publish_no_origin and origin_id != 0
@@ -355,7 +402,8 @@ class PgOutput(KernelPlugin):
         wire = make_wire(tables.schemas, tables.schema_messages, self.encoding)
         unsendable: DecodingError | None = None
         if make_conversion(self.encoding, self.client_encoding) is not NO_CONVERSION:
-            ready, plan, unsendable = sendable(ready, plan, self._converted)
+            streamed = tables.transactions.flags & STREAMED != 0
+            ready, plan, unsendable = sendable(ready, plan, self._converted, streamed)
         items, cells, transactions = tables.items, tables.cells, tables.transactions
 
         def step(span: NDArray[np.int64], out: Out) -> int:
@@ -396,7 +444,7 @@ def make_wire(
 
 
 def sendable(
-    ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes]
+    ready: Ready, plan: Plan, convert: Callable[[bytes, int], bytes], streamed: NDArray[np.bool_]
 ) -> tuple[Ready, Plan, DecodingError | None]:
     """Ready-made messages with their names as the client gets them.
 
@@ -404,6 +452,7 @@ def sendable(
         ready: the slice's.
         plan: its messages.
         convert: makes of a text of a change at an LSN what the client gets.
+        streamed: bool[t] transactions of which literals that announce something have xids.
 
     Returns:
         the messages, the plan, in which the first one that cannot be sent is UNSENDABLE, and the error of that one.
@@ -415,8 +464,9 @@ def sendable(
     texts: dict[int, bytes] = {}
     for number, place in sorted(zip(found.tolist(), places[firsts].tolist(), strict=True), key=itemgetter(1)):
         message, lsn = ready.data[ready.offsets[number] : ready.offsets[number + 1]].tobytes(), int(plan.lsn[place])
+        has_xid = bool(streamed[plan.txn[place]]) and number < ready.schema_first[0] and message[:1] in (b"R", b"Y")
         try:
-            made = with_texts(message, lambda text, lsn=lsn: convert(text, lsn))  # type: ignore[misc]
+            made = with_texts(message, lambda text, lsn=lsn: convert(text, lsn), has_xid)  # type: ignore[misc]
         except DecodingError as error:
             plan.op[place] = NEVER_SENT
             return with_messages(ready, texts), plan, error

@@ -166,14 +166,3 @@ def _check_protocol(options: PgOutputOptions, major: int) -> None:
 
 def _unsupported(message: str) -> PluginError:
     return PluginError(message, sqlstate=FEATURE_NOT_SUPPORTED)
-
-
-def refuse_features(options: PgOutputOptions) -> None:
-    """Stop at what the server can do and we cannot.
-
-    Raises:
-        PluginError: naming it.
-    """
-    for asked, feature in ((options.streaming != "off", "streaming"),):
-        if asked:
-            raise PluginError(f'pgoutput option "{feature}" is not supported yet', hint=f"leave {feature} off")

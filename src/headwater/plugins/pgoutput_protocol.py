@@ -1,9 +1,10 @@
-"""Messages of the logical replication protocol that are made one by one: R, Y, T, M, O, b, P, K, r.
+"""Messages of the logical replication protocol that are made one by one: R, Y, T, M, O, b, P, K, r, S, E, c, A, p.
 
 PostgreSQL: ``replication/logical/proto.c`` (logicalrep_write_rel, _typ, _truncate, _message, _origin, _begin_prepare,
-_prepare, _commit_prepared, _rollback_prepared); numbers are big-endian, strings end in a zero byte. Names are in the
-database's encoding until a slice is written. Not inside a streamed block, so without xid. :class:`RelationMessage`
-reads an R back: the decode tasks learn from it what a relation is sent as.
+_prepare, _commit_prepared, _rollback_prepared, _stream_start and so on); numbers are big-endian, strings end in a zero
+byte. Names are in the database's encoding until a slice is written. What lies in a streamed block is made as if it did
+not, and gets its xid by :func:`in_stream`. :class:`RelationMessage` reads an R back: the decode tasks learn from it
+what a relation is sent as.
 """
 
 from __future__ import annotations
@@ -116,20 +117,53 @@ def write_rollback_prepared(stamp: PreparedStamp) -> bytes:
     return stamp.written(b"r\0")
 
 
-_GID_AT = {b"b": 29, b"P": 30, b"K": 30, b"r": 38}
+def in_stream(message: bytes, xid: int) -> bytes:
+    """An R, Y, T or M as it is in a streamed block."""
+    return message[:1] + struct.pack(">I", xid) + message[1:]
+
+
+def write_stream_start(xid: int, is_first: bool) -> bytes:
+    """S: a block of a transaction begins."""
+    return b"S" + struct.pack(">IB", xid, is_first)
+
+
+def write_stream_stop() -> bytes:
+    """E: it ends."""
+    return b"E"
+
+
+def write_stream_commit(xid: int, final_lsn: int, end_lsn: int, time: int) -> bytes:
+    """c: where the commit record starts and ends, and its time in microseconds."""
+    return b"c" + struct.pack(">IBQQq", xid, 0, final_lsn, end_lsn, time)
+
+
+def write_stream_abort(toplevel_xid: int, xid: int, info: tuple[int, int] | None) -> bytes:
+    """A; with the record's end and time for who applies in parallel."""
+    return b"A" + struct.pack(">II", toplevel_xid, xid) + (b"" if info is None else struct.pack(">Qq", *info))
+
+
+def write_stream_prepare(stamp: PreparedStamp) -> bytes:
+    """p: as P."""
+    return stamp.written(b"p\0")
+
+
+_GID_AT = {b"b": 29, b"P": 30, b"K": 30, b"p": 30, b"r": 38}
 """Where the name of a prepared transaction begins in a message about it."""
 
-NAMED = b"RYObPKr" + UNSENDABLE
+NAMED = b"RYObPKrp" + UNSENDABLE
 """Messages with names, which :func:`with_texts` converts."""
 
 
-def with_texts(message: bytes, convert: Callable[[bytes], bytes]) -> bytes:
+def with_texts(message: bytes, convert: Callable[[bytes], bytes], has_xid: bool = False) -> bytes:
     """A message with its names converted, or the refusal of a text that stands in for a message.
 
     Args:
         message: of our own making.
         convert: makes of a text what the client gets.
+        has_xid: it is an R or Y of a streamed block.
     """
+    if has_xid:
+        return message[:5] + with_texts(message[:1] + message[5:], convert)[1:]
     tag = message[:1]
     if tag == UNSENDABLE:
         return convert(message[1:])

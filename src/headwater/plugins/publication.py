@@ -11,15 +11,15 @@ never published before 18; a publication that does not exist where it is loaded 
 warning from then on; 14 has neither schemas nor lists of columns nor filters. That not one of the named publications
 has existed in the window is an error here in any major.
 
-Known gap: row filters are refused, not evaluated.
+Row filters are read here (pgoutput_row_filter_init) and evaluated in decode tasks (:mod:`headwater.rows.filters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema
+from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, RowFilters
 from headwater.errors import CatalogError, PluginError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, UNDEFINED_OBJECT
@@ -40,12 +40,14 @@ class Published:
         publish_as: the relation itself, or the partition ancestor whose changes they become.
         columns: attnums of the column list, None for all columns.
         with_generated: stored generated columns go along (18).
+        filters: which changes are published; None for all.
     """
 
     emits: int
     publish_as: RelationSchema
     columns: frozenset[int] | None = None
     with_generated: bool = False
+    filters: RowFilters | None = None
 
     def publishes(self, column: Column) -> bool:
         """Whether a column is sent (logicalrep_should_publish_column)."""
@@ -107,7 +109,7 @@ def published(
     """How a publishable relation's changes are published.
 
     Raises:
-        PluginError: the publications contradict each other, or filter rows.
+        PluginError: the publications contradict each other.
     """
     emits, level, found = 0, 0, list[Publication]()
     publish_as = schema.oid
@@ -126,10 +128,10 @@ def published(
     if emits & ~(WANT_TRUNCATE | TRUNCATE_IF_DETACHED) == 0:
         return Published(emits, relation)
     members = _members(relation, found, catalog)
-    _refuse_filters(relation, found, members, catalog)
+    filters = _filters(relation, found, members, catalog)
     lists = [_listed(publication, members) for publication in found]
     with_generated = VERSIONS[major].publishes_generated_columns and _with_generated(relation, found, lists)
-    return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated)
+    return Published(emits, relation, _column_list(relation, lists, with_generated, major), with_generated, filters)
 
 
 def held_back(emits: int, schema: RelationSchema, publish_as: int, major: int) -> int:
@@ -215,20 +217,41 @@ def ancestor_relation(catalog: CatalogView, oid: int) -> RelationSchema:
     return relation
 
 
-def _refuse_filters(
+def _filters(
     relation: RelationSchema, publications: Sequence[Publication], members: _Members, catalog: CatalogView
-) -> None:
-    """Stop if rows are filtered; a publication without a filter overrides those with one, action by action."""
-    with_filter = {oid for oid, member in members.items() if member.is_filtered}
-    filtered = open_for = 0
+) -> RowFilters | None:
+    """The row filters, by kind of change (pgoutput_row_filter_init)."""
+    said = []
     for publication in publications:
         whole = publication.all_tables or _has_schema(publication, relation.namespace_oid, catalog)
-        if publication.oid in with_filter and not whole:
-            filtered |= _actions(publication)
-        else:
-            open_for |= _actions(publication)
-    if filtered & ~open_for & ~WANT_TRUNCATE:
-        raise PluginError(f'row filter on table "{relation.namespace}.{relation.name}" is not supported yet')
+        tree = None if whole or publication.oid not in members else members[publication.oid].filter
+        said.append((_actions(publication), tree))
+    return joined_filters(said, relation, catalog)
+
+
+def joined_filters(
+    said: Iterable[tuple[int, str | None]], relation: RelationSchema, catalog: CatalogView
+) -> RowFilters | None:
+    """The row filters of several publications; one without overrides those with one, of the actions it publishes.
+
+    Args:
+        said: by each, WANT bits of its actions, and its filter's tree, None without one.
+        relation: what they publish; catalog: the view.
+    """
+    kinds = WANT_INSERT, WANT_UPDATE, WANT_DELETE
+    trees: dict[int, list[str]] = {kind: [] for kind in kinds}
+    open_for = 0
+    for actions, tree in said:
+        if tree is None:
+            open_for |= actions
+            continue
+        for kind in kinds:
+            if actions & kind:
+                trees[kind].append(tree)
+    insert, update, delete = (() if open_for & kind else tuple(trees[kind]) for kind in kinds)
+    if not insert and not update and not delete:
+        return None
+    return RowFilters(insert, update, delete, relation.columns, catalog.locale())
 
 
 def _listed(publication: Publication, members: _Members) -> frozenset[int] | None:

@@ -5,7 +5,7 @@ A prepared transaction whose name contains ``_nodecode`` is decoded at its commi
 What differs between majors: with skip-empty-xacts, 14 to 16 write a logical message without the BEGIN it should have
 brought forth.
 
-Known gap: ``stream-changes``.
+With stream-changes, blocks of transactions in progress say of each change only that there was one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,20 @@ from headwater.pg.version import VERSIONS
 from headwater.plugins._messages import Out
 from headwater.plugins._plan import Plan, Ready
 from headwater.plugins._stamps import Stamps
-from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, render_lines
-from headwater.plugins.api import WANT_ALL, CatalogView, PluginContext, SliceTables, TwoPhaseTransaction
+from headwater.plugins._test_decoding import BITS, BOOL, QUOTED, RAW, Lines, Streamed, render_lines
+from headwater.plugins.api import (
+    WANT_ALL,
+    CatalogView,
+    PluginContext,
+    SliceTables,
+    StreamedTransaction,
+    TwoPhaseTransaction,
+)
 from headwater.plugins.buffer import Rendering, pack
 from headwater.plugins.kernel_plugin import KernelPlugin
 from headwater.plugins.options import parse_bool
 from headwater.plugins.stamps import commit_stamps, no_stamps
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rows.completeness import completeness
 from headwater.rows.items import Literals, Transactions
 from headwater.rows.session import SessionSettings
@@ -118,15 +126,15 @@ class TestDecoding(KernelPlugin):
         """Parse the options.
 
         Raises:
-            PluginError: an option is wrong or not supported yet.
+            PluginError: an option is wrong.
         """
         self.major = context.major
         self.session = context.session
         self.options = parse_options(options)
         self.marks_rows = context.marks_rows
         self.two_phase = context.two_phase
-        if self.options.stream_changes:
-            raise PluginError('test_decoding option "stream-changes" is not supported yet', hint="leave it off")
+        self.stream_limit = context.session.memory_limit if self.options.stream_changes else 0
+        self.puts_off_streams = self.options.skip_empty_xacts
         self.is_text = not self.options.force_binary
         self.skips_empty = self.options.skip_empty_xacts
         self.messages_count = VERSIONS[context.major].messages_begin_transactions
@@ -179,12 +187,52 @@ class TestDecoding(KernelPlugin):
         """``ROLLBACK PREPARED 'gid', txid 1``, likewise."""
         return [self._finished(b"ROLLBACK PREPARED", txn)]
 
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """``opening a streamed block for transaction TXN 1``."""
+        return [b"opening a streamed block for transaction" + self._txn(xid)]
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """``closing a streamed block for transaction TXN 1``."""
+        return [b"closing a streamed block for transaction" + self._txn(xid)]
+
+    def stream_truncate(
+        self, schemas: Sequence[RelationSchema], cascade: bool, restart_seqs: bool, toplevel_xid: int, xid: int
+    ) -> list[bytes]:
+        """``streaming truncate for TXN 1``."""
+        return [self._streaming(b"truncate", toplevel_xid)] if schemas else []
+
+    def stream_message(self, lsn: int, prefix: bytes, content: bytes, toplevel_xid: int) -> list[bytes]:
+        """``streaming message: ...``, without its content."""
+        return [b"streaming message: transactional: 1 prefix: " + prefix + f", sz: {len(content)}".encode()]
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """``committing streamed transaction TXN 1``."""
+        return [b"committing streamed transaction" + self._txn(txn.xid) + self._stamp(txn.time)]
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """``aborting streamed (sub)transaction TXN 1``."""
+        return [b"aborting streamed (sub)transaction" + self._txn(txn.xid)]
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """``preparing streamed transaction TXN 'gid', txid 1``."""
+        gid = quote_literal(txn.gid)
+        named = b" TXN " + gid + f", txid {txn.xid}".encode() if self.options.include_xids else b" " + gid
+        return [b"preparing streamed transaction" + named + self._stamp(txn.time)]
+
+    def _txn(self, xid: int) -> bytes:
+        return f" TXN {xid}".encode() if self.options.include_xids else b""
+
+    def _streaming(self, what: bytes, xid: int) -> bytes:
+        return b"streaming " + what + b" for" + (self._txn(xid) or b" transaction")
+
+    def _stamp(self, time: int) -> bytes:
+        if not self.options.include_timestamp:
+            return b""
+        return self._commit_stamps(np.array([time], np.int64)).text.tobytes()
+
     def _finished(self, words: bytes, txn: TwoPhaseTransaction) -> bytes:
         xid = f", txid {txn.xid}".encode() if self.options.include_xids else b""
-        stamp = b""
-        if self.options.include_timestamp:
-            stamp = self._commit_stamps(np.array([txn.time], np.int64)).text.tobytes()
-        return words + b" " + quote_literal(txn.gid) + xid + stamp
+        return words + b" " + quote_literal(txn.gid) + xid + self._stamp(txn.time)
 
     def writer(self, tables: SliceTables, ready: Ready, plan: Plan) -> Rendering:
         """The kernel, with the words of the layouts and the commit times."""
@@ -194,9 +242,10 @@ class TestDecoding(KernelPlugin):
             lines = lines._replace(marks=completeness(tables.items, tables.cells, natts))
         stamps = self._stamps(tables.transactions)
         items, cells, with_xids = tables.items, tables.cells, self.options.include_xids
+        streamed = self._streamed(tables.transactions)
 
         def step(span: NDArray[np.int64], out: Out) -> int:
-            return int(render_lines(items, cells, ready, plan, lines, stamps, span, with_xids, out))
+            return int(render_lines(items, cells, ready, plan, lines, stamps, streamed, span, with_xids, out))
 
         words = len(lines.text) // max(len(lines.attribute), 1) + 3
         size = len(cells.text) * 5 // 4 + words * len(cells.kind) + 48 * len(plan.op) + 16 * len(lines.marks)
@@ -207,8 +256,16 @@ class TestDecoding(KernelPlugin):
         counts = super().brings_begin(literals)
         if not self.messages_count:
             full = np.flatnonzero(np.diff(literals.first))
-            counts[full] = literals.data[literals.offsets[literals.first[full]]] != ord("m")
+            begins = literals.offsets[literals.first[full]]
+            counts[full] = ~(_is_message(literals, begins, 0) | _is_message(literals, begins, len("streaming ")))
         return counts
+
+    def _streamed(self, transactions: Transactions) -> Streamed:
+        """What stands for a change in a block, by the block."""
+        is_block = transactions.flags & STREAMED != 0
+        xids = zip(transactions.xid.tolist(), is_block.tolist(), strict=True)
+        start, text = pack(self._streaming(b"change", xid) if is_one else b"" for xid, is_one in xids)
+        return Streamed(start, text)
 
     def _stamps(self, transactions: Transactions) -> Stamps:
         if not self.options.include_timestamp:
@@ -217,6 +274,14 @@ class TestDecoding(KernelPlugin):
 
     def _commit_stamps(self, times: NDArray[np.int64]) -> Stamps:
         return commit_stamps(times, self.session, b" (at ", b")")
+
+
+def _is_message(literals: Literals, begins: NDArray[np.int64], at: int) -> NDArray[np.bool_]:
+    """bool[n]: which texts have ``message: `` at a place, by where they begin."""
+    found = np.ones(len(begins), np.bool_)
+    for number, byte in enumerate(b"message: ", at):
+        found &= literals.data[np.minimum(begins + number, len(literals.data) - 1)] == byte
+    return found
 
 
 def make_lines(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headwater.constant_columns import taken
 from headwater.reorder.keys import grouped_places, lookup
-from headwater.reorder.plan import ChangeRows, RelationUse
+from headwater.reorder.plan import Announcements, ChangeRows, RelationUse
 from headwater.reorder.replays import Replays
 from headwater.reorder.resolve import wanted_kinds
 from headwater.rmgr.index_codes import CONFIRMS, SPECULATIVE
@@ -63,10 +63,15 @@ def candidate_rows(rows: Rows, txns: Replays, output: Bools, is_filtered: Callab
     """
     itself = np.where(output, np.arange(len(output)), -1)
     kept = lookup(txns.member_xid, itself[txns.member_txn], rows.changes.xid)
+    if txns.streamed is not None:
+        of = np.flatnonzero(txns.streamed.is_streamed(rows.changes.xid))
+        kept[of] = np.append(itself, -1)[txns.streamed.of_changes(rows.changes.take(of))]
     if rows.changes.origin.any() or is_filtered(0):
         kept[has_origin_of(rows.changes.origin, is_filtered)] = -1
     at, txn = grouped_places(kept, len(output))
-    return Candidates(at, txn, rows.changes.locator[at], rows.changes.kinds[at], rows.changes.first[at])
+    # What of a row are TOAST chunks is told by its relation.
+    kinds = rows.changes.kinds[at].astype(np.uint8)
+    return Candidates(at, txn, rows.changes.locator[at], kinds, rows.changes.first[at])
 
 
 class Choice(NamedTuple):
@@ -132,7 +137,7 @@ def _shares_toast(
 
 
 def change_rows(
-    rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Bools
+    rows: Rows, candidates: Candidates, unit_of: Int64s, resolution: Int64s, choice: Choice, announce: Announcements
 ) -> ChangeRows:
     """The chosen rows in output order, as the plan takes them.
 
@@ -142,7 +147,7 @@ def change_rows(
         unit_of: int64[t] the unit of each transaction, -1 if it is not output.
         resolution: int64[c] the number of each row's relation.
         choice: what is decoded of them.
-        announce: bool[c] the schema goes before the row's first wanted change.
+        announce: before which of them the schema goes.
     """
     unit = unit_of[candidates.txn]
     chosen = choice.used & (unit >= 0)
@@ -158,5 +163,6 @@ def change_rows(
         span=taken(rows.changes.span, at),
         resolution=resolution[which],
         wanted=choice.wanted[which],
-        announce=announce[which],
+        announce=announce.sends[which],
+        tentative=taken(announce.tentative, which),
     )

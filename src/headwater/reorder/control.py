@@ -153,6 +153,7 @@ class Followed:
         decodable: where its transactions can be decoded.
         gaps: WAL that cannot, though decoding had begun before it; of one that goes on behind it the end is not known.
         touched: xids that changed the catalog in it.
+        running: (LSN, oldest xid that runs, its low half) of its RUNNING_XACTS records.
     """
 
     control: Control
@@ -160,6 +161,7 @@ class Followed:
     decodable: tuple[Decodable, ...]
     gaps: tuple[LevelGap, ...]
     touched: frozenset[int]
+    running: tuple[tuple[int, int], ...] = ()
 
 
 def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
@@ -228,6 +230,7 @@ class _Follower:
         self.decodable: list[Decodable] = []
         self.gaps: list[LevelGap] = []
         self.touched: set[int] = set()
+        self.running: list[tuple[int, int]] = []
         self._ends = prepared_ends
 
     def take(self, record: Record) -> None:
@@ -304,6 +307,7 @@ class _Follower:
         next_xid = full_xid(running.next_xid, self.control.next_xid)
         oldest = full_xid(running.oldest_running_xid, next_xid)
         self._met(next_xid)
+        self.running.append((record.lsn, running.oldest_running_xid))
         builder = self.control.builder
         if self.control.is_high_enough:
             builder = builder.running_xacts(record.lsn, next_xid, oldest)
@@ -331,6 +335,7 @@ class _Follower:
             decodable=(*self.decodable, *control.decodable()),
             gaps=tuple(self.gaps) if control.gap is None else (*self.gaps, control.gap),
             touched=frozenset(self.touched - {0}),
+            running=tuple(self.running),
         )
 
 

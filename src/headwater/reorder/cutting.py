@@ -16,10 +16,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct
-from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice
+from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.plan import NO_TIME, ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
+from headwater.reorder.streams import EVERY
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN, STREAMED, WROTE_BEFORE
 from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
@@ -47,7 +49,8 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
 class _Piece:
     """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
 
-    ``follows_cut`` says that a transaction of more than one change is right before, in other slices.
+    ``follows_cut`` says that a transaction of more than one change is right before, in other slices;
+    ``follows_message`` of a cut transaction that the changes and events in the pieces before give a message for sure.
     """
 
     start: int
@@ -55,6 +58,7 @@ class _Piece:
     lo: int = -1
     hi: int = EVERYTHING
     follows_cut: bool = False
+    follows_message: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -90,7 +94,7 @@ class _Cutter:
     def _may_cut(self, unit: int) -> bool:
         """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
         low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
-        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self.plan.rows.wanted[low:high])) > 1
+        is_sure = not self.plan.leads_messages or int(np.count_nonzero(self._certain[low:high])) > 1
         return self.plan.cuts_transactions and is_sure
 
     @cached_property
@@ -124,26 +128,38 @@ class _Cutter:
         rows = self.plan.rows.take(slice(low, high))
         cells = rows.first // self.plan.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
-        lo, held = -1, 0
+        lo, held, writes = -1, 0, False
+        certain = self._certain[low:high]
         if not rows.wanted.any():
             for hi in self._event_cuts(unit, target):
-                yield _Piece(unit, unit + 1, lo, hi)
-                lo = hi
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
+                lo, writes = hi, True
         for start, stop in pairwise(bounds[:-1]):
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
             if held >= target and cell.wanted.any() and _is_settled(cell):
                 hi = int(cell.last[cell.wanted].max())
-                yield _Piece(unit, unit + 1, lo, hi)
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
                 lo, held = hi, 0
-        yield _Piece(unit, unit + 1, lo, EVERYTHING)
+                writes = bool(certain[:stop].any())
+        yield _Piece(unit, unit + 1, lo, EVERYTHING, follows_message=writes)
+
+    @cached_property
+    def _certain(self) -> NDArray[np.bool_]:
+        """bool[n] rows of which a message is given, whatever row filters say."""
+        relations, rows = self.plan.relations, self.plan.rows
+        if not any(use.filters is not None for use in relations):
+            return rows.wanted
+        certain = wanted_kinds(np.array([use.certain for use in relations] + [0], np.int64))
+        found: NDArray[np.bool_] = rows.wanted & (rows.kinds & certain[rows.resolution] != 0)
+        return found
 
     def _event_cuts(self, unit: int, target: int) -> Iterator[int]:
-        """Places of events after which so many bytes of events are full, but for the last."""
+        """Where events come after which so many bytes of events are full, but for the last."""
         events = slice(*np.searchsorted(self.plan.events.unit, [unit, unit + 1]))
         full = np.cumsum(self.plan.events.size[events]) // target
         for at in np.flatnonzero(np.diff(full)[:-1]):
-            yield int(self.plan.events.place[events][at + 1])
+            yield int(self.plan.events.order[events][at + 1])
 
     def _slice(self, number: int, piece: _Piece) -> Slice:
         units, span = self.plan.units, slice(piece.start, piece.stop)
@@ -156,7 +172,8 @@ class _Cutter:
         events_of = self.plan.events
         unit_origin, origins = _shares(events_of.origin_unit, piece)
         unit_frame, frames = _shares(events_of.frame_unit, piece)
-        announced = rows.take(np.flatnonzero(rows.announce))
+        may_be_filtered = self._is_filtered[rows.resolution]
+        announced = rows.take(np.flatnonzero(rows.announce & ~may_be_filtered))
         return Slice(
             number=number,
             ranges=ranges,
@@ -166,11 +183,12 @@ class _Cutter:
             unit_commit=units.commit_lsn[span],
             unit_end=units.end_lsn[span],
             unit_time=units.commit_time[span],
-            unit_flags=_flags(units.is_bare[span], piece),
+            unit_last_end=self._last_ends[span],
+            unit_last_time=self._last_times[span],
+            unit_flags=_flags(units, piece),
             unit_own=units.own[span],
             unit_origin=unit_origin,
-            unit_lo=np.full(piece.stop - piece.start, piece.lo, np.int64),
-            unit_hi=np.full(piece.stop - piece.start, piece.hi, np.int64),
+            **_bounds(units.streamed, piece),
             member_xid=member_xid,
             member_unit=member_unit,
             files=self.plan.files[files],
@@ -179,10 +197,13 @@ class _Cutter:
             announcements=np.stack(
                 [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
             ),
+            tentative=_tentative(rows.take(np.flatnonzero(may_be_filtered)), used, piece),
             event_unit=self.plan.events.unit[events] - piece.start,
             event_place=self.plan.events.place[events],
+            event_order=self.plan.events.order[events],
             event_lsn=self.plan.events.lsn[events],
             event_made=made,
+            event_tentative=self.plan.events.tentative[events],
             messages=messages,
             relations=tuple(self.plan.relations[i] for i in used),
             origin_messages=events_of.origin_messages[origins],
@@ -190,6 +211,18 @@ class _Cutter:
             frames=events_of.frames[frames],
             left_out=self.plan.left_out,
         )
+
+    @cached_property
+    def _last_ends(self) -> Int64s:
+        """int64[u] where the unit before each one ended, -1 for none."""
+        return np.append(np.full(1, -1, np.int64), self.plan.units.end_lsn)[:-1]
+
+    @cached_property
+    def _last_times(self) -> Int64s:
+        """int64[u] the commit time of the transaction before each unit, NO_TIME for none."""
+        number = np.where(self.plan.units.is_bare, -1, np.arange(len(self.plan.units.xid)))
+        last = np.append(np.full(1, -1, np.int64), np.maximum.accumulate(number))[:-1]
+        return np.where(last >= 0, self.plan.units.commit_time[last], NO_TIME)
 
     def _rows(self, piece: _Piece) -> ChangeRows:
         """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""
@@ -206,7 +239,7 @@ class _Cutter:
         low, high = np.searchsorted(self.plan.events.unit, [piece.start, piece.stop])
         if piece.is_whole:
             return slice(low, high)
-        start, stop = np.searchsorted(self.plan.events.place[low:high], [piece.lo, piece.hi], "right") + low
+        start, stop = np.searchsorted(self.plan.events.order[low:high], [piece.lo, piece.hi], "right") + low
         return slice(start, stop)
 
     def _made(self, events: slice) -> tuple[Int64s, tuple[tuple[bytes, ...], ...]]:
@@ -223,8 +256,18 @@ class _Cutter:
         if not piece.is_whole:
             xids = distinct(rows.xid).values
             return xids, np.zeros(len(xids), np.int64)
-        low, high = np.searchsorted(self.plan.units.member_unit, [piece.start, piece.stop])
-        return self.plan.units.member_xid[low:high], self.plan.units.member_unit[low:high] - piece.start
+        units = self.plan.units
+        low, high = np.searchsorted(units.member_unit, [piece.start, piece.stop])
+        xid, unit = units.member_xid[low:high], units.member_unit[low:high] - piece.start
+        if units.streamed is None:
+            return xid, unit
+        of_block = np.flatnonzero(np.isin(rows.unit, units.streamed.unit))
+        found, _ = distinct_rows(np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)]))
+        return np.append(xid, found[1]), np.append(unit, found[0])
+
+    @cached_property
+    def _is_filtered(self) -> NDArray[np.bool_]:
+        return np.array([use.filters is not None for use in self.plan.relations] + [False], np.bool_)
 
     @cached_property
     def _is_toast(self) -> NDArray[np.bool_]:
@@ -278,14 +321,45 @@ def _shares(units: Int64s, piece: _Piece) -> tuple[Int64s, slice]:
     return number, slice(int(low), int(high))
 
 
-def _flags(is_bare: NDArray[np.bool_], piece: _Piece) -> Int64s:
+def _bounds(streamed: StreamedUnits | None, piece: _Piece) -> dict[str, Int64s]:
+    """Where the changes of a piece's units lie: blocks have bounds of their own."""
+    count = piece.stop - piece.start
+    lo, hi = np.full(count, piece.lo, np.int64), np.full(count, piece.hi, np.int64)
+    lo_taken, hi_taken = np.full(count, EVERY, np.int64), np.full(count, EVERY, np.int64)
+    if streamed is not None:
+        of = slice(*np.searchsorted(streamed.unit, [piece.start, piece.stop]))
+        unit = streamed.unit[of] - piece.start
+        lo_taken[unit] = np.where(piece.lo < streamed.lo[of], streamed.lo_taken[of], EVERY)
+        hi_taken[unit] = np.where(piece.hi >= streamed.hi[of], streamed.hi_taken[of], EVERY)
+        lo[unit], hi[unit] = np.maximum(piece.lo, streamed.lo[of]), np.minimum(piece.hi, streamed.hi[of])
+    return {"unit_lo": lo, "unit_lo_taken": lo_taken, "unit_hi": hi, "unit_hi_taken": hi_taken}
+
+
+def _flags(units: Units, piece: _Piece) -> Int64s:
+    is_bare = units.is_bare[piece.start : piece.stop]
     flags = np.where(is_bare, BARE, 0)
-    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE
+    if units.streamed is not None:
+        flags |= np.where(np.isin(np.arange(piece.start, piece.stop), units.streamed.unit), STREAMED, 0)
+    flags |= BEGINS_HERE if piece.lo < 0 else WROTE_BEFORE if piece.follows_message else MAY_HAVE_WRITTEN
     if piece.hi == EVERYTHING:
         flags |= ENDS_HERE
     if piece.follows_cut:
         flags[: int(np.argmin(np.append(is_bare, False)))] |= WROTE_BEFORE
     return flags
+
+
+def _tentative(rows: ChangeRows, used: Int64s, piece: _Piece) -> Int64s:
+    """int64[6, b] of the rows of relations with row filters: where an announcement goes, or may go first and last."""
+    numbered = np.flatnonzero(rows.tentative)
+    groups = distinct(rows.tentative[numbered])
+    last = np.zeros(len(groups.values), np.int64)
+    np.maximum.at(last, groups.number, numbered)
+    plain = np.flatnonzero(rows.announce)
+    low, high = (rows.take(np.append(plain, ends)) for ends in (numbered[groups.first], last))
+    relation = np.searchsorted(used, low.resolution)
+    return np.stack(
+        [low.unit - piece.start, low.first, relation, low.tentative, high.unit - piece.start, high.last]
+    ).astype(np.int64)
 
 
 def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:

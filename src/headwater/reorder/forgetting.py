@@ -10,6 +10,9 @@ them handed the subject on: inside one transaction by the commit's LSN; else the
 transaction ended is compared with the base snapshots of that transaction and of those in between (what commits later
 forgets the subject after its own commit), and with that of the second place's transaction.
 
+A streamed transaction forgets what it received at the end of each of its blocks, and inside of one what came to it
+since the block before.
+
 A transaction that is handed on more messages than the server keeps for one forgets everything at its end instead
 (ReorderBufferAddDistributedInvalidations; servers from August 2025 on).
 """
@@ -27,6 +30,7 @@ from headwater.reorder.keys import distinct, distinct_rows, lookup, places_passe
 from headwater.reorder.replays import Replays
 from headwater.reorder.resend import AT_END, AT_START, Forgets
 from headwater.reorder.schema_memory import ANNOUNCED, MEMORIES, Given
+from headwater.reorder.streamed import Streamed
 from headwater.reorder.transactions import NEVER
 
 Int64s = NDArray[np.int64]
@@ -97,6 +101,7 @@ class Forgetting:
         # What comes after all transactions receives nothing.
         self._base = np.append(np.where(decoded, txns.base_lsn, NEVER), NEVER)
         self._commit = np.append(txns.final_lsn, NEVER)
+        self._inside = self._base if txns.streamed is None else np.maximum(self._base, _streamed_before(txns.streamed))
         full = np.flatnonzero(self._messages() >= max_messages)
         forgets = _with_everything(forgets, full, AT_END, MEMORIES)
         self._forgets = _with_everything(forgets, restarted, AT_START, (*MEMORIES, ANNOUNCED))
@@ -143,6 +148,7 @@ class Forgetting:
         received = np.maximum(np.searchsorted(commits, self._commit, "left") - first, 0)[:-1]
         # One more for the end of each receiver, which forgets all of it again.
         before = np.append(0, np.cumsum(received + (received > 0)))
+        first = np.searchsorted(commits, self._inside, "right")
         inside = np.maximum(np.searchsorted(commits, lsn, "left") - first[txn], 0)
         phase: Int64s = passed + before[txn] + inside
         return phase
@@ -208,13 +214,18 @@ class Forgetting:
     def _handed_on(self, given: _Latest, subject: Int64s, earlier: Places, later: Places) -> Bools:
         """bool[n]: whether a commit hands subjects on between two places each."""
         since = np.where(earlier.txn == later.txn, earlier.lsn, -1)
-        found: Bools = given.before(subject, later.lsn) > np.maximum(self._base[later.txn], since)
+        found: Bools = given.before(subject, later.lsn) > np.maximum(self._inside[later.txn], since)
         first = np.maximum(earlier.txn, 0)
         latest = given.before(subject, self._commit[first])
         across = np.flatnonzero((earlier.txn < later.txn) & (latest >= 0))
         bases = least_between(self._base, first[across], later.txn[across])
         found[across] |= bases < latest[across]
         return found
+
+
+def _streamed_before(streamed: Streamed) -> Int64s:
+    """int64[t + 1] up to where a transaction was streamed in earlier blocks: what it received is behind it."""
+    return np.append(np.append(streamed.blocks.lo, 0)[streamed.block], 0)
 
 
 def _with_everything(forgets: Forgets, txns: Int64s, lsn: int, memories: Sequence[int]) -> Forgets:

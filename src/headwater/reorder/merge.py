@@ -7,6 +7,7 @@ seam holds when the first record of a run points back (``xl_prev``) at the last 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,6 +46,24 @@ def merge_indexes(indexes: Sequence[WalIndex], left: Rows = NO_ROWS) -> WalIndex
         end=used[-1].end,
         grid=used[0].grid,
     )
+
+
+def with_detailed(left: Rows, again: Rows, since: int) -> Rows:
+    """Rows that were left, with finer ones of changes of the transactions that have none before an LSN.
+
+    Args:
+        left: of open transactions.
+        again: of the WAL from that LSN up to where they were left, indexed once more.
+        since: the LSN.
+    """
+    xids = np.setdiff1d(left.changes.xid, left.changes.xid[left.changes.first < since])
+    coarse, fine = ~np.isin(left.changes.xid, xids), np.isin(again.changes.xid, xids)
+    parts = [
+        replace(left, changes=left.changes.take(np.flatnonzero(coarse))),
+        replace(NO_ROWS, changes=again.changes.take(np.flatnonzero(fine)), locators=again.locators),
+    ]
+    joined = join_rows(parts)
+    return replace(joined, changes=joined.changes.take(np.argsort(joined.changes.first, kind="stable")))
 
 
 def _until_end(indexes: Sequence[WalIndex]) -> list[WalIndex]:

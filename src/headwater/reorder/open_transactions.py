@@ -22,6 +22,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
 from headwater.reorder.handed_on import NOTHING_HANDED_ON, HandedOn
 from headwater.reorder.settled import settled
+from headwater.reorder.streamed import Streamed
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
@@ -67,7 +68,11 @@ NOTHING_OPEN = OpenTransactions(NO_ROWS)
 
 
 def still_open(
-    before: OpenTransactions, index: WalIndex, txns: CommittedTransactions, control: Control
+    before: OpenTransactions,
+    index: WalIndex,
+    txns: CommittedTransactions,
+    control: Control,
+    streamed: Streamed | None = None,
 ) -> OpenTransactions:
     """What a window leaves behind.
 
@@ -76,6 +81,7 @@ def still_open(
         index: of the window, joined with that.
         txns: that committed in it.
         control: what is known at its end.
+        streamed: what of the changes is output already.
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
     # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
@@ -87,6 +93,8 @@ def still_open(
         return np.isin(toplevel(xids), tops)
 
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
+    if streamed is not None:
+        left = replace(left, changes=left.changes.take(np.flatnonzero(streamed.of_changes(left.changes) < 0)))
     events = np.append(before.last_event, common_events(rows, index.lo))
     found = OpenTransactions(settled(left, index.lo, events, index.grid), int(events[-1]))
     commits = before.commits_behind(txns)

@@ -7,16 +7,20 @@ pickle and go to Spark tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import RelationSchema
-from headwater.constant_columns import taken
+from headwater.catalog.relation import RelationSchema, RowFilters
+from headwater.constant_columns import MAY_BE_CONSTANT, taken
+from headwater.reorder.wants import certain_wants
 from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
+
+NO_TIME = -946_684_800_000_000
+"""The commit time of no transaction: the beginning of 1970, in microseconds since 2000."""
 
 Ranges = tuple[tuple[int, int], ...]
 """Stretches of WAL ``(lo, hi)``, LSNs."""
@@ -31,7 +35,8 @@ class Units:
         is_bare: bool[u] it is nothing but an event: such a message, or COMMIT or ROLLBACK PREPARED.
         xid, first_lsn, commit_lsn, end_lsn, commit_time: int64[u].
         own: bool[u] the transaction changes the catalog: its rows have resolutions of their own.
-        member_xid: int64[m]; member_unit: int64[m] sorted.
+        member_xid: int64[m]; member_unit: int64[m] sorted: of all but blocks of streamed transactions.
+        streamed: which of them are such blocks; None if none is.
     """
 
     txn: Int64s
@@ -44,6 +49,23 @@ class Units:
     own: NDArray[np.bool_]
     member_xid: Int64s
     member_unit: Int64s
+    streamed: StreamedUnits | None = None
+
+
+@dataclass(frozen=True)
+class StreamedUnits:
+    """Units that are blocks of streamed transactions, s of them; see :class:`headwater.reorder.streams.Blocks`.
+
+    Attributes:
+        unit: int64[s] sorted.
+        lo, lo_taken, hi, hi_taken: int64[s] where each begins, and ends.
+    """
+
+    unit: Int64s
+    lo: Int64s
+    lo_taken: Int64s
+    hi: Int64s
+    hi_taken: Int64s
 
 
 @dataclass(frozen=True)
@@ -57,6 +79,7 @@ class ChangeRows:
         resolution: int64[n].
         wanted: bool[n] some of its changes give messages (rows of TOAST relations do not, they are read for others).
         announce: bool[n] the schema goes before its first wanted change.
+        tentative: int64[n] the announcement that one of its changes may begin with, if none before it did; 0 for none.
     """
 
     unit: Int64s
@@ -69,6 +92,7 @@ class ChangeRows:
     resolution: Int64s
     wanted: NDArray[np.bool_]
     announce: NDArray[np.bool_]
+    tentative: Int64s = field(metadata=MAY_BE_CONSTANT)
 
     def take(self, which: Int64s | slice) -> ChangeRows:
         """The rows ``which`` selects."""
@@ -83,15 +107,53 @@ class ChangeRows:
 
 
 @dataclass(frozen=True)
+class Announcements:
+    """Before which of n touches the schema goes.
+
+    Attributes:
+        sends: bool[n] before its first wanted change, or that which row filters let pass.
+        tentative: int64[n] the number of the announcement that may go before one of its changes, if none of the changes
+            before it that share the number has given a message; 0 for none.
+    """
+
+    sends: NDArray[np.bool_]
+    tentative: Int64s = field(metadata=MAY_BE_CONSTANT)
+
+    @classmethod
+    def certain(cls, sends: NDArray[np.bool_]) -> Announcements:
+        """None of them tentative."""
+        return cls(sends, np.broadcast_to(np.zeros(1, np.int64), len(sends)))
+
+    def take(self, which: Int64s | slice) -> Announcements:
+        """Of some of them."""
+        return Announcements(self.sends[which], taken(self.tentative, which))
+
+    def spread(self, count: int, which: Int64s | slice) -> Announcements:
+        """Of more touches, of which these are some."""
+        if isinstance(which, slice):
+            return self
+        sends = np.zeros(count, np.bool_)
+        sends[which] = self.sends
+        if not self.tentative.any():
+            return Announcements.certain(sends)
+        tentative = np.zeros(count, np.int64)
+        tentative[which] = self.tentative
+        return Announcements(sends, tentative)
+
+
+@dataclass(frozen=True)
 class Events:
-    """What is neither a row change nor a schema, sorted by (unit, place), e of them.
+    """What is neither a row change nor a schema, sorted by (unit, order), e of them.
 
     Attributes:
         unit: int64[e]; place: int64[e] start of the record they come from; lsn: int64[e] what the lsn column shows.
+        order: int64[e] where they come: behind changes that begin up to there. That is their place, but for a logical
+            message that the server takes behind the change that follows it.
         size: int64[e] bytes of the record, if a task is to read it, else 0.
         made: int64[e] ascending: which of the messages the plugin has made of it; -1 for a logical message, which it
             makes in a task, out of the record.
         messages: the messages made of one event each, at least one.
+        tentative: int64[e] the announcement that its messages are, unless it was made before; 0 for none.
         origin_unit: int64[o] sorted: units that announce a replication origin; origin_messages: how.
         frame_unit: int64[f] sorted: units that begin, or end, otherwise than the plugin's transactions do;
             frames: the messages for both, none where it begins as those do.
@@ -99,10 +161,12 @@ class Events:
 
     unit: Int64s
     place: Int64s
+    order: Int64s
     lsn: Int64s
     size: Int64s
     made: Int64s
     messages: tuple[tuple[bytes, ...], ...]
+    tentative: Int64s
     origin_unit: Int64s
     origin_messages: tuple[tuple[bytes, ...], ...]
     frame_unit: Int64s
@@ -120,6 +184,7 @@ class RelationUse:
         messages: what the plugin sends to announce it.
         is_decided: the plugin has said so; else it refused to, which is an error only if it is asked at this place
             (:mod:`headwater.reorder.sync`).
+        filters: which of its wanted changes give messages, None for all.
     """
 
     schema: RelationSchema
@@ -127,6 +192,12 @@ class RelationUse:
     is_toast: bool = False
     messages: tuple[bytes, ...] = ()
     is_decided: bool = True
+    filters: RowFilters | None = None
+
+    @property
+    def certain(self) -> int:
+        """Bits of WANT_* of changes that give messages, whatever is in their rows."""
+        return certain_wants(self.wants, self.filters)
 
 
 @dataclass(frozen=True)
@@ -140,14 +211,22 @@ class Slice:
         unit_xid ... unit_origin: the slice's units, one element each (see :class:`Units`; unit_flags:
             :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
-        unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice.
+        unit_last_end, unit_last_time: int64[u] where what is output before the unit ended, and the time of the last
+            transaction before it; -1 and NO_TIME for none in this plan.
+        unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
+            record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
+            ``unit_hi_taken``: both int64[u].
         member_xid, member_unit: int64[m] the xids whose changes belong to each unit.
         files: int64[f, 3] files whose changes matter.
         chunks: int64[2, k] (unit, file) pairs, sorted: the only TOAST chunks that matter. Another unit's chunks in the
             same file serve no wanted change, and the stretches need not hold them from the first on.
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
-        announcements: int64[3, a] (unit, LSN, relation).
-        event_unit, event_place, event_lsn, event_made: int64[e] see :class:`Events`; messages: those made of them.
+        announcements: int64[3, a] (unit, LSN, relation): its first change from there on is announced.
+        tentative: int64[6, b] (unit, LSN, relation, number of the announcement or 0, unit, LSN): so is the first one up
+             to the second place that row filters let pass, if there is any; with a number, unless it was announced in a
+             slice before.
+        event_unit, event_place, event_order, event_lsn, event_made, event_tentative: int64[e] see :class:`Events`;
+            messages: those made of them.
         relations: the relation versions.
         origin_messages: the origin announcements.
         unit_frame: int64[u] 1 + index into frames, 0 for a unit that begins and ends as the plugin's transactions do.
@@ -163,21 +242,28 @@ class Slice:
     unit_commit: Int64s
     unit_end: Int64s
     unit_time: Int64s
+    unit_last_end: Int64s
+    unit_last_time: Int64s
     unit_flags: Int64s
     unit_own: NDArray[np.bool_]
     unit_origin: Int64s
     unit_lo: Int64s
+    unit_lo_taken: Int64s
     unit_hi: Int64s
+    unit_hi_taken: Int64s
     member_xid: Int64s
     member_unit: Int64s
     files: Int64s
     chunks: Int64s
     spans: Int64s
     announcements: Int64s
+    tentative: Int64s
     event_unit: Int64s
     event_place: Int64s
+    event_order: Int64s
     event_lsn: Int64s
     event_made: Int64s
+    event_tentative: Int64s
     messages: tuple[tuple[bytes, ...], ...]
     relations: tuple[RelationUse, ...]
     origin_messages: tuple[tuple[bytes, ...], ...]

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.historic_catalog import HistoricCatalog
-from headwater.catalog.relation import Publication, PublicationMember, RelationSchema
+from headwater.catalog.relation import DatabaseLocale, Publication, PublicationMember, RelationSchema
 from headwater.errors import DecodingError, PluginError
 from headwater.reorder.cache_lookups import Lookups, look_up, look_up_members
 from headwater.reorder.forgetting import Forgetting, Places
@@ -47,6 +47,7 @@ from headwater.reorder.schema_memory import (
     SchemaInMind,
     SchemaMemory,
 )
+from headwater.reorder.wants import Description
 
 Int64s = NDArray[np.int64]
 
@@ -96,6 +97,10 @@ class CatalogInMind:
         """The publications that a schema was in."""
         return self.schemas[oid]
 
+    def locale(self) -> DatabaseLocale:
+        """What the database's text is ordered by, now."""
+        return self.now.locale()
+
 
 class SchemaSender(Protocol):
     """The plugin, as it is asked for what it keeps in mind."""
@@ -115,8 +120,8 @@ class SchemaSender(Protocol):
         """OID of the relation that these messages announce a relation as."""
 
     def renewed(
-        self, schema: RelationSchema, catalog: HistoricCatalog, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
+        self, schema: RelationSchema, catalog: HistoricCatalog, said: Description, txn: int, lsn: int
+    ) -> Description:
         """What :meth:`describes` would say now of a relation that is published as it was when its entry was made.
 
         Args:
@@ -154,10 +159,8 @@ class SchemaSender(Protocol):
             HeadwaterError: the server would stop there.
         """
 
-    def describes(
-        self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
-        """Which changes it wants, and its schema messages.
+    def describes(self, schema: RelationSchema, catalog: CatalogInMind, txn: int, lsn: int) -> Description:
+        """What it says of a relation.
 
         Args:
             schema: the relation; catalog: what it asks.
@@ -206,7 +209,7 @@ class Asked:
         )
         self._schemas = self._look_up(SCHEMAS, memory.schemas, *schemas)
 
-    def anew(self) -> Iterator[tuple[int, tuple[int, tuple[bytes, ...]]]]:
+    def anew(self) -> Iterator[tuple[int, Description]]:
         """Which of them the plugin answers otherwise than as the change sees things, or had refused to, and how.
 
         Raises:

@@ -1,5 +1,7 @@
 """What is replayed to the plugin, and when: transactions at their commit, or prepared ones at PREPARE already.
 
+Blocks of transactions in progress are put among them by :mod:`headwater.reorder.streamed_replays`.
+
 In: the rows of a window, what committed in it, and whether prepared transactions are decoded at PREPARE. Out:
 :class:`Replays`, in the order of the records at which the server replays them (PostgreSQL: DecodeCommit, DecodePrepare
 and DecodeAbort of decode.c; ReorderBufferReplay, ReorderBufferFinishPrepared of reorderbuffer.c). Catalogs go by
@@ -13,13 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import lookup, stable_order
+from headwater.reorder.keys import Integers, lookup, stable_order, within_groups
+from headwater.reorder.streamed import Streamed
 from headwater.reorder.transactions import NEVER, CommittedTransactions, Members, first_seen, members_of
 from headwater.reorder.wal_levels import Decodable, lies_in
 from headwater.rmgr.index_codes import ABORT_PREPARED, COMMIT_PREPARED
@@ -28,9 +32,11 @@ from headwater.rmgr.index_rows import PrepareTable, Rows
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-WHOLE, AT_PREPARE, COMMITS_PREPARED, ROLLS_BACK_PREPARED = 0, 1, 2, 3
-"""Kinds of replays: all of a transaction that committed; all of one that was prepared; and that a prepared one was
-committed, or rolled back, without its changes."""
+WHOLE, AT_PREPARE, STREAMS = range(3)
+COMMITS_PREPARED, ROLLS_BACK_PREPARED, STREAM_COMMITS, STREAM_PREPARES, STREAM_ABORTS = range(3, 8)
+"""Kinds of replays: all of a transaction that committed; all of one that was prepared; a block of one in progress. And
+without changes: that a prepared one was committed, or rolled back; that a streamed one committed, was prepared, or that
+it or a subtransaction of it was rolled back."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class Replays(Members):
         changes_catalog: bool[t] it, or a subtransaction of it, changed the catalog.
         prepare: int64[t] its row among the index's prepares, -1 for a WHOLE one.
         member_xid: int64[m] sorted: whose changes are replayed, toplevel xids and subtransactions that had not been
-            rolled back; member_txn: int64[m] with which replay.
+            rolled back; member_txn: int64[m] with which replay. Those of blocks are not among them.
+        streamed: the blocks; None if nothing is streamed.
     """
 
     kind: NDArray[np.uint8]
@@ -65,27 +72,71 @@ class Replays(Members):
     base_lsn: Int64s
     changes_catalog: Bools
     prepare: Int64s
+    streamed: Streamed | None = None
 
     @property
     def has_changes(self) -> Bools:
         """bool[t]: which replay changes."""
-        return self.kind <= AT_PREPARE
+        return self.kind <= STREAMS
 
     @property
     def commits(self) -> Bools:
         """bool[t]: at which of them others learn what the transaction did to the catalogs."""
-        found: Bools = (self.kind == WHOLE) | (self.kind == COMMITS_PREPARED)
+        found: Bools = (self.kind == WHOLE) | (self.kind == COMMITS_PREPARED) | (self.kind == STREAM_COMMITS)
         return found
 
-    def ends_of(self, tops: Int64s) -> tuple[Int64s, Int64s]:
-        """Replays of toplevel transactions, -1 for none: that of its changes, and that which follows a prepared one."""
-        changes, finishes = (self._by_xid(which) for which in (self.has_changes, ~self.has_changes))
-        return lookup(*changes, tops), lookup(*finishes, tops)
+    def replay_of(self, xids: Integers, places: Int64s, numbers: Int64s | int = 0) -> Int64s:
+        """The replay that has what an xid did at a place, -1 for none.
 
-    def _by_xid(self, which: Bools) -> tuple[Int64s, Int64s]:
-        at = np.flatnonzero(which)
-        at = at[stable_order(self.xid[at])]
-        return self.xid[at], at
+        Args:
+            xids: int64[n]; places: int64[n] starts of the records.
+            numbers: int64[n] which change of its record each is.
+        """
+        found = self.txn_of(xids)
+        if self.streamed is None:
+            return found
+        return np.where(self.streamed.is_streamed(xids), self.streamed.replay_of(xids, places, numbers), found)
+
+    def ends_of(self, tops: Int64s, places: Int64s) -> tuple[Int64s, Int64s]:
+        """What is replayed of transactions from a place on.
+
+        Args:
+            tops: int64[n] toplevel xids; places: int64[n].
+
+        Returns:
+            int64[k] replays, and int64[k] for which of the n each is.
+        """
+        order = stable_order(self._top)
+        low, high = (np.searchsorted(self._top[order], tops, side) for side in ("left", "right"))
+        counts = high - low
+        asker = np.repeat(np.arange(len(tops)), counts)
+        replay = order[np.repeat(low, counts) + within_groups(counts)]
+        is_behind = self.place[replay] >= places[asker]
+        return replay[is_behind], asker[is_behind]
+
+    @cached_property
+    def family(self) -> Int64s:
+        """int64[t] the first replay that has changes of the same transaction: of a block not always itself."""
+        itself = np.arange(len(self.xid))
+        return itself if self.streamed is None else self.streamed.firsts(itself)
+
+    def family_of(self, xids: Integers) -> Int64s:
+        """The first replay that has changes of each xid's transaction, -1 for none."""
+        found = self.txn_of(xids)
+        return found if self.streamed is None else np.where(found < 0, self.streamed.first_of(xids), found)
+
+    @cached_property
+    def _top(self) -> Int64s:
+        """int64[t] toplevel xids, 0 of replays that end a subtransaction."""
+        if self.streamed is None:
+            return self.xid
+        return np.where(self.xid == self.streamed.top, self.xid, 0)
+
+    def members(self, txn: int) -> Int64s:
+        """The xids whose changes are replayed, the toplevel one included."""
+        if self.streamed is None or self.streamed.block[txn] < 0:
+            return super().members(txn)
+        return self.streamed.members(txn)
 
 
 @dataclass(frozen=True)
@@ -141,12 +192,12 @@ def replays_with_prepared(
     replayed, made_up = prepared.replayed(lo, decodable), prepared.made_up(two_phase.at)
     others = np.flatnonzero(~np.isin(commits.xid, prepared.table.xid))
     parts = (
-        _taken(replays_of_commits(commits), others),
+        taken(replays_of_commits(commits), others),
         prepared.replays(np.flatnonzero(replayed), prepared.table.lsn),
         prepared.replays(np.flatnonzero(made_up & ~replayed), prepared.end_lsn),
         prepared.finishes(),
     )
-    return _in_order(parts)
+    return in_order(parts)[0]
 
 
 @dataclass(frozen=True)
@@ -250,7 +301,7 @@ def gids(table: PrepareTable) -> list[bytes]:
     return [values[low:high] for low, high in pairwise(starts)]
 
 
-def _taken(replays: Replays, which: Int64s) -> Replays:
+def taken(replays: Replays, which: Int64s) -> Replays:
     """Some of them, in the same order."""
     number = np.full(len(replays.xid), -1, np.int64)
     number[which] = np.arange(len(which))
@@ -259,8 +310,8 @@ def _taken(replays: Replays, which: Int64s) -> Replays:
     return Replays(**columns, member_xid=replays.member_xid[member >= 0], member_txn=member[member >= 0])
 
 
-def _in_order(parts: Sequence[Replays]) -> Replays:
-    """All of several, by place; of those with one place the earlier part's first."""
+def in_order(parts: Sequence[Replays]) -> tuple[Replays, Int64s]:
+    """All of several, by place, of those with one place the earlier part's first; and int64[t] which each was."""
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     order = stable_order(columns["place"])
     number = np.empty(len(order), np.int64)
@@ -269,8 +320,8 @@ def _in_order(parts: Sequence[Replays]) -> Replays:
     xids = np.concatenate([part.member_xid for part in parts])
     txns = number[np.concatenate([part.member_txn + at for part, at in zip(parts, before, strict=False)])]
     members = stable_order(xids)
-    taken = {name: column[order] for name, column in columns.items()}
-    return Replays(**taken, member_xid=xids[members], member_txn=txns[members])
+    ordered = {name: column[order] for name, column in columns.items()}
+    return Replays(**ordered, member_xid=xids[members], member_txn=txns[members]), order
 
 
-_COLUMNS = tuple(f.name for f in fields(Replays) if not f.name.startswith(("member_", "_")))
+_COLUMNS = tuple(f.name for f in fields(Replays) if not f.name.startswith(("member_", "streamed", "_")))

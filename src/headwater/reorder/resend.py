@@ -49,7 +49,7 @@ class Concerns:
     Attributes:
         xid: int64[m] of the message, 0 for none; lsn: int64[m] of its record.
         memory: int64[m]; subject: int64[m] (:data:`Subject`).
-        message_xid: int64[a] xids of all messages, whatever they are about.
+        message_xid: int64[a] xids of all messages, whatever they are about; message_lsn: int64[a] of their records.
     """
 
     xid: Int64s
@@ -57,6 +57,7 @@ class Concerns:
     memory: Int64s
     subject: Int64s
     message_xid: Int64s
+    message_lsn: Int64s
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def concerns(
     of_message = counts[number]
     at = np.repeat((np.cumsum(counts) - counts)[number], of_message) + within_groups(of_message)
     row = np.repeat(which, of_message)
-    return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at], messages.xid)
+    return Concerns(messages.xid[row], messages.lsn[row], memory[at], subject[at], messages.xid, messages.lsn)
 
 
 def find_forgets(
@@ -111,10 +112,10 @@ def find_forgets(
         decoded: bool[t] replays whose changes the server decodes, even if nothing is output of them.
     """
     what, at_once = np.stack([found.memory, found.subject]), found.xid == 0
-    member = np.where(at_once, -1, txns.txn_of(found.xid))
+    member = np.where(at_once, -1, txns.replay_of(found.xid, found.lsn))
     now = np.flatnonzero(at_once)
     inside = np.flatnonzero(np.append(decoded, False)[member])
-    ended, row = _ended(found.xid, toplevel, txns)
+    ended, row = _ended(found.xid, found.lsn, toplevel, txns)
     received, _ = distinct_rows(np.stack([ended, *what[:, row]]))
     txn, what_received = received[0], received[1:]
     memory, subject = np.concatenate([what[:, inside], what[:, now], what_received], axis=1)
@@ -123,7 +124,7 @@ def find_forgets(
     start, end = np.full(len(now), AT_START, np.int64), np.full(len(txn), AT_END, np.int64)
     lsns = np.concatenate([found.lsn[inside], start, end])
     gives = txns.commits[txn]
-    counts = np.bincount(_ended(found.message_xid, toplevel, txns)[0], minlength=len(txns.xid))
+    counts = np.bincount(_ended(found.message_xid, found.message_lsn, toplevel, txns)[0], minlength=len(txns.xid))
     givers = np.flatnonzero((counts > 0) & txns.commits)
     given = Given.of(
         np.stack([txns.place[txn[gives]], *what_received[:, gives]]), np.stack([txns.place[givers], counts[givers]])
@@ -131,11 +132,9 @@ def find_forgets(
     return Forgets(memory, subject, places, lsns), given
 
 
-def _ended(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Replays) -> tuple[Int64s, Int64s]:
-    """All replays of the transactions of some messages: their numbers, and which of the messages each is for."""
-    tops = np.where(xid == 0, -1, toplevel(xid))
-    pairs = [(replay[replay >= 0], np.flatnonzero(replay >= 0)) for replay in txns.ends_of(tops)]
-    return np.concatenate([replay for replay, _ in pairs]), np.concatenate([row for _, row in pairs])
+def _ended(xid: Int64s, lsn: Int64s, toplevel: Callable[[Int64s], Int64s], txns: Replays) -> tuple[Int64s, Int64s]:
+    """All replays behind some messages of their transactions: their numbers, and which of the messages each is for."""
+    return txns.ends_of(np.where(xid == 0, -1, toplevel(xid)), lsn)
 
 
 def committed_with(xid: Int64s, toplevel: Callable[[Int64s], Int64s], txns: CommittedTransactions) -> Int64s:

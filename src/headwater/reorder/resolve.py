@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from headwater.reorder.keys import distinct, distinct_rows, grouped_places, lowe
 from headwater.reorder.plan import RelationUse
 from headwater.reorder.replays import Replays
 from headwater.reorder.spans import joined
-from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
+from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE, Description
 from headwater.rmgr.index_codes import COMMAND_SPAN, CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, SPECULATIVE, UPDATES
 from headwater.rmgr.index_rows import CommandTable
 
@@ -37,8 +37,15 @@ Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 
-Describe = Callable[[RelationSchema, Any], tuple[int, tuple[bytes, ...]]]
-"""Which changes of a relation the plugin wants, and its schema messages, as of a view."""
+
+class Describe(Protocol):
+    """Asks the plugin."""
+
+    def __call__(self, schema: RelationSchema, catalog: Any) -> Description:
+        """What it says of a relation that is shown so, as of a view."""
+
+    def shown(self, schema: RelationSchema, catalog: Any) -> RelationSchema:
+        """The relation without columns that nobody wants."""
 
 
 class Resolved(NamedTuple):
@@ -221,13 +228,14 @@ class Resolver:
             return -1
         is_toast = schema.kind == "t"
         try:
-            wants, messages = (0, ()) if is_toast else self.describe(schema, catalog)
+            schema = schema if is_toast else self.describe.shown(schema, catalog)
+            wants, messages, filters = Description() if is_toast else self.describe(schema, catalog)
         except HeadwaterError as error:
             if self.is_tentative:
                 return self.numbered(RelationUse(schema, 0, is_decided=False))
             error.lsn = error.lsn if error.lsn is not None else lsn
             raise
-        return self.numbered(RelationUse(schema, wants, is_toast, messages))
+        return self.numbered(RelationUse(schema, wants, is_toast, messages, filters=filters))
 
     def numbered(self, resolution: RelationUse) -> int:
         """The number of a resolution, a new one if need be."""
@@ -264,7 +272,7 @@ class Resolver:
     def _commands_before(self, txn: Int64s, lsn: Int64s) -> Int64s:
         """int64[n]: a transaction's command id for changes at an LSN; it only grows."""
         keys, highest, lsns = self._own_commands
-        base = txn * (len(lsns) + 1)
+        base = self.txns.family[txn] * (len(lsns) + 1)
         at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn), "right") - 1
         return np.where(keys[at] >= base, highest[at], 0)
 
@@ -274,7 +282,7 @@ class Resolver:
 
         The first key is before all transactions.
         """
-        at, txn = grouped_places(self.txns.txn_of(self.commands.xid), len(self.txns.xid))
+        at, txn = grouped_places(self.txns.family_of(self.commands.xid), len(self.txns.xid))
         highest = np.maximum.accumulate(txn << 32 | self.commands.command[at]) & 0xFFFFFFFF
         lsns = self.commands.lsn
         keys = txn * (len(lsns) + 1) + at + 1

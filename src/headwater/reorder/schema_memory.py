@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import Publication, PublicationMember
 from headwater.constant_columns import check_lengths
 from headwater.reorder.keys import distinct_rows
+from headwater.reorder.wants import Description
 
 Int64s = NDArray[np.int64]
 
@@ -46,18 +47,29 @@ class Entry(NamedTuple):
 
     Attributes:
         relation: its OID.
-        wants: bits of WANT_*.
-        messages: what announces it.
+        said: what.
     """
 
     relation: int
-    wants: int
-    messages: tuple[bytes, ...]
+    said: Description
 
 
 class Announced(NamedTuple):
-    """A relation that has been announced, and as which relation it was published then, both by OID."""
+    """A relation that has been announced, and as which relation it was published then, both by OID.
 
+    With a number other than 0 it may have been, if row filters let pass any of its changes since; the number is then
+    the LSN of the first of them.
+    """
+
+    relation: int
+    published_as: int
+    number: int = 0
+
+
+class StreamedAnnouncement(NamedTuple):
+    """A relation that a streamed transaction has announced: by its toplevel xid; the rest as :class:`Announced`."""
+
+    xid: int
     relation: int
     published_as: int
 
@@ -162,6 +174,8 @@ class SchemaMemory:
             loaded anew.
         names, rows, relations, members, schemas: what the caches hold, by their numbers and OIDs.
         warned: names of publications whose absence has been warned of.
+        streamed: what transactions in progress have announced: it counts for the others once they commit.
+        shown: xids of transactions in progress of which something has been shown.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
     """
@@ -175,6 +189,8 @@ class SchemaMemory:
     members: tuple[MemberInMind, ...] = ()
     schemas: tuple[SchemaInMind, ...] = ()
     warned: tuple[str, ...] = ()
+    streamed: tuple[StreamedAnnouncement, ...] = ()
+    shown: tuple[int, ...] = ()
     latest: int = 0
 
 

@@ -64,7 +64,7 @@ def _settled_changes(rows: Rows, lo: int, ended: Int64s, grid: int) -> ChangeTab
     if len(start) == len(c):
         return rows.changes
     stop = np.append(start[1:], len(c)) - 1
-    kinds = c.kinds & ~np.uint8(UNSETTLED)
+    kinds = c.kinds & ~np.uint16(UNSETTLED)
     kinds[stop] = c.kinds[stop]
     joined = ChangeTable(
         xid=c.xid[start],

@@ -11,6 +11,7 @@ from headwater.catalog.image import CatalogImage
 from headwater.reorder.control import Control
 from headwater.reorder.open_transactions import OpenTransactions
 from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class State:
         left: what is known of transactions that have not ended.
         memory: what the plugin has in mind of the session.
         two_phase_at: what was prepared from this LSN on has been decoded at PREPARE; None if none was.
+        accounting: what of transactions in progress is queued, of a session that streams them.
     """
 
     lsn: int
@@ -36,6 +38,7 @@ class State:
     left: OpenTransactions
     memory: SchemaMemory
     two_phase_at: int | None = None
+    accounting: Accounting = NOTHING_QUEUED
 
     @property
     def restart_lsn(self) -> int:
@@ -45,5 +48,5 @@ class State:
 
     @property
     def in_new_session(self) -> State:
-        """The state as a new session begins with it: the plugin has nothing in mind."""
-        return replace(self, memory=NOTHING_IN_MIND)
+        """The state as a new session begins with it: the plugin has nothing in mind, and nothing is streamed yet."""
+        return replace(self, memory=NOTHING_IN_MIND, accounting=self.accounting.in_new_session)

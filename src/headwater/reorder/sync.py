@@ -11,6 +11,9 @@ first touch decides what is wanted (:mod:`headwater.reorder.publications_in_mind
 wanted change since it was forgotten that it has been sent: from 15 on that is an entry's first one. In 14 entries
 outlive changes of the relation, and a schema that was sent those of publications; each is forgotten by itself.
 
+A row filter decides, in a task, whether a wanted change gives a message: then the announcement is tentative, and has a
+number, the LSN of the first change that it could go before. :mod:`headwater.pipeline.settling` finds out which it is.
+
 Places are counted by transactions in commit order, so nothing here depends on which of them are output.
 """
 
@@ -22,20 +25,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.errors import PluginError
+from headwater.reorder.announcing import announced_by, announced_in_mind, announcers
 from headwater.reorder.changes import Candidates
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.keys import distinct, distinct_rows, lookup, lower, stable_order
+from headwater.reorder.plan import Announcements
 from headwater.reorder.publications_in_mind import Asked, SchemaSender
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
-from headwater.reorder.schema_memory import ENTRIES, Announced, Entry, SchemaMemory
-from headwater.reorder.wants import WANT_TRUNCATE
+from headwater.reorder.schema_memory import ENTRIES, Announced, Entry, SchemaMemory, StreamedAnnouncement
+from headwater.reorder.wants import WANT_TRUNCATE, Description
 from headwater.rmgr.index_codes import CONFIRMS, DELETES_BARE, DELETES_OLD, INSERTS, UPDATES
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_Answer = tuple[int, tuple[bytes, ...], bool]
-"""What the plugin says of a relation: wants, messages, and whether it said so at all (:class:`RelationUse`)."""
+_Answer = tuple[Description, bool]
+"""What the plugin says of a relation, and whether it said so at all (:class:`RelationUse`)."""
 
 ROW_CHANGES = INSERTS | UPDATES | DELETES_OLD | DELETES_BARE | CONFIRMS
 """Kinds of changes that the output plugin is called for."""
@@ -62,14 +68,14 @@ class SyncedRows:
     Attributes:
         resolved: the candidates.
         others: int64[k] the resolutions of the other touches.
-        announce: bool[c] candidates before which the schema goes; announce_others: bool[k] other touches likewise.
+        announce: candidates before which the schema goes, c of them; announce_others: other touches likewise, k.
         own: bool[t] transactions with spans of their own.
     """
 
     resolved: Resolved
     others: Int64s
-    announce: Bools
-    announce_others: Bools
+    announce: Announcements
+    announce_others: Announcements
     own: Bools
 
 
@@ -80,7 +86,9 @@ def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
         resolved: the candidates as of the change; others: the other touches.
         own: bool[t] transactions with spans of their own.
     """
-    announce, announce_others = (np.zeros(len(some), np.bool_) for some in (resolved.resolution, others.resolution))
+    announce, announce_others = (
+        Announcements.certain(np.zeros(len(some), np.bool_)) for some in (resolved.resolution, others.resolution)
+    )
     return SyncedRows(resolved, others.resolution, announce, announce_others, own)
 
 
@@ -119,17 +127,25 @@ def sync_rows(
     touches, rows_at, others_at = _merged(of_rows, others)
     session = _Session(touches, resolver, forgetting, sender, memory)
     taken = session.resolutions()
-    wants = np.array([use.wants for use in resolver.resolutions] + [0], np.int64)
-    wanted = np.empty(len(taken), np.bool_)
-    wanted[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
-    wanted[rows_at] = candidates.kinds[touched] & wanted_kinds(wants)[taken[rows_at]] != 0
-    sends, announced = session.announce(wanted, taken)
-    session.require_sendable(wanted, taken, announced)
-    announce = np.zeros(len(resolution), np.bool_)
-    announce[touched] = sends[rows_at]
+    uses, kinds = resolver.resolutions, candidates.kinds[touched]
+
+    def gives(wants: Int64s) -> Bools:
+        """bool[n] touches of which some change gives a message, by the WANT_* bits of each resolution."""
+        found = np.empty(len(taken), np.bool_)
+        found[others_at] = wants[taken[others_at]] & WANT_TRUNCATE != 0
+        found[rows_at] = kinds & wanted_kinds(wants)[taken[rows_at]] != 0
+        return found
+
+    wanted = gives(np.array([use.wants for use in uses] + [0], np.int64))
+    are_filtered = any(use.filters is not None for use in uses)
+    certain = gives(np.array([use.certain for use in uses] + [0], np.int64)) if are_filtered else wanted
+    sends, announced = session.announce(wanted, certain, taken)
+    session.require_sendable(wanted, taken, announced.published_as)
+    announce = sends.take(rows_at).spread(len(resolution), touched)
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
     left = session.asked.remembered(end, session.entries(), session.announced(announced))
-    return SyncedRows(synced, taken[others_at], announce, sends[others_at], own), left
+    left = replace(left, streamed=session.streamed())
+    return SyncedRows(synced, taken[others_at], announce, sends.take(others_at), own), left
 
 
 def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, Int64s]:
@@ -211,22 +227,27 @@ class _Session:
         known = np.array([entry.relation for entry in self._before], np.int64)
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
-        known = np.array([one.relation for one in memory.announced], np.int64)
+        self._in_mind = announced_in_mind(memory)
+        self._announcers = announcers(resolver.txns, self._in_mind.xid)
+        self._streamed: tuple[Int64s, Int64s] = np.empty((2, 0), np.int64), np.empty(0, np.int64)
+        known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
         self._announcement_of = self._announcements.source + len(known)
-        self._announced_before = [one.published_as for one in reversed(memory.announced)]
+        self._announced_before = _Announced(self._in_mind.published_as, self._in_mind.number)
         firsts = np.flatnonzero(self._entries.source == np.arange(len(heads)))
         self._answers: dict[_Answer, int] = {}
-        self._own = self._numbers([(use.wants, use.messages, use.is_decided) for use in resolver.resolutions])
+        self._own = self._numbers(
+            [(Description(use.wants, use.messages, use.filters), use.is_decided) for use in resolver.resolutions]
+        )
         self.asked = Asked(self._resolution[firsts], places.take(firsts), resolver, forgetting, sender, memory)
         self._said = self._decide(firsts)
 
     def _decide(self, firsts: Int64s) -> Int64s:
         """int64[m + h] what each entry says: those from before the window, the last one first, and those of heads."""
         said = self._own[self._resolution]
-        for asked, (wants, messages) in self.asked.anew():
-            said[firsts[asked]] = self._numbers([(wants, messages, True)])[0]
-        before = [(entry.wants, entry.messages, True) for entry in reversed(self._before)]
+        for asked, description in self.asked.anew():
+            said[firsts[asked]] = self._numbers([(description, True)])[0]
+        before = [(entry.said, True) for entry in reversed(self._before)]
         return np.concatenate([self._numbers(before), said])
 
     def _numbers(self, answers: Sequence[_Answer]) -> Int64s:
@@ -249,33 +270,92 @@ class _Session:
         return resolution[self._head_of]
 
     def _as(self, use: int, answer: _Answer, touch: int) -> int:
-        was, (wants, messages, _) = self._resolver.resolutions[use], answer
-        if self._is_apart and wants:
+        was, (said, _) = self._resolver.resolutions[use], answer
+        if self._is_apart and said.wants:
             txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
-            wants, messages = self._sender.renewed(
-                was.schema, self._resolver.view(txn, lsn), (wants, messages), txn, lsn
-            )
-        return self._resolver.numbered(replace(was, wants=wants, messages=messages, is_decided=True))
+            said = self._sender.renewed(was.schema, self._resolver.view(txn, lsn), said, txn, lsn)
+        return self._resolver.numbered(
+            replace(was, wants=said.wants, messages=said.messages, filters=said.filters, is_decided=True)
+        )
 
-    def announce(self, wanted: Bools, taken: Int64s) -> tuple[Bools, Int64s]:
+    def announce(self, wanted: Bools, certain: Bools, taken: Int64s) -> tuple[Announcements, _Announced]:
         """Before which touches the schema goes: the first wanted one of every announcement that was not sent yet.
 
+        Where row filters decide whether that one gives a message, the announcement has a number, which all wanted
+        touches have up to the first certain one: the schema goes before whichever of them is the first that gives one.
+
         Args:
-            wanted: bool[n].
+            wanted: bool[n] of some change of a touch a message is wanted; certain: bool[n] whatever is in its row.
             taken: int64[n] what each touch is decoded and announced as.
 
         Returns:
-            bool[n], and int64[m + h] OID of the relation that each is announced as at the end, 0 if it is not.
+            before which of the touches, and what is announced at the end, m + h.
         """
-        nothing = np.zeros(len(self._announcement_of), np.int64)
-        announced = np.concatenate([np.array(self._announced_before, np.int64), nothing])
+        announced = self._announced_before.longer(len(self._announcement_of))
         one = self._announcement_of[self._head_of]
-        which = np.flatnonzero(wanted & (announced[one] == 0))
-        firsts = which[distinct(one[which]).first]
+        if self._resolver.txns.streamed is not None:
+            return self._announce_in_blocks(np.flatnonzero(wanted), one, announced, taken), announced
         sends = np.zeros(len(wanted), np.bool_)
+        which = np.flatnonzero(wanted & ((announced.published_as[one] == 0) | (announced.number[one] != 0)))
+        groups = distinct(one[which])
+        firsts = which[groups.first]
         sends[firsts] = True
-        announced[one[firsts]] = self._published_as(taken[firsts])
-        return sends, announced
+        found = Announcements.certain(sends)
+        if not certain[firsts].all() or announced.number[one[firsts]].any():
+            found = self._numbered(announced, (which, groups.number, firsts), certain)
+        announced.published_as[one[firsts]] = self._published_as(taken[firsts])
+        return found, announced
+
+    def _announce_in_blocks(self, which: Int64s, one: Int64s, announced: _Announced, taken: Int64s) -> Announcements:
+        """The same of some wanted touches where transactions are streamed; announced is changed.
+
+        Raises:
+            PluginError: a row filter decides which of them announce.
+        """
+        uses = self._resolver.resolutions
+        filtered = np.array([use.filters is not None for use in uses], np.bool_)[taken[which]]
+        if filtered.any() or announced.number.any():
+            raise PluginError(
+                "row filters and streaming of transactions in progress together are not supported yet",
+                lsn=int(self._touches.lsn[which[np.argmax(filtered)]]),
+                hint="leave streaming off, or raise logical_decoding_work_mem",
+            )
+        known = np.stack([self._in_mind.stretch, self._announcers.known(self._in_mind.xid)])
+        common = np.flatnonzero(announced.published_as)
+        found = announced_by(one[which], self._touches.txn[which], self._announcers, common, known)
+        sends = np.zeros(len(one), np.bool_)
+        sends[which[found.sends]] = True
+        announced.published_as[found.common] = self._announced_as(found.by, taken[which])
+        self._streamed = found.own, self._announced_as(found.own_by, taken[which])
+        return Announcements.certain(sends)
+
+    def _announced_as(self, by: Int64s, taken: Int64s) -> Int64s:
+        """int64[n] OIDs of the relations that were announced by wanted touches or, below 0, known before the window."""
+        known = np.array([one.published_as for one in self._in_mind.streamed], np.int64)
+        found = np.append(known, self._published_as(taken) if len(taken) else known[:0])
+        return found[by + len(known)]
+
+    def _numbered(self, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools) -> Announcements:
+        """Number those announcements that may not go before their first wanted touch.
+
+        Args:
+            announced: gets what the numbers are at the end.
+            found: int64[w] wanted touches that may be announced, int64[w] which of g announcements each is for, and
+                int64[g] the first touch of each.
+            certain: bool[n].
+        """
+        which, group, firsts = found
+        of_group = self._announcement_of[self._head_of[firsts]]
+        sure = np.full(len(firsts), len(certain), np.int64)
+        lower(sure, group[certain[which]], which[certain[which]])
+        number = announced.number[of_group]
+        number = np.where((number == 0) & (sure != firsts), self._touches.lsn[firsts], number)
+        sends, tentative = np.zeros(len(certain), np.bool_), np.zeros(len(certain), np.int64)
+        sends[firsts] = number == 0
+        is_up_to = which <= sure[group]
+        tentative[which[is_up_to]] = number[group[is_up_to]]
+        announced.number[of_group] = np.where(sure < len(certain), 0, number)
+        return Announcements(sends, tentative)
 
     def _published_as(self, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that some are announced as."""
@@ -311,19 +391,48 @@ class _Session:
         entries = (self._entries.kept_source + len(before)).tolist()
         columns = zip(self._entries.kept.tolist(), entries, self._said[entries].tolist(), strict=True)
         return tuple(
-            before[entry] if entry < len(before) else Entry(oid, answers[answer][0], answers[answer][1])
-            for oid, entry, answer in columns
+            before[entry] if entry < len(before) else Entry(oid, answers[answer][0]) for oid, entry, answer in columns
         )
 
-    def announced(self, announced: Int64s) -> tuple[Announced, ...]:
-        """Relations that are announced at the end.
+    def announced(self, announced: _Announced) -> tuple[Announced, ...]:
+        """Relations that are, or may be, announced at the end; announced: m + h of them."""
+        at = self._announcements.kept_source + len(self._announced_before.number)
+        columns = self._announcements.kept, announced.published_as[at], announced.number[at]
+        return tuple(
+            Announced(oid, other, number)
+            for oid, other, number in zip(*(column.tolist() for column in columns), strict=True)
+            if other
+        )
 
-        Args:
-            announced: int64[m + h] as which relation each is, 0 if it is not.
-        """
-        kept = self._announcements.kept.tolist()
-        published_as = announced[self._announcements.kept_source + len(self._announced_before)].tolist()
-        return tuple(Announced(oid, other) for oid, other in zip(kept, published_as, strict=True) if other)
+    def streamed(self) -> tuple[StreamedAnnouncement, ...]:
+        """What transactions in progress have announced at the end."""
+        if self._resolver.txns.streamed is None:
+            return ()
+        (stretch, announcer), published_as = self._streamed
+        kept = self._announcements.kept_source + len(self._announced_before.number)
+        order = stable_order(kept)
+        relation = lookup(kept[order], self._announcements.kept[order], stretch)
+        which = np.flatnonzero((relation >= 0) & self._announcers.is_open[announcer])
+        columns = (column[which].tolist() for column in (self._announcers.top[announcer], relation, published_as))
+        return tuple(sorted(StreamedAnnouncement(*one) for one in zip(*columns, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Announced:
+    """Announcements, a of them.
+
+    Attributes:
+        published_as: int64[a] OID of the relation that each is announced as, 0 if it is not.
+        number: int64[a] its number, if it may not have been made, else 0.
+    """
+
+    published_as: Int64s
+    number: Int64s
+
+    def longer(self, more: int) -> _Announced:
+        """With so many more, which were not made."""
+        nothing = np.zeros(more, np.int64)
+        return _Announced(np.concatenate([self.published_as, nothing]), np.concatenate([self.number, nothing]))
 
 
 def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import stable_order
-from headwater.reorder.plan import Units
+from headwater.reorder.plan import StreamedUnits, Units
 from headwater.reorder.replays import Replays
+from headwater.reorder.streamed import Streamed
 from headwater.rmgr.index_rows import MessageTable
 
 Int64s = NDArray[np.int64]
@@ -48,19 +49,38 @@ def make_units(
         txn=txn,
         is_bare=is_bare,
         xid=column(txns.xid, bare.xid),
-        first_lsn=column(txns.first_lsn, bare.lsn),
+        first_lsn=column(_shown_first(txns), bare.lsn),
         commit_lsn=column(txns.final_lsn, bare.lsn),
         end_lsn=column(txns.end_lsn, bare.end),
         commit_time=column(txns.time, zeros),
         own=column(own.astype(np.int64), zeros) != 0,
         member_xid=member_xid,
         member_unit=member_unit,
+        streamed=None if txns.streamed is None else _streamed_units(txns.streamed, txn),
     )
     return units, unit_of
 
 
+def _streamed_units(streamed: Streamed, txn: Int64s) -> StreamedUnits | None:
+    """Those of some units, by their replays, that are blocks."""
+    block = np.append(streamed.block, -1)[txn]
+    unit = np.flatnonzero(block >= 0)
+    if not len(unit):
+        return None
+    blocks, at = streamed.blocks, block[unit]
+    return StreamedUnits(unit, blocks.lo[at], blocks.lo_taken[at], blocks.hi[at], blocks.hi_taken[at])
+
+
+def _shown_first(txns: Replays) -> Int64s:
+    """int64[t] the LSN that a replay's first message shows: of a block that of its first change."""
+    streamed = txns.streamed
+    if streamed is None:
+        return txns.first_lsn
+    return np.where(streamed.block >= 0, np.append(streamed.blocks.first, 0)[streamed.block], txns.first_lsn)
+
+
 def _members(txns: Replays, unit_of: Int64s) -> tuple[Int64s, Int64s]:
-    """The xids of each unit, by unit."""
+    """The xids of each unit but the blocks, by unit."""
     unit = unit_of[txns.member_txn]
     order = stable_order(unit)
     order = order[np.searchsorted(unit[order], 0) :]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.kernels import borrowing_kernel
+from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap
 from headwater.rmgr._record import Int, u16
 from headwater.rmgr.header_slots import BLOCKS, DATA_AT, DATA_LENGTH, MAIN_AT, MAIN_LENGTH
@@ -27,6 +27,9 @@ from headwater.rmgr.registry import HEAP2
 CHANGE_SIZE = 80
 """sizeof(ReorderBufferChange)."""
 
+MESSAGE_LENGTHS = 16
+"""What a message weighs beside its change, its prefix with a NUL and its content: two lengths."""
+
 TUPLE_SIZE = 24 + 23
 """sizeof(HeapTupleData), and SizeofHeapTupleHeader: what a tuple weighs without its null bitmap and columns."""
 
@@ -36,6 +39,21 @@ MALFORMED_MEMORY = -1
 Int64s = NDArray[np.int64]
 
 
+@inline_kernel
+def next_tuple(data: NDArray[np.uint8], base: Int, p: Int) -> tuple[Int, Int]:
+    """Where the columns of the next tuple of a MULTI_INSERT begin, and where they end (xl_multi_insert_tuple).
+
+    Args:
+        data: uint8[].
+        base: where the block's data begins; p: how far they have been read; the header lies within.
+
+    Returns:
+        two offsets from ``base``: what is between them is the tuple without the header of a heap tuple.
+    """
+    start = ((p + 1) & ~1) + MULTI_TUPLE_SIZE
+    return start, start + u16(data, base + start - MULTI_TUPLE_SIZE)
+
+
 @borrowing_kernel
 def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
     """What the changes of a MULTI_INSERT weigh, or MALFORMED_MEMORY."""
@@ -43,12 +61,10 @@ def _multi_insert_memory(data: NDArray[np.uint8], headers: Int64s) -> Int:
     base, length = headers[BLOCKS + DATA_AT], headers[BLOCKS + DATA_LENGTH]
     total, p = count * (CHANGE_SIZE + TUPLE_SIZE), np.int64(0)
     for _ in range(count):
-        p = (p + 1) & ~1
-        if p + MULTI_TUPLE_SIZE > length:
+        if ((p + 1) & ~1) + MULTI_TUPLE_SIZE > length:
             return MALFORMED_MEMORY
-        size = u16(data, base + p)
-        total += size
-        p += MULTI_TUPLE_SIZE + size
+        start, p = next_tuple(data, base, p)
+        total += p - start
     return total if p <= length else MALFORMED_MEMORY
 
 

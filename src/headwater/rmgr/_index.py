@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import heap, heap2, standby, xact, xlog
-from headwater.rmgr._change_memory import MALFORMED_MEMORY, change_memory
+from headwater.rmgr._change_memory import (
+    CHANGE_SIZE,
+    MALFORMED_MEMORY,
+    TUPLE_SIZE,
+    change_memory,
+    next_tuple,
+)
 from headwater.rmgr._index_events import (
     add_command,
     assign,
@@ -32,10 +38,13 @@ from headwater.rmgr._index_events import (
 from headwater.rmgr._index_tables import (
     CUSTOM,
     CUT,
+    DETAILED,
     LINE,
     MALFORMED,
+    MOST_TUPLES,
     N_CHANGES,
     N_LOCATORS,
+    NEED_CHANGES,
     NEED_LOCATORS,
     OK,
     RECORD,
@@ -48,7 +57,18 @@ from headwater.rmgr._index_tables import (
 from headwater.rmgr._locators import find_locator, is_among
 from headwater.rmgr._record import Int, parse_headers, u16, u32
 from headwater.rmgr._row_epochs import CLOCK, end_all_rows, may_grow
-from headwater.rmgr.header_slots import BLOCKS, DB, FORK, MAIN_AT, MAIN_LENGTH, ORIGIN, REL, SPC, TOPLEVEL_XID
+from headwater.rmgr.header_slots import (
+    BLOCKS,
+    DATA_AT,
+    DB,
+    FORK,
+    MAIN_AT,
+    MAIN_LENGTH,
+    ORIGIN,
+    REL,
+    SPC,
+    TOPLEVEL_XID,
+)
 from headwater.rmgr.heap_layout import (
     DELETE_FLAGS_AT,
     DELETE_SIZE,
@@ -59,6 +79,7 @@ from headwater.rmgr.heap_layout import (
 )
 from headwater.rmgr.index_codes import (
     CATALOG_CHANGE,
+    CHUNKS,
     CONFIRMS,
     DELETES_BARE,
     DELETES_OLD,
@@ -153,6 +174,26 @@ def _add_change(xid: Int, locator: Int, change: Int, count: Int, size: Int, memo
     changes.memory[row] = memory
 
 
+@borrowing_kernel
+def _add_tuples(data: Bytes, xid: Int, locator: Int, change: Int, count: Int, size: Int, lsn: Int, t: Tables) -> None:
+    """A row for each tuple of a MULTI_INSERT, whose lengths agree; the last one has what is left of its bytes."""
+    base, p = t.headers[BLOCKS + DATA_AT], np.int64(0)
+    for number in range(count):
+        start, p = next_tuple(data, base, p)
+        is_last = number == count - 1
+        end_all_rows(t.clocks)
+        _add_change(
+            xid,
+            locator,
+            change if is_last else change | UNSETTLED,
+            1,
+            size - size // count * (count - 1) if is_last else size // count,
+            CHANGE_SIZE + TUPLE_SIZE + p - start,
+            lsn,
+            t,
+        )
+
+
 @inline_kernel
 def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: Tables) -> Int:
     """A HEAP record, or a MULTI_INSERT of HEAP2; returns the xid's bits, or -1 if it is malformed."""
@@ -174,6 +215,8 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         change = heap_change(data, data[at + INFO_AT], main, length, wanted.numbers_commands)
         if change & (SPECULATIVE | SUPER_DELETES):
             count = 0
+        elif change == INSERTS and data[main + INSERT_FLAGS_AT] & heap.INSERT_ON_TOAST:
+            change |= CHUNKS
         if op == heap.INPLACE:
             bits = HAS_BASE | CATALOG_CHANGE if xid != 0 and wanted.inplace_is_transactional else 0
         elif op == heap.LOCK:
@@ -194,7 +237,12 @@ def _index_heap(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t: 
         memory = change_memory(data, rmid, change, t.headers) if wanted.numbers_commands else 0
         if memory == MALFORMED_MEMORY:
             return -1
-        _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)
+        if memory == CHANGE_SIZE and change == UPDATES and not wanted.queues_bare_updates:
+            memory = 0
+        if t.counts[DETAILED] != 0 and count > 1 and memory > 0:
+            _add_tuples(data, xid, locator, change, count, u32(data, at), lsn, t)
+        else:
+            _add_change(xid, locator, change, count, u32(data, at), memory, lsn, t)
     return bits
 
 
@@ -248,12 +296,16 @@ def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
 
 @inline_kernel
 def _end_rows_at_lines(lsn: Int, wanted: Wanted, t: Tables) -> None:
-    """No row crosses a line of the grid or a cut."""
+    """No row crosses a line of the grid or a cut; in detailed stretches each ends at once."""
     if lsn // wanted.grid != t.counts[LINE]:
         t.counts[LINE] = lsn // wanted.grid
         end_all_rows(t.clocks)
     while t.counts[CUT] < len(wanted.cuts) and wanted.cuts[t.counts[CUT]] <= lsn:
+        if wanted.is_edge[t.counts[CUT]]:
+            t.counts[DETAILED] ^= 1
         t.counts[CUT] += 1
+        end_all_rows(t.clocks)
+    if t.counts[DETAILED] != 0:
         end_all_rows(t.clocks)
 
 
@@ -263,7 +315,6 @@ def _index_record(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t
     xid, rmid = u32(data, at + XID_AT), data[at + RMID_AT]
     # Also xact.OPMASK: what this is compared with depends on the resource manager.
     op = data[at + INFO_AT] & heap.OPMASK
-    _end_rows_at_lines(lsn, wanted, t)
     if t.headers[TOPLEVEL_XID] != 0 and xid != 0:
         assign(xid, t.headers[TOPLEVEL_XID], lsn, t)
     if rmid == HEAP or (rmid == HEAP2 and op == heap2.MULTI_INSERT):
@@ -293,7 +344,7 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         tables: the rows, with room for one more per table and record left.
 
     Returns:
-        OK; NEED_LOCATORS; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
+        OK; NEED_LOCATORS or NEED_CHANGES; MALFORMED or UNKNOWN with ``counts[RECORD]`` at the record.
     """
     counts, headers = tables.counts, tables.headers
     while counts[RECORD] < len(positions):
@@ -302,6 +353,11 @@ def index_records(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
             return UNKNOWN
         if counts[N_LOCATORS] == tables.locators.shape[1]:
             return NEED_LOCATORS
+        _end_rows_at_lines(lsn, wanted, tables)
+        if counts[DETAILED] != 0:
+            room = len(tables.changes.xid) - counts[N_CHANGES]
+            if room < MOST_TUPLES + len(positions) - counts[RECORD]:
+                return NEED_CHANGES
         blocks = parse_headers(data, at, at + u32(data, at), headers)
         if blocks < 0 or _index_record(data, at, lsn, blocks, wanted, tables) != OK:
             return MALFORMED

@@ -10,6 +10,7 @@ import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
 from headwater.rmgr import logicalmsg, smgr, xact
+from headwater.rmgr._change_memory import CHANGE_SIZE, MESSAGE_LENGTHS
 from headwater.rmgr._index_tables import (
     CACHE,
     MALFORMED,
@@ -295,6 +296,7 @@ def index_message(data: Bytes, at: Int, lsn: Int, databases: Int64s, t: Tables) 
         t.messages[3, row] = t.headers[ORIGIN]
         t.messages[4, row] = transactional
         t.messages[5, row] = u32(data, main)
+        t.messages[6, row] = CHANGE_SIZE + MESSAGE_LENGTHS + length - logicalmsg.PREFIX_AT
         t.counts[N_MESSAGES] = row + 1
     return HAS_BASE if transactional else 0
 

@@ -9,16 +9,20 @@ from numpy.typing import NDArray
 
 from headwater.rmgr.registry import FIRST_CUSTOM
 
-OK, NEED_LOCATORS, MALFORMED, UNKNOWN = 0, -1, 1, 2
-"""Status codes: done; the table of files is full; a record's lengths disagree; a kind that is not in the registry."""
+OK, NEED_LOCATORS, NEED_CHANGES, MALFORMED, UNKNOWN = 0, -1, -2, 1, 2
+"""Status codes: done; the table of files is full; that of changes may not have room for a record's tuples; a record's
+lengths disagree; a kind that is not in the registry."""
 
 CACHE = 4096
 """Slots of the direct-mapped caches, a power of two."""
 
-# Indexes into Tables.counts: the next record, rows in use of each table, the current grid line and the next cut; from
-# CUSTOM on the number of records of each custom resource manager.
+MOST_TUPLES = 0xFFFF
+"""As many tuples a MULTI_INSERT can have."""
+
+# Indexes into Tables.counts: the next record, rows in use of each table, the current grid line, the next cut, whether
+# it is one change a row from the last one on; from CUSTOM on the number of records of each custom resource manager.
 RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_COMMANDS, N_TRUNCATES, N_MESSAGES = range(10)
-N_FILES, N_KEPT, LINE, CUT, CUSTOM = range(10, 15)
+N_FILES, N_KEPT, LINE, CUT, DETAILED, CUSTOM = range(10, 16)
 COUNTS = CUSTOM + 256 - FIRST_CUSTOM
 
 Int64s = NDArray[np.int64]
@@ -35,8 +39,10 @@ class Wanted(NamedTuple):
         catalogs: the first so many locators are catalogs, whose records are kept whole.
         inplace_is_transactional: INPLACE records mark their transaction as one that changes the catalog.
         dropped_stats_size: bytes of a dropped statistics entry.
+        queues_bare_updates: updates without a tuple weigh something.
         grid: bytes between grid lines.
-        cuts: int64[] sorted LSNs of more catalog events.
+        cuts: int64[] sorted LSNs of more catalog events, and edges of detailed stretches.
+        is_edge: bool[] which of them begin or end such a stretch.
         numbers_commands: see :class:`headwater.rmgr.index.Request`.
     """
 
@@ -45,8 +51,10 @@ class Wanted(NamedTuple):
     catalogs: int
     inplace_is_transactional: bool
     dropped_stats_size: int
+    queues_bare_updates: bool
     grid: int
     cuts: Int64s
+    is_edge: NDArray[np.bool_]
     numbers_commands: bool
 
 
@@ -59,7 +67,7 @@ class ChangeRows(NamedTuple):
 
     xid: NDArray[np.uint32]
     locator: NDArray[np.int32]
-    kinds: Bytes
+    kinds: NDArray[np.uint16]
     origin: NDArray[np.uint16]
     number: NDArray[np.uint32]
     bytes: NDArray[np.uint32]
@@ -80,7 +88,7 @@ class Tables(NamedTuple):
         invals: int64[4, n] LSN, xid, message count, offset in data.
         commands: int64[4, n] xid, LSN, the command that sees what the NEW_CID's one did, database.
         truncates: int64[7, n] xid, LSN, origin, flags, number of relations, offset of their OIDs in data, database.
-        messages: int64[6, n] xid, LSN, record number, origin, whether transactional, database.
+        messages: int64[7, n] xid, LSN, record number, origin, whether transactional, database, bytes of its change.
         files: int64[3, n] xid, LSN, locator.
         kept: int64[2, n] numbers of the records to be kept whole, and the database of each, 0 for all.
         seen: int64[2, CACHE] xid and its row, direct-mapped.

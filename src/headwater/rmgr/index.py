@@ -7,7 +7,7 @@ Mirrors the dispatch of decode.c; the rows themselves are read again by the deco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -69,6 +69,7 @@ class Request:
         major: PostgreSQL's.
         grid: bytes between the LSN lines that no change row crosses.
         cuts: sorted LSNs of events that no change row crosses either (:class:`Refinement`).
+        detailed: sorted stretches, first LSN and the one behind it, that do not meet (:class:`Refinement`).
         numbers_commands: all WAL is of wal_level logical; else commands are numbered by the LSNs of catalog changes,
             and tuples may lie in page images.
     """
@@ -78,7 +79,16 @@ class Request:
     major: int
     grid: int = GRID
     cuts: tuple[int, ...] = ()
+    detailed: tuple[tuple[int, int], ...] = ()
     numbers_commands: bool = True
+
+    def detailed_in(self, lo: int, hi: int) -> tuple[tuple[int, int], ...]:
+        """What of the detailed stretches lies in ``[lo, hi)``."""
+        return tuple((max(lo, one), min(hi, other)) for one, other in self.detailed if one < hi and other > lo)
+
+
+FROM_THE_WINDOW = int(np.iinfo(np.int64).max)
+"""Nothing is wanted from before the window."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +98,32 @@ class Refinement:
     Attributes:
         files: files that become catalogs inside the window, each with an LSN before which the WAL has nothing of it.
         cuts: LSNs of events that change rows must not cross, which an index cannot know by itself.
+        detailed: stretches, first LSN and the one behind it, sorted, in which each change is a row of its own, each
+            tuple of a MULTI_INSERT too: these have the record's LSN, and are in the order of the tuples.
+        since: of transactions that began there or later the detailed stretches are wanted from before the window, too.
     """
 
     files: frozenset[tuple[Locator, int]] = frozenset()
     cuts: frozenset[int] = frozenset()
+    detailed: tuple[tuple[int, int], ...] = ()
+    since: int = FROM_THE_WINDOW
 
     def __or__(self, other: Refinement) -> Refinement:
         """Both."""
-        return Refinement(self.files | other.files, self.cuts | other.cuts)
+        detailed = joined_stretches((*self.detailed, *other.detailed))
+        since = min(self.since, other.since)
+        return Refinement(self.files | other.files, self.cuts | other.cuts, detailed, since)
+
+
+def joined_stretches(stretches: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Those that meet or overlap as one, sorted."""
+    found: list[tuple[int, int]] = []
+    for lo, hi in sorted(stretches):
+        if found and lo <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], hi))
+        else:
+            found.append((lo, hi))
+    return tuple(found)
 
 
 UNREFINED = Refinement()
@@ -212,7 +240,7 @@ def _make_tables(records: int, catalogs: Sequence[Locator], major: int) -> Table
         invals=np.empty((4, n), np.int64),
         commands=np.empty((4, n), np.int64),
         truncates=np.empty((7, n), np.int64),
-        messages=np.empty((6, n), np.int64),
+        messages=np.empty((7, n), np.int64),
         files=np.empty((3, n), np.int64),
         kept=np.empty((2, n), np.int64),
         seen=np.zeros((2, k.CACHE), np.int64),
@@ -237,6 +265,15 @@ def _with_more_locators(tables: Tables) -> Tables:
     return tables._replace(locators=wider, slots=locator_hash(wider, int(tables.counts[k.N_LOCATORS])))
 
 
+def _with_more_changes(tables: Tables) -> Tables:
+    used, room = int(tables.counts[k.N_CHANGES]), 2 * len(tables.changes.xid) + 2 * k.MOST_TUPLES
+    longer = _change_rows(room)
+    pairs: Any = zip(longer, tables.changes, strict=True)
+    for column, before in pairs:
+        column[:used] = before[:used]
+    return tables._replace(changes=longer)
+
+
 def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
     """Index framed records.
 
@@ -253,21 +290,28 @@ def build_index(frames: Frames, lo: int, hi: int, request: Request) -> WalIndex:
         RecordError: a record is malformed, or of an unknown kind.
     """
     version = VERSIONS[request.major]
+    edges = np.array(request.detailed, np.int64).reshape(-1)
+    cuts = np.union1d(np.array(request.cuts, np.int64), edges)
     wanted = k.Wanted(
         known=known_table(request.major),
         databases=np.array(request.databases, np.int64),
         catalogs=len(request.catalogs),
         inplace_is_transactional=not version.has_inplace_invalidations,
         dropped_stats_size=version.dropped_stats_size,
+        queues_bare_updates=version.queues_bare_updates,
         grid=request.grid,
-        cuts=np.array(request.cuts, np.int64),
+        cuts=cuts,
+        is_edge=np.isin(cuts, edges),
         numbers_commands=request.numbers_commands,
     )
     tables = _make_tables(len(frames.positions), request.catalogs, request.major)
     while status := index_records(frames.data, frames.positions, frames.lsns, wanted, tables):
-        if status != k.NEED_LOCATORS:
+        if status == k.NEED_LOCATORS:
+            tables = _with_more_locators(tables)
+        elif status == k.NEED_CHANGES:
+            tables = _with_more_changes(tables)
+        else:
             raise _record_error(frames, int(tables.counts[k.RECORD]), status)
-        tables = _with_more_locators(tables)
     return _collect(frames, lo, hi, tables, request)
 
 
@@ -391,7 +435,7 @@ def _truncates(frames: Frames, found: Int64s) -> TruncateTable:
 
 def _messages(frames: Frames, found: Int64s) -> MessageTable:
     xid, lsn, number, origin = found[:4]
-    return MessageTable(xid.copy(), lsn.copy(), frames.end_lsns[number], origin.copy(), found[4] != 0)
+    return MessageTable(xid.copy(), lsn.copy(), frames.end_lsns[number], origin.copy(), found[4] != 0, found[6].copy())
 
 
 def _lists(data: NDArray[np.uint8], at: Int64s, count: Int64s) -> Ragged:

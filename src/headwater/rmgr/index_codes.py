@@ -8,6 +8,9 @@ INSERTS, UPDATES, DELETES_OLD, DELETES_BARE, SPECULATIVE, CONFIRMS, SUPER_DELETE
 UNSETTLED = 128
 """Bit of ``kinds``: the row's last change leaves TOAST chunks or a speculative insert pending; do not cut after it."""
 
+CHUNKS = 256
+"""Bit of ``kinds``: inserts into a TOAST relation are among the row's."""
+
 HAS_BASE, CATALOG_CHANGE = 1, 2
 """Bits of an xid row: something was queued (a base snapshot exists); the catalog was changed."""
 

@@ -168,19 +168,19 @@ class ChangeTable(Table):
 
     Attributes:
         xid: uint32[n]; locator: int32[n] the file.
-        kinds: uint8[n] bits of :mod:`headwater.rmgr.index_codes`; origin: uint16[n] replication origin.
+        kinds: uint16[n] bits of :mod:`headwater.rmgr.index_codes`; origin: uint16[n] replication origin.
         count: uint32[n] changes; bytes: uint32[n] of their records.
         first: int64[n] LSN of the first one; span: uint32[n] bytes from there to the last one.
         memory: uint32[n] bytes that they weigh in the server's accounting when they are queued, which decides what it
             spills or streams (logical_decoding_work_mem): speculative inserts as soon as they are logged, TOAST chunks
             as rows of their own, old and new tuples. Not in it: what a transaction weighs beside row changes
-            (messages, truncates, invalidations, command ids, snapshots that others distribute), and that values put
-            together from chunks weigh more while they are output.
+            (:mod:`headwater.reorder.accounting`), and that values put together from chunks weigh more while they are
+            output.
     """
 
     xid: NDArray[np.uint32]
     locator: Int32s
-    kinds: Bytes
+    kinds: NDArray[np.uint16]
     origin: NDArray[np.uint16] = field(metadata=MAY_BE_CONSTANT)
     count: NDArray[np.uint32] = field(metadata=MAY_BE_CONSTANT)
     bytes: NDArray[np.uint32]
@@ -317,6 +317,7 @@ class MessageTable(Table):
         xid: int64[n] who emitted it; of one that is not transactional it may be 0.
         lsn: int64[n] where the record starts; end: int64[n] where it ends.
         origin: int64[n] replication origin; transactional: bool[n].
+        memory: int64[n] what one weighs in the server's accounting if it is transactional.
     """
 
     xid: Int64s
@@ -324,6 +325,7 @@ class MessageTable(Table):
     end: Int64s
     origin: Int64s
     transactional: Bools
+    memory: Int64s
 
     @property
     def owner(self) -> Int64s:

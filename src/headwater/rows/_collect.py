@@ -8,12 +8,10 @@ The log comes in stretches, whose memory is used again: tuples are copied out of
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.reorder.streams import EVERY
 from headwater.reorder.wants import WANT_BARE_DELETE, WANT_DELETE, WANT_INSERT, WANT_UPDATE
 from headwater.rmgr import heap, heap2
 from headwater.rmgr._locators import find_locator
@@ -61,6 +59,7 @@ from headwater.rows._collect_tables import (
     RECORD,
     UNCONFIRMED,
     UNIT,
+    UNITS_DONE,
     USED,
     XID,
     Bytes,
@@ -78,7 +77,6 @@ from headwater.rows.items import (
     LITERAL,
     OLD_IS_KEY,
     PARKED,
-    SEND_SCHEMA,
     SHARES_OLD,
     SKIPPED,
     TOAST,
@@ -88,21 +86,29 @@ from headwater.wal.record_layout import INFO_AT, RMID_AT, XID_AT
 
 
 @borrowing_kernel
-def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s) -> None:
-    """Fill an open-addressing hash from xid to member number.
+def fill_members(member_xid: Int64s, slots: Int32s, xids: Int64s, next_member: Int64s) -> bool:
+    """Fill an open-addressing hash from xid to the number of its first member.
 
     Args:
         member_xid: int64[m].
         slots: int32[power of two] all -1.
         xids: int64[power of two] the keys, written here.
+        next_member: int64[m] written here: the next member with the same xid, -1 for none.
+
+    Returns:
+        Whether an xid has several members.
     """
     mask = len(slots) - 1
-    for i in range(len(member_xid)):
+    has_several = False
+    for i in range(len(member_xid) - 1, -1, -1):
         slot = (member_xid[i] * 2654435761) & mask
         while slots[slot] >= 0 and xids[slot] != member_xid[i]:
             slot = (slot + 1) & mask
+        has_several |= slots[slot] >= 0
+        next_member[i] = slots[slot]
         slots[slot] = i
         xids[slot] = member_xid[i]
+    return has_several
 
 
 @inline_kernel
@@ -115,6 +121,27 @@ def _member(xid: Int, slots: Int32s, xids: Int64s) -> Int:
             return np.int64(slots[slot])
         slot = (slot + 1) & mask
     return np.int64(-1)
+
+
+@inline_kernel
+def _member_at(xid: Int, lsn: Int, wanted: Wanted) -> Int:
+    """The member that an xid's change at an LSN is of, -1 if it is not of this slice; LSNs ascend.
+
+    Of several, those that a record has passed are left behind for good.
+    """
+    member = _member(xid, wanted.slots, wanted.slot_xids)
+    if member < 0 or len(wanted.next_member) == 0:
+        return member
+    found = member
+    while wanted.next_member[found] >= 0 and lsn > wanted.unit_hi[wanted.member_unit[found]]:
+        found = wanted.next_member[found]
+    if found != member:
+        mask = len(wanted.slots) - 1
+        slot = (xid * 2654435761) & mask
+        while wanted.slot_xids[slot] != xid or wanted.slots[slot] < 0:
+            slot = (slot + 1) & mask
+        wanted.slots[slot] = found
+    return found
 
 
 @inline_kernel
@@ -176,12 +203,12 @@ def _push(raw: Int64s, state: Int64s, kind: Int, unit: Int, xid: Int, lsn: Int, 
 @inline_kernel
 def _push_events(wanted: Wanted, raw: Int64s, state: Int64s, before: Int) -> bool:
     """Add the events that come before an LSN; whether there was room."""
-    while state[EVENT] < len(wanted.event_place) and wanted.event_place[state[EVENT]] < before:
+    while state[EVENT] < len(wanted.event_order) and wanted.event_order[state[EVENT]] < before:
         if state[ITEMS] >= raw.shape[0]:
             return False
         event = state[EVENT]
         n = _push(raw, state, LITERAL, wanted.event_unit[event], 0, wanted.event_lsn[event], event, 0)
-        raw[n, PLACE] = wanted.event_place[event]
+        raw[n, PLACE] = wanted.event_order[event]
         state[EVENT] = event + 1
     return True
 
@@ -235,6 +262,14 @@ def _insert(data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: W
 
 
 @inline_kernel
+def _tuples_of(count: Int, lsn: Int, unit: Int, wanted: Wanted) -> tuple[Int, Int]:
+    """Which of the tuples of a MULTI_INSERT record are of a unit: from the first number to before the second."""
+    first = wanted.unit_lo_taken[unit] if lsn == wanted.unit_lo[unit] else np.int64(0)
+    last = min(count, wanted.unit_hi_taken[unit]) if lsn == wanted.unit_hi[unit] else np.int64(count)
+    return first, last
+
+
+@inline_kernel
 def _multi_insert_on_page(
     data: Bytes, unit: Int, xid: Int, lsn: Int, relation: Int, wanted: Wanted, work: Work, raw: Int64s
 ) -> Int:
@@ -272,14 +307,16 @@ def _multi_insert(
     if length == 0 and state[HAS_NEW]:
         return _multi_insert_on_page(data, unit, xid, lsn, relation, wanted, work, raw)
     p = np.int64(0)
-    for k in range(count):
+    first, last = _tuples_of(count, lsn, unit, wanted)
+    for k in range(last):
         p = (p + 1) & ~1
         if p + MULTI_TUPLE_SIZE > length or p + MULTI_TUPLE_SIZE + u16(data, base + p) > length:
             return MALFORMED
         size = u16(data, base + p)
-        flags = CLEAR_TOAST if is_last and k == count - 1 else 0
-        n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
-        _keep(data, base + p + 2, size + HEAP_HEADER_SIZE, work, raw, n, NEW_AT)
+        if k >= first:
+            flags = CLEAR_TOAST if is_last and k == count - 1 else 0
+            n = _push(raw, state, TOAST if is_toast else INSERT, unit, xid, lsn, relation, flags)
+            _keep(data, base + p + 2, size + HEAP_HEADER_SIZE, work, raw, n, NEW_AT)
         p += MULTI_TUPLE_SIZE + size
     return OK
 
@@ -403,6 +440,48 @@ def _has_image(headers: Int64s, blocks: Int) -> bool:
     return bool(headers[BLOCKS + IMAGE] >= 0 or (blocks > 1 and headers[BLOCKS + 8 + IMAGE] >= 0))
 
 
+@inline_kernel
+def _pick_of(
+    data: Bytes, at: Int, lsn: Int, unit: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
+    """What a record whose headers were parsed has of a unit; a status."""
+    headers, state = work.headers, work.state
+    relation = find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
+    if relation < 0 or _is_passed_over(wanted, relation, unit, file):
+        return OK
+    is_multi = data[at + RMID_AT] == HEAP2
+    room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
+    if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
+        return NEED_SPACE
+    if not wanted.is_logical and state[PAGES_OF] != lsn and _has_image(headers, blocks):
+        return NEED_PAGES
+    if state[USED] + u32(data, at) + (0 if wanted.is_logical else len(work.pages)) > len(work.tuples):
+        return NEED_ROOM
+    if state[PAGES_OF] != lsn:
+        state[HAS_NEW] = state[HAS_OLD] = 0
+    return _change(data, at, unit, lsn, relation, wanted, work, raw)
+
+
+@inline_kernel
+def _pick(
+    data: Bytes, at: Int, lsn: Int, member: Int, file: Int, blocks: Int, wanted: Wanted, work: Work, raw: Int64s
+) -> Int:
+    """What a record whose headers were parsed has of its unit; and of those behind it, if it is in several."""
+    done = np.int64(0)
+    while member >= 0:
+        unit = wanted.member_unit[member]
+        if done >= work.state[UNITS_DONE]:
+            status = _pick_of(data, at, lsn, unit, file, blocks, wanted, work, raw)
+            if status != OK:
+                return status
+        done += 1
+        work.state[UNITS_DONE] = done
+        ends_inside = lsn == wanted.unit_hi[unit] and wanted.unit_hi_taken[unit] < EVERY
+        member = wanted.next_member[member] if ends_inside and len(wanted.next_member) else np.int64(-1)
+    work.state[UNITS_DONE] = 0
+    return OK
+
+
 @borrowing_kernel
 def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """Pick the slice's changes out of a stretch's records, from record ``state[RECORD]`` on.
@@ -426,11 +505,11 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         is_multi = rmid == HEAP2 and op == heap2.MULTI_INSERT
         if not is_multi and (rmid != HEAP or op in (heap.TRUNCATE, heap.LOCK, heap.INPLACE)):
             continue
-        member = _member(u32(data, at + XID_AT), wanted.slots, wanted.slot_xids)
+        member = _member_at(u32(data, at + XID_AT), lsn, wanted)
         if member < 0:
             continue
         unit = wanted.member_unit[member]
-        if lsn <= wanted.unit_lo[unit] or lsn > wanted.unit_hi[unit]:
+        if lsn <= wanted.unit_lo[unit] - (wanted.unit_lo_taken[unit] < EVERY) or lsn > wanted.unit_hi[unit]:
             continue
         status = OK
         blocks = parse_headers(data, at, at + u32(data, at), headers)
@@ -439,19 +518,8 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
         elif blocks > 0 and not wanted.left_out[headers[ORIGIN]]:
             spc, db, rel = headers[BLOCKS + SPC], headers[BLOCKS + DB], headers[BLOCKS + REL]
             file = find_locator(spc, db, rel, wanted.files, wanted.file_slots)
-            relation = -1 if file < 0 else find_relation(wanted.spans, unit if wanted.unit_own[unit] else -1, file, lsn)
-            if relation >= 0 and not _is_passed_over(wanted, relation, unit, file):
-                room = 1 + (u16(data, headers[MAIN_AT] + MULTI_INSERT_COUNT_AT) if is_multi else 0)
-                if not _push_events(wanted, raw, state, lsn) or state[ITEMS] + room > raw.shape[0]:
-                    status = NEED_SPACE
-                elif not wanted.is_logical and state[PAGES_OF] != lsn and _has_image(headers, blocks):
-                    status = NEED_PAGES
-                elif state[USED] + u32(data, at) + (0 if wanted.is_logical else len(work.pages)) > len(work.tuples):
-                    status = NEED_ROOM
-                else:
-                    if state[PAGES_OF] != lsn:
-                        state[HAS_NEW] = state[HAS_OLD] = 0
-                    status = _change(data, at, unit, lsn, relation, wanted, work, raw)
+            if file >= 0:
+                status = _pick(data, at, lsn, member, file, blocks, wanted, work, raw)
         if status != OK:
             state[RECORD] -= 1
             return status
@@ -462,114 +530,3 @@ def collect_items(data: Bytes, positions: Int64s, lsns: Int64s, wanted: Wanted, 
 def push_rest(wanted: Wanted, work: Work, raw: Int64s) -> Int:
     """Add the events that come after the last record: OK or NEED_SPACE."""
     return OK if _push_events(wanted, raw, work.state, np.int64(0x7FFFFFFFFFFFFFFF)) else NEED_SPACE
-
-
-class Grouped(NamedTuple):
-    """Items sorted by unit, n of them; see :class:`headwater.rows.items.Items`.
-
-    Attributes:
-        kind: uint8[n]; txn: int32[n]; xid: uint32[n]; lsn: int64[n]; layout: int32[n].
-        new_at: int64[n]; new_len: int32[n]; old_at: int64[n]; old_len: int32[n].
-        flags: uint8[n]; place: int64[n].
-    """
-
-    kind: Bytes
-    txn: Int32s
-    xid: NDArray[np.uint32]
-    lsn: Int64s
-    layout: Int32s
-    new_at: Int64s
-    new_len: Int32s
-    old_at: Int64s
-    old_len: Int32s
-    flags: Bytes
-    place: Int64s
-
-
-@borrowing_kernel
-def group_items(raw: Int64s, count: Int, item_start: Int64s, item_end: Int64s, to: Grouped) -> None:
-    """Sort raw items by unit, keeping the order of the log inside each.
-
-    Args:
-        raw: int64[>= count, COLUMNS].
-        count: items in it.
-        item_start: int64[u] written here: where the items of each unit begin.
-        item_end: int64[u] written here: where they end.
-        to: written here.
-    """
-    item_end[:] = 0
-    for i in range(count):
-        item_end[raw[i, UNIT]] += 1
-    total = np.int64(0)
-    for unit in range(len(item_end)):
-        item_start[unit] = total
-        total += item_end[unit]
-        item_end[unit] = item_start[unit]
-    for i in range(count):
-        unit = raw[i, UNIT]
-        at = item_end[unit]
-        item_end[unit] = at + 1
-        to.kind[at] = raw[i, KIND]
-        to.txn[at] = unit
-        to.xid[at] = raw[i, XID]
-        to.lsn[at] = raw[i, LSN]
-        to.layout[at] = raw[i, LAYOUT]
-        to.new_at[at] = raw[i, NEW_AT]
-        to.new_len[at] = raw[i, NEW_LEN]
-        to.old_at[at] = raw[i, OLD_AT]
-        to.old_len[at] = raw[i, OLD_LEN]
-        to.flags[at] = raw[i, FLAGS]
-        to.place[at] = raw[i, PLACE]
-
-
-@borrowing_kernel
-def number_layouts(kind: Bytes, layout: Int32s, used: Int64s) -> None:
-    """Number the relation versions whose rows are printed, in their order.
-
-    Args:
-        kind: uint8[n] kinds of items.
-        layout: int32[n] relation versions by their old numbers; by the new ones afterwards, -1 for items that are not
-            printed. Of literals it stays.
-        used: int64[r] zeros; the new number of each version afterwards, -1 for one that is not printed.
-    """
-    for i in range(len(kind)):
-        if kind[i] < LITERAL:
-            used[layout[i]] = 1
-    number = np.int64(0)
-    for relation in range(len(used)):
-        is_used = used[relation]
-        used[relation] = number if is_used else -1
-        number += is_used
-    for i in range(len(kind)):
-        if kind[i] != LITERAL:
-            layout[i] = used[layout[i]] if kind[i] < LITERAL else -1
-
-
-@borrowing_kernel
-def announce(announcements: Int64s, item_start: Int64s, item_end: Int64s, items: Grouped) -> Int:
-    """Flag the first change of the relation at or after each announcement.
-
-    Args:
-        announcements: int64[3, a] (unit, LSN, relation).
-        item_start: int64[u] where the items of each unit begin.
-        item_end: int64[u] where they end.
-        items: their flags are written.
-
-    Returns:
-        -1, or the number of an announcement that found no change.
-    """
-    for a in range(announcements.shape[1]):
-        unit = announcements[0, a]
-        low, high = item_start[unit], item_end[unit]
-        while low < high:
-            middle = (low + high) >> 1
-            if items.place[middle] < announcements[1, a]:
-                low = middle + 1
-            else:
-                high = middle
-        while low < item_end[unit] and (items.kind[low] > DELETE or items.layout[low] != announcements[2, a]):
-            low += 1
-        if low == item_end[unit]:
-            return a
-        items.flags[low] |= SEND_SCHEMA
-    return -1

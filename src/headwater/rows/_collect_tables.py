@@ -16,9 +16,10 @@ KIND, UNIT, XID, LSN, LAYOUT, NEW_AT, NEW_LEN, OLD_AT, OLD_LEN, FLAGS, PLACE = r
 COLUMNS = 11
 
 # Indexes into Work.state: the next record, items so far, the next event, bytes of tuples so far; LSN of the record
-# whose pages are at hand, and whether the page of its new tuple is among them, and that of its old one.
-RECORD, ITEMS, EVENT, USED, PAGES_OF, HAS_NEW, HAS_OLD = range(7)
-STATE_SIZE = 7
+# whose pages are at hand, and whether the page of its new tuple is among them, and that of its old one; in how many
+# units the next record has been picked from.
+RECORD, ITEMS, EVENT, USED, PAGES_OF, HAS_NEW, HAS_OLD, UNITS_DONE = range(8)
+STATE_SIZE = 8
 
 NEW, OLD = 0, 1
 """Which of the pages."""
@@ -35,12 +36,13 @@ class Wanted(NamedTuple):
     Attributes:
         slots: int32[], slot_xids: int64[] hash from xids to members (:func:`fill_members`).
         member_unit: int64[m].
-        unit_lo, unit_hi: int64[u] bounds of LSNs; unit_own: bool[u].
+        next_member: int64[m] the next member with the same xid, -1 for none; empty if all xids are of one unit each.
+        unit_lo, unit_lo_taken, unit_hi, unit_hi_taken: int64[u] bounds of places; unit_own: bool[u].
         files: int64[3, f]; file_slots: int32[] its hash.
         chunks: int64[k] sorted, ``unit * f + file``: whose TOAST chunks are taken.
         spans: int64[4, s] (:func:`find_relation`).
         wants: int64[r] WANT_* bits per relation; toasts: bool[r].
-        event_unit, event_place, event_lsn: int64[e] sorted by place.
+        event_unit, event_order, event_lsn: int64[e] sorted by order: behind changes that begin up to there.
         left_out: bool[65536] by replication origin: its records are left out.
         is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
     """
@@ -48,8 +50,11 @@ class Wanted(NamedTuple):
     slots: Int32s
     slot_xids: Int64s
     member_unit: Int64s
+    next_member: Int64s
     unit_lo: Int64s
+    unit_lo_taken: Int64s
     unit_hi: Int64s
+    unit_hi_taken: Int64s
     unit_own: Bools
     files: Int64s
     file_slots: Int32s
@@ -58,7 +63,7 @@ class Wanted(NamedTuple):
     wants: Int64s
     toasts: Bools
     event_unit: Int64s
-    event_place: Int64s
+    event_order: Int64s
     event_lsn: Int64s
     left_out: Bools
     is_logical: bool

@@ -8,7 +8,7 @@ the ranges are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
 from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.unit_flags import STREAMED
 from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rmgr.registry import LOGICALMSG
-from headwater.rows import _collect
+from headwater.rows import _collect, _grouping
 from headwater.rows import _collect_tables as k
 from headwater.rows._page_tuples import PAGE
 from headwater.rows.items import Items, Literals, Transactions
@@ -40,6 +41,7 @@ class SliceChanges:
         tuples: uint8[] the tuples that the items refer to.
         items: changes and literals in output order; transactions: theirs; literals: messages made before.
         relations: the relation versions that items use.
+        place: int64[n] start of the record that each item is of.
     """
 
     tuples: NDArray[np.uint8]
@@ -47,10 +49,11 @@ class SliceChanges:
     transactions: Transactions
     literals: Literals
     relations: tuple[RelationUse, ...]
+    place: NDArray[np.int64]
 
 
-MakeMessages = Callable[[KeptRecord], Sequence[bytes]]
-"""What a plugin makes of the record of a logical message."""
+MakeMessages = Callable[[KeptRecord, int], Sequence[bytes]]
+"""What a plugin makes of the record of a logical message, in a streamed block of this xid's if it is not 0."""
 
 
 def collect(
@@ -72,34 +75,38 @@ def collect(
         RecordError: a record is malformed.
         DecodingError: the records contradict the plan.
     """
-    order = np.argsort(plan.event_place, kind="stable")
-    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, order, make)
+    order = np.argsort(plan.event_order, kind="stable")
+    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, make)
     for frames in stretches:
         scan.add(frames)
         said.add(frames)
     raw, count = scan.finish()
     grouped, transactions = _group(plan, raw, count)
-    missing = _collect.announce(
+    missing = _grouping.announce(
         np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
     )
     if missing >= 0:
         raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
     items, used = _items(grouped, len(plan.relations))
     relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    return SliceChanges(scan.tuples, items, transactions, _literals(plan, order, said.finish()), relations)
+    literals = _literals(plan, order, said.finish())
+    return SliceChanges(scan.tuples, items, transactions, literals, relations, grouped.place)
 
 
 def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:
     left_out = np.zeros(1 << 16, np.bool_)
     left_out[list(plan.left_out)] = True
-    slots, slot_xids = _member_hash(plan.member_xid)
+    slots, slot_xids, next_member = _member_hash(plan.member_xid)
     files = np.ascontiguousarray(plan.files.T.reshape(3, -1))
     return k.Wanted(
         slots=slots,
         slot_xids=slot_xids,
         member_unit=plan.member_unit,
+        next_member=next_member,
         unit_lo=plan.unit_lo,
+        unit_lo_taken=plan.unit_lo_taken,
         unit_hi=plan.unit_hi,
+        unit_hi_taken=plan.unit_hi_taken,
         unit_own=plan.unit_own,
         files=files,
         file_slots=locator_hash(files, files.shape[1]),
@@ -108,7 +115,7 @@ def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted
         wants=np.array([use.wants for use in plan.relations], np.int64),
         toasts=np.array([use.is_toast for use in plan.relations], np.bool_),
         event_unit=plan.event_unit[order],
-        event_place=plan.event_place[order],
+        event_order=plan.event_order[order],
         event_lsn=plan.event_lsn[order],
         left_out=left_out,
         is_logical=is_logical,
@@ -190,8 +197,12 @@ class _Scan:
 class _LogicalMessages:
     """What the plugin says of logical messages, made as their records come by."""
 
-    def __init__(self, plan: Slice, order: NDArray[np.int64], make: MakeMessages) -> None:
-        self._places = plan.event_place[order[plan.event_made[order] < 0]]
+    def __init__(self, plan: Slice, make: MakeMessages) -> None:
+        which = np.flatnonzero(plan.event_made < 0)
+        self._events = which[np.argsort(plan.event_place[which], kind="stable")]
+        unit = plan.event_unit[self._events]
+        self._places = plan.event_place[self._events]
+        self._streamed = np.where(plan.unit_flags[unit] & STREAMED, plan.unit_xid[unit], 0).tolist()
         self._make = make
         self._made: list[Sequence[bytes]] = []
 
@@ -204,10 +215,10 @@ class _LogicalMessages:
             record = KeptRecord(int(frames.lsns[at]), int(frames.end_lsns[at]), frames.record(at))
             if record.lsn != self._places[len(self._made)] or record.data[RMID_AT] != LOGICALMSG:
                 break
-            self._made.append(self._make(record))
+            self._made.append(self._make(record, self._streamed[len(self._made)]))
 
-    def finish(self) -> Sequence[Sequence[bytes]]:
-        """All of them, by place.
+    def finish(self) -> dict[int, Sequence[bytes]]:
+        """All of them, by event.
 
         Raises:
             DecodingError: one was not among the records.
@@ -215,7 +226,7 @@ class _LogicalMessages:
         if len(self._made) < len(self._places):
             missing = int(self._places[len(self._made)])
             raise DecodingError("a planned logical message is not in the WAL any more", lsn=missing)
-        return self._made
+        return dict(zip(self._events.tolist(), self._made, strict=True))
 
 
 def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
@@ -224,17 +235,18 @@ def _scan_error(status: int, lsn: int) -> RecordError | DecodingError:
     return RecordError("malformed heap record: its lengths disagree", lsn=lsn)
 
 
-def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _member_hash(xids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """The hash from xids to members, and from each member to the next one of its xid, empty if no xid has two."""
     size = 1 << int(2 * len(xids) + 1).bit_length()
-    slots, keys = np.full(size, -1, np.int32), np.zeros(size, np.int64)
-    _collect.fill_members(xids, slots, keys)
-    return slots, keys
+    slots, keys, following = np.full(size, -1, np.int32), np.zeros(size, np.int64), np.empty(len(xids), np.int64)
+    has_several = _collect.fill_members(xids, slots, keys, following)
+    return slots, keys, following if has_several else following[:0]
 
 
-def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Grouped, Transactions]:
+def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_grouping.Grouped, Transactions]:
     units = len(plan.unit_xid)
     start, end = np.empty(units, np.int64), np.empty(units, np.int64)
-    grouped = _collect.Grouped(
+    grouped = _grouping.Grouped(
         kind=np.empty(count, np.uint8),
         txn=np.empty(count, np.int32),
         xid=np.empty(count, np.uint32),
@@ -247,13 +259,15 @@ def _group(plan: Slice, raw: NDArray[np.int64], count: int) -> tuple[_collect.Gr
         flags=np.empty(count, np.uint8),
         place=np.empty(count, np.int64),
     )
-    _collect.group_items(raw, count, start, end, grouped)
+    _grouping.group_items(raw, count, start, end, grouped)
     transactions = Transactions(
         xid=plan.unit_xid.astype(np.uint32),
         first_lsn=plan.unit_first,
         commit_lsn=plan.unit_commit,
         end_lsn=plan.unit_end,
         commit_time=plan.unit_time,
+        last_end=plan.unit_last_end,
+        last_time=plan.unit_last_time,
         item_start=start,
         item_end=end,
         flags=plan.unit_flags.astype(np.uint8),
@@ -272,10 +286,10 @@ def _frame_literals(plan: Slice, side: int) -> NDArray[np.int32]:
     return np.where(has_any[plan.unit_frame], literal, 0).astype(np.int32)
 
 
-def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
+def _items(grouped: _grouping.Grouped, relations: int) -> tuple[Items, NDArray[np.int64]]:
     """The items, and the new number of each relation version: only those whose rows are printed have one."""
     used = np.zeros(relations, np.int64)
-    _collect.number_layouts(grouped.kind, grouped.layout, used)
+    _grouping.number_layouts(grouped.kind, grouped.layout, used)
     items = Items(
         kind=grouped.kind,
         txn=grouped.txn,
@@ -291,10 +305,10 @@ def _items(grouped: _collect.Grouped, relations: int) -> tuple[Items, NDArray[np
     return items, used
 
 
-def _literals(plan: Slice, order: NDArray[np.int64], said: Sequence[Sequence[bytes]]) -> Literals:
-    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by place."""
-    rest = iter(said)
-    groups = [plan.messages[made] if made >= 0 else next(rest) for made in plan.event_made[order].tolist()]
+def _literals(plan: Slice, order: NDArray[np.int64], said: Mapping[int, Sequence[bytes]]) -> Literals:
+    """Literal i is event ``order[i]``; origin announcements, and frames, follow. Logical messages come by event."""
+    made = plan.event_made.tolist()
+    groups = [plan.messages[made[event]] if made[event] >= 0 else said[event] for event in order.tolist()]
     groups += [*plan.origin_messages, *(messages for frame in plan.frames for messages in frame)]
     messages = [message for group in groups for message in group]
     first = np.cumsum([0] + [len(group) for group in groups])

@@ -9,6 +9,7 @@ is made into.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -195,7 +196,7 @@ def converted_messages(messages: Messages, database: str, client: str) -> Messag
         offsets, data = converted_texts(make_conversion(database, client), messages.offsets, messages.data)
     except ConversionFailure as failure:
         raise refusal(database, client, failure.found, int(messages.lsn[failure.place])) from None
-    return Messages(messages.lsn, messages.xid, offsets, data)
+    return replace(messages, offsets=offsets, data=data)
 
 
 def converted_text(database: str, client: str, text: bytes, lsn: int) -> bytes:

@@ -84,6 +84,8 @@ class Transactions(NamedTuple):
         commit_lsn: int64[t] START of its commit record.
         end_lsn: int64[t] END of its commit record.
         commit_time: int64[t].
+        last_end: int64[t] where what is output before it ended, -1 if nothing is known of it.
+        last_time: int64[t] the commit time of the last transaction before it, NO_TIME likewise.
         item_start: int64[t] its items are ``[item_start, item_end)``.
         item_end: int64[t].
         flags: uint8[t] (:mod:`headwater.reorder.unit_flags`).
@@ -96,6 +98,8 @@ class Transactions(NamedTuple):
     commit_lsn: NDArray[np.int64]
     end_lsn: NDArray[np.int64]
     commit_time: NDArray[np.int64]
+    last_end: NDArray[np.int64]
+    last_time: NDArray[np.int64]
     item_start: NDArray[np.int64]
     item_end: NDArray[np.int64]
     flags: NDArray[np.uint8]
@@ -118,6 +122,29 @@ class Literals(NamedTuple):
     data: NDArray[np.uint8]
 
 
+GIVEN, HELD, DEPENDENT = 0, 1, 2
+"""Kinds of :class:`Conditions`: messages that are there, messages that are there unless an earlier slice has had such
+with the same number, and messages that are there only if one has."""
+
+
+class Conditions(NamedTuple):
+    """Messages of a slice on which those of others depend, or that depend on those, c groups of them in order.
+
+    Attributes:
+        kind: uint8[c] GIVEN, HELD or DEPENDENT.
+        number: int64[c] what they share with messages of other slices.
+        first: int64[c] the first message; messages: int64[c] how many.
+    """
+
+    kind: NDArray[np.uint8]
+    number: NDArray[np.int64]
+    first: NDArray[np.int64]
+    messages: NDArray[np.int64]
+
+
+NO_CONDITIONS = Conditions(np.empty(0, np.uint8), *(np.empty(0, np.int64) for _ in range(3)))
+
+
 @dataclass(frozen=True)
 class Messages:
     """What an output plugin wrote, in order, k messages.
@@ -127,9 +154,25 @@ class Messages:
         xid: int64[k] toplevel xid.
         offsets: int64[k+1] byte offsets into data.
         data: uint8[].
+        conditions: of messages that depend on other slices.
+        filtered: how many changes row filters have left out.
     """
 
     lsn: NDArray[np.int64]
     xid: NDArray[np.int64]
     offsets: NDArray[np.int64]
     data: NDArray[np.uint8]
+    conditions: Conditions = NO_CONDITIONS
+    filtered: int = 0
+
+    def take(self, which: NDArray[np.int64]) -> Messages:
+        """Some of the messages, in their order, without conditions.
+
+        Args:
+            which: int64[j] ascending.
+        """
+        runs = np.split(which, np.flatnonzero(np.diff(which) > 1) + 1) if len(which) else []
+        pieces = [self.data[self.offsets[run[0]] : self.offsets[run[-1] + 1]] for run in runs]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(self.offsets)[which])])
+        data = np.concatenate(pieces) if pieces else np.empty(0, np.uint8)
+        return Messages(self.lsn[which], self.xid[which], offsets, data)

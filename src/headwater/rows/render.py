@@ -56,6 +56,24 @@ class LocatedCells(NamedTuple):
         return self.kinds, self.starts, self.lengths, self.owners
 
 
+class Located(NamedTuple):
+    """All tuples of a slice's n items, taken apart.
+
+    Attributes:
+        new_first: int64[n] the first cell of each item's new tuple, -1 where there is none.
+        old_first: int64[n] likewise of its old tuple.
+        cells: of each attribute of each tuple.
+        data: uint8[] the slice's bytes, in which payloads lie.
+        arena: uint8[] in which the others lie (kind IN_ARENA).
+    """
+
+    new_first: NDArray[np.int64]
+    old_first: NDArray[np.int64]
+    cells: LocatedCells
+    data: NDArray[np.uint8]
+    arena: NDArray[np.uint8]
+
+
 def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
     """Turn the tuples of a slice's items into text cells, or binary ones as the layouts say.
 
@@ -77,13 +95,27 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     Warns:
         HeadwaterWarning: NULL stands for such values; once for each column.
     """
+    return print_located(locate(data, items, layouts, room=room), items, layouts, room=room)
+
+
+def locate(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Located:
+    """Take the tuples of a slice's items apart; arguments, and errors about tuples, are those of :func:`render`."""
     data = np.require(data, dtype=np.uint8, requirements=["C", "W"])
     new_first, old_first = np.empty((2, len(items.kind)), dtype=np.int64)
     counts = np.zeros(2, dtype=np.int64)
     _deform.count_cells(items, layouts.first_column, counts)
     cells = LocatedCells(*(np.empty(counts[0], dtype=type) for type in (np.uint8, np.int64, np.int32, np.int32)))
     chunks = int(counts[1])
-    arena = locate_cells(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
+    arena = _locate_cells(data, items, layouts, cells, new_first, old_first, chunks, 1 << 16 if room is None else room)
+    return Located(new_first, old_first, cells, data, arena)
+
+
+def print_located(located: Located, items: Items, layouts: SliceLayouts, *, room: int | None = None) -> Cells:
+    """The text of tuples that were taken apart; arguments, and errors about values, are those of :func:`render`.
+
+    The cells that were located become those that are printed, and cannot be used again.
+    """
+    new_first, old_first, cells, data, arena = located
     if layouts.unknown:
         _take_unknown_out(cells, layouts, items, (old_first, new_first))
     text = np.empty(_guess(cells) if room is None else room, dtype=np.uint8)
@@ -94,7 +126,7 @@ def render(data: NDArray[np.uint8], items: Items, layouts: SliceLayouts, *, room
     return converted_cells(printed, layouts.conversion)
 
 
-def locate_cells(
+def _locate_cells(
     data: NDArray[np.uint8],
     items: Items,
     layouts: SliceLayouts,

@@ -1,4 +1,4 @@
-"""The session settings that change how values are printed, as the server's decoding session would have them.
+"""The session settings that change what is decoded and how values are printed, as the server's session would have them.
 
 PostgreSQL: ``variable.c`` (check_timezone, check_datestyle), ``guc_tables.c``. Every value that the server has is
 accepted; anything else is refused here, before any WAL is read, with the values that would do. Only whether there is a
@@ -27,6 +27,7 @@ from headwater.rows._text_codes import (
     INTERVALS_SQL,
     INTERVALS_VERBOSE,
 )
+from headwater.rows.decoding_settings import WORK_MEM, debug_streaming, work_mem
 from headwater.rows.money_format import MoneyFormat, money_format
 from headwater.rows.timezones import TimeZone, load_timezone
 
@@ -41,6 +42,8 @@ _FIELDS = {
     "lc_monetary": "lc_monetary",
     "client_encoding": "client_encoding",
     "search_path": "search_path",
+    "logical_decoding_work_mem": "logical_decoding_work_mem",
+    "debug_logical_replication_streaming": "debug_logical_replication_streaming",
 }
 _IGNORED = frozenset({"application_name"})
 DATE_STYLES = {"ISO": DATES_ISO, "SQL": DATES_SQL, "Postgres": DATES_POSTGRES, "German": DATES_GERMAN}
@@ -76,6 +79,9 @@ class SessionSettings:
         encoding: the database's, in which names and labels are printed.
         client_encoding: the one that the client asks for; by default UTF8, whatever the database has.
         search_path: the schemas whose types and other objects are printed without them; ``$user`` in it is none.
+        logical_decoding_work_mem: with more in memory, transactions in progress are streamed to a plugin that wants so;
+            a number of kilobytes, or of another unit.
+        debug_logical_replication_streaming: ``immediate``: with anything in memory (16 and newer).
         unknown_types: what becomes of values whose type has no text form here: error, hex (the bytes of the value as
             they are stored, detoasted, as ``\x...``) or null (NULL, with a warning).
 
@@ -93,6 +99,8 @@ class SessionSettings:
     encoding: str = UTF8
     client_encoding: str = UTF8
     search_path: str = str(DEFAULT_SEARCH_PATH)
+    logical_decoding_work_mem: str = f"{WORK_MEM}kB"
+    debug_logical_replication_streaming: str = "buffered"
     unknown_types: str = "error"
 
     def __post_init__(self) -> None:
@@ -102,6 +110,10 @@ class SessionSettings:
         object.__setattr__(self, "bytea_output", _choice("bytea_output", self.bytea_output, ("hex", "escape")))
         object.__setattr__(self, "client_encoding", _client_encoding(self.client_encoding, self.encoding, self.major))
         object.__setattr__(self, "search_path", str(SearchPath.parse(self.search_path)))
+        object.__setattr__(self, "logical_decoding_work_mem", f"{work_mem(self.logical_decoding_work_mem)}kB")
+        if self.debug_logical_replication_streaming != "buffered":
+            mode = debug_streaming(self.debug_logical_replication_streaming, self.major)
+            object.__setattr__(self, "debug_logical_replication_streaming", mode)
         object.__setattr__(self, "unknown_types", _choice("unknownTypes", self.unknown_types, UNKNOWN_TYPES))
         if self.extra_float_digits not in FLOAT_DIGITS:
             raise UsageError(
@@ -127,6 +139,12 @@ class SessionSettings:
                 )
             values[_FIELDS[key]] = _integer(name, value) if key == "extra_float_digits" else value
         return cls(**values, major=major, encoding=encoding)  # type: ignore[arg-type]
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes of changes from which on something is streamed; 1 with ``immediate``."""
+        is_immediate = self.debug_logical_replication_streaming == "immediate"
+        return 1 if is_immediate else work_mem(self.logical_decoding_work_mem) * 1024
 
     @property
     def is_utf8(self) -> bool:

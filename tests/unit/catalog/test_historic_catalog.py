@@ -176,7 +176,7 @@ def test_publications_by_member() -> None:
     gone = log.commit(901)
     views = [store.view(lsn + 1) for lsn in (made, gone)]
     assert [view.relation_publications(T) for view in views] == [(T + 8, T + 9), (T + 9,)]
-    of_one, of_other = PublicationMember(None, True), PublicationMember((2, 1), False)
+    of_one, of_other = PublicationMember(None, "qual"), PublicationMember((2, 1))
     assert [view.publication_member(T, T + 8) for view in views] == [of_one, None]
     assert [view.publication_member(T, T + 9) for view in views] == [of_other, of_other]
     assert [view.schema_publications(2200) for view in views] == [(T + 8, T + 9), (T + 8,)]

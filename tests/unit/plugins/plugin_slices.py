@@ -9,7 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.catalog.relation import Column, Publication, PublicationMember, RelationSchema, TypeInfo
+from headwater.catalog.relation import (
+    Column,
+    DatabaseLocale,
+    Publication,
+    PublicationMember,
+    RelationSchema,
+    TypeInfo,
+)
 from headwater.plugins.buffer import pack_literals
 from headwater.reorder import unit_flags
 from headwater.rows import items as it
@@ -73,6 +80,8 @@ class Txn:
     commit_lsn: int = 0
     end_lsn: int = 0
     commit_time: int = 0
+    last_end: int = -1
+    last_time: int = 0
     flags: int = unit_flags.BEGINS_HERE | unit_flags.ENDS_HERE
     origin: int = 0
     begin: int = 0
@@ -112,7 +121,7 @@ class Slice:
 
     def _transactions(self) -> Transactions:
         ends = np.cumsum([len(txn.changes) for txn in self.txns], dtype=np.int64)
-        names = ("first_lsn", "commit_lsn", "end_lsn", "commit_time")
+        names = ("first_lsn", "commit_lsn", "end_lsn", "commit_time", "last_end", "last_time")
         columns = {name: np.array([getattr(txn, name) for txn in self.txns], np.int64) for name in names}
         return Transactions(
             xid=np.array([txn.xid for txn in self.txns], np.uint32),
@@ -346,7 +355,11 @@ class Catalog:
         found = next(one for one in self._publications.values() if one.publication.oid == publication)
         if relation not in found.tables:
             return None
-        return PublicationMember(found.lists.get(relation), relation in found.filtered)
+        return PublicationMember(found.lists.get(relation), "a filter" if relation in found.filtered else None)
+
+    def locale(self) -> DatabaseLocale:
+        """That of a database that orders text by its bytes."""
+        return DatabaseLocale("C", "C", "c")
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
         """Those that it is in."""

@@ -13,6 +13,7 @@ from headwater.plugins.loading import load_plugin, plugin_names
 from headwater.plugins.options import parse_bool, split_identifiers
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.test_decoding import TestDecoding
+from headwater.rows.session import SessionSettings
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 SINCE_15 = MAJORS[1:]
@@ -69,7 +70,6 @@ REFUSED: list[tuple[tuple[int, ...], Options, str]] = [
     ((16, 17, 18, 19), V1P | {"origin": "x"}, 'unrecognized origin value: "x"'),
     ((16, 17, 18, 19), V1P | {"origin": None}, "origin requires a parameter"),
     (MAJORS, V1P | {"foo": "x"}, "unrecognized pgoutput option: foo"),
-    (MAJORS, V1P | {"proto_version": "2", "streaming": None}, 'pgoutput option "streaming" is not supported yet'),
 ]
 
 
@@ -100,6 +100,14 @@ def test_pgoutput_takes_every_version_and_switches_that_are_off(major: int) -> N
     assert PgOutput(tuple((V1P | {"binary": "on"}).items()), PluginContext(major)).wants_binary
 
 
+@pytest.mark.parametrize(("mode", "version"), [("on", "2"), (None, "2"), ("parallel", "4")])
+def test_pgoutput_streams_from_a_limit_on(mode: str | None, version: str) -> None:
+    session = SessionSettings.from_settings({"logical_decoding_work_mem": "1MB"}, 17)
+    options = (V1P | {"proto_version": version, "streaming": mode}).items()
+    assert PgOutput(tuple(options), PluginContext(17, session)).stream_limit == 1 << 20
+    assert PgOutput(tuple(V1P.items()), PluginContext(17, session)).stream_limit == 0
+
+
 def test_origin_none_filters_what_has_an_origin() -> None:
     none = PgOutput(tuple((V1P | {"origin": "None"}).items()), PluginContext(16))
     anything = PgOutput(tuple((V1P | {"origin": "ANY"}).items()), PluginContext(16))
@@ -116,7 +124,6 @@ def test_origin_none_filters_what_has_an_origin() -> None:
         ("include-xids", " true", 'could not parse value " true" for parameter "include-xids"'),
         ("foo", "bar", 'option "foo" = "bar" is unknown'),
         ("include-sequences", None, 'option "include-sequences" = "(null)" is unknown'),
-        ("stream-changes", "1", 'test_decoding option "stream-changes" is not supported yet'),
     ],
 )
 def test_test_decoding_refuses(option: str, value: str | None, expected: str) -> None:
@@ -217,7 +224,9 @@ def test_words_become_reserved_over_time() -> None:
 def test_plugins_are_found_by_name() -> None:
     assert {"pgoutput", "test_decoding"} <= set(plugin_names())
     assert load_plugin("pgoutput") is PgOutput
-    with pytest.raises(PluginError, match=r'unknown output plugin "wal3json"; known plugins are pgoutput, test_decod'):
+    with pytest.raises(
+        PluginError, match=r'unknown output plugin "wal3json"; known plugins are debezium, pgoutput, test_decod'
+    ):
         load_plugin("wal3json")
 
 

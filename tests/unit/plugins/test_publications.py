@@ -17,6 +17,7 @@ from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.plugins.api import PluginContext
 from headwater.plugins.pgoutput import PgOutput
 from headwater.plugins.pgoutput_protocol import RelationMessage
+from headwater.plugins.publication import published
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.plugins.test_decoding import TestDecoding
 from headwater.reorder import schema_memory
@@ -209,14 +210,23 @@ def test_generated_columns(major: int) -> None:
     assert sent(STORED, listed, stored, major=major) == [(16401, ("a", "b", "c"))]
 
 
-def test_row_filters_are_refused_unless_overridden() -> None:
+def test_row_filters_are_joined_unless_overridden() -> None:
     filtered = publication("f", tables=frozenset({16400}), filtered=frozenset({16400}))
-    with pytest.raises(PluginError, match=r'^row filter on table "public\.t" is not supported yet$'):
-        wants(TABLE, filtered)
-    assert wants(TABLE, filtered, publication(all_tables=True)) == EVERYTHING
-    assert wants(TABLE, replace(filtered, schemas=frozenset({2200}))) == EVERYTHING
-    with pytest.raises(PluginError, match="row filter"):
-        wants(TABLE, filtered, publication(all_tables=True, delete=False))
+    other = publication("o", insert=False, tables=frozenset({16400}), filtered=frozenset({16400}))
+
+    def filters(*publications: Published) -> tuple[int, int, int] | None:
+        each = [one.publication for one in publications]
+        found = published(TABLE, each, Catalog(RELATIONS, publications), 17)
+        assert found.emits == EVERYTHING
+        if found.filters is None:
+            return None
+        return len(found.filters.insert), len(found.filters.update), len(found.filters.delete)
+
+    assert filters(filtered) == (1, 1, 1)
+    assert filters(filtered, other) == (1, 2, 2)
+    assert filters(filtered, publication(all_tables=True)) is None
+    assert filters(replace(filtered, schemas=frozenset({2200}))) is None
+    assert filters(filtered, publication("a", all_tables=True, delete=False)) == (0, 0, 1)
     assert wants(TABLE, truncates_only(filtered)) == 16
 
 
@@ -351,7 +361,7 @@ def test_a_relation_is_described_as_by_wants_and_messages() -> None:
         plugin = pgoutput("p", 17)
         wants = plugin.wants(schema, catalog)
         messages = tuple(plugin.schema_messages(schema, catalog)) if wants else ()
-        assert plugin.describe(schema, catalog) == (wants, messages)
+        assert plugin.describe(schema, catalog) == (wants, messages, None)
 
 
 def test_14_goes_on_as_a_partition_was_published() -> None:
@@ -361,11 +371,12 @@ def test_14_goes_on_as_a_partition_was_published() -> None:
     assert said[0] == 1 | 2 | 4 | WANT_BARE_DELETE | TRUNCATE_IF_DETACHED
     assert plugin.published_as(LEAF, said[1]) == ROOT.oid
     detached = replace(LEAF, name="alone", is_partition=False, ancestors=())
-    wanted, messages = plugin.renewed(detached, catalog, *said)
-    assert wanted == EVERYTHING | WANT_BARE_DELETE
+    now = plugin.renewed(detached, catalog, said)
+    messages = now.messages
+    assert now.wants == EVERYTHING | WANT_BARE_DELETE
     assert [RelationMessage.parse(message).oid for message in messages] == [ROOT.oid, LEAF.oid]
     assert b"alone" in messages[1]
-    assert plugin.renewed(LEAF, catalog, wanted, messages) == said
+    assert plugin.renewed(LEAF, catalog, now) == said
 
 
 def test_14_sends_a_partition_unannounced_only_if_its_rows_are_the_same() -> None:

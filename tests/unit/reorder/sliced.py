@@ -17,7 +17,7 @@ from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.plan import Announcements, Events, Plan, RelationUse, Slice, Units
 from headwater.reorder.replays import Replays, replays_of_commits
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
@@ -25,8 +25,9 @@ from headwater.reorder.schema_memory import ENTRIES, NOTHING_IN_MIND, Given, Sch
 from headwater.reorder.spans import spans_by_unit
 from headwater.reorder.sync import SyncedRows, Touches, as_seen, sync_rows
 from headwater.reorder.transactions import NEVER, committed_transactions, toplevel_of
-from headwater.reorder.unit_flags import BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, WROTE_BEFORE
 from headwater.reorder.units import make_units
+from headwater.reorder.wants import Description
 from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_rows import MessageTable
 from headwater.rmgr.kept_records import KeptRecord
@@ -66,7 +67,7 @@ def first_index(made: Frames, parts: int, request: Request) -> WalIndex:
     return merge_indexes([replace(run, first_prev=0, last_lsn=0) for run in runs])
 
 
-def said(record: KeptRecord) -> list[bytes]:
+def said(record: KeptRecord, _: int) -> list[bytes]:
     """What the plugin makes of a logical message: its content."""
     return [parse_message(parse_record(record.data, record.lsn, record.end_lsn, 16).main_data, record.lsn).content]
 
@@ -94,7 +95,7 @@ def only(txns: Replays, which: slice) -> Replays:
     """Some transactions, numbered from 0."""
     ours = (txns.member_txn >= which.start) & (txns.member_txn < which.stop)
     members = {"member_xid": txns.member_xid[ours], "member_txn": txns.member_txn[ours] - which.start}
-    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "_"))]
+    names = [f.name for f in fields(txns) if not f.name.startswith(("member", "streamed", "_"))]
     return Replays(**{name: getattr(txns, name)[which] for name in names}, **members)
 
 
@@ -131,8 +132,8 @@ class _Sender:
     def loads(self, catalog: object, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
 
-    def describes(self, schema: RelationSchema, *_: object) -> tuple[int, tuple[bytes, ...]]:
-        return next((use.wants, use.messages) for use in self.resolutions if use.schema == schema)
+    def describes(self, schema: RelationSchema, *_: object) -> Description:
+        return next(Description(use.wants, use.messages) for use in self.resolutions if use.schema == schema)
 
 
 @dataclass
@@ -200,13 +201,14 @@ class Sliced:
         columns = (
             [part.resolved.resolution for part in parts],
             [part.resolved.spans for part in parts],
-            [part.announce for part in parts],
+            [part.announce.sends for part in parts],
             [part.own for part in parts],
         )
         resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
         # Spans of transactions without catalog changes are in every part.
         spans = np.unique(spans, axis=1)
-        return SyncedRows(Resolved(resolution, spans), none.resolution, announce, announce[:0], own)
+        sends, nothing = Announcements.certain(announce), Announcements.certain(announce[:0])
+        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own)
 
     def _sync_window(
         self,
@@ -268,9 +270,11 @@ class Sliced:
         unit = np.append(unit_of, -1)[self.txns.txn_of(messages.owner)]
         unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
         order = np.lexsort((messages.lsn, unit))
-        columns = (unit, messages.lsn, messages.end, messages.end - messages.lsn, np.full(len(unit), -1))
+        lsn, end = messages.lsn, messages.end
+        columns = (unit, lsn, lsn, end, end - lsn, np.full(len(unit), -1))
         nobody = np.empty(0, np.int64)
-        return Events(*(column[order] for column in columns), (), nobody, (), nobody, ())
+        nothing = np.zeros(len(order), np.int64)
+        return Events(*(column[order] for column in columns), (), nothing, nobody, (), nobody, ())
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
@@ -289,7 +293,8 @@ class Sliced:
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:
-                assert not t.flags[i] & WROTE_BEFORE
+                # Of a message behind a transaction that was cut it says that this one wrote.
+                assert t.flags[i] & BARE or not t.flags[i] & WROTE_BEFORE
                 found.append(Unit(int(t.xid[i]), int(t.first_lsn[i]), int(t.commit_lsn[i])))
             assert (found[-1].xid, found[-1].commit_lsn) == (t.xid[i], t.commit_lsn[i])
             found[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))

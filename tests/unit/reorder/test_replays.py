@@ -135,7 +135,8 @@ def test_who_is_told_what_it_did() -> None:
     found = replayed(prepared(b"g", 700, (701,), 200, "commit", 600))
     assert found.kind.tolist() == [AT_PREPARE, WHOLE, COMMITS_PREPARED]
     assert found.commits.tolist() == [False, True, True]
-    assert [one.tolist() for one in found.ends_of(column(700, 900, 1))] == [[0, 1, -1], [2, -1, -1]]
+    replays, askers = found.ends_of(column(700, 900, 1, 700), column(1, 1, 1, 500))
+    assert list(zip(replays.tolist(), askers.tolist(), strict=True)) == [(0, 0), (2, 0), (1, 1), (2, 3)]
     assert found.time.tolist() == [77, 99, 99]
 
 

@@ -43,13 +43,13 @@ def still_open(rows: Rows) -> Rows:
     return rows.of_transactions(is_open)
 
 
-def folded(made: Frames, bounds: list[int], parts: int, grid: int) -> Rows:
+def folded(made: Frames, bounds: list[int], parts: int, grid: int, detailed: tuple[tuple[int, int], ...] = ()) -> Rows:
     carried, last = NO_ROWS, 0
     for lo, hi in pairwise(bounds):
         frames = part(made, lo, hi)
         if not len(frames.lsns):
             continue
-        rows = window(frames, carried, parts, Request((plain.DATABASE,), (), 16, grid))
+        rows = window(frames, carried, parts, Request((plain.DATABASE,), (), 16, grid, detailed=detailed))
         ended = np.append(last, common_events(rows, lo))
         carried, last = settled(still_open(rows), lo, ended, grid), int(ended[-1])
     return carried
@@ -72,6 +72,9 @@ def test_a_fold_leaves_what_one_window_leaves(seed, sessions, transactions, part
     whole = folded(made, [lo, hi], 1, grid)
     inside = sorted({rng.choice(made.lsns.tolist()) for _ in range(cuts)})
     assert same(whole, folded(made, [lo, *inside, hi], parts, grid))
+    edges = sorted(rng.sample(range(lo, hi + 1), 4))
+    detailed = ((edges[0], edges[1]), (edges[2], edges[3]))
+    assert same(whole, folded(made, [lo, *inside, hi], parts, grid, detailed))
     assert not len(crossed_events(whole))
 
 

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import plain_records as plain
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_reorder import PlainRelation, PlainReorder
 from random_sessions import TABLES, UNKNOWN, random_records
@@ -57,6 +57,7 @@ class Relations:
     st.integers(1, 4),
     st.integers(0, 4),
 )
+@example(173, 1, 4, False, frozenset(), False, 200, 64, 0, 1, 0)  # a message behind a transaction that is cut
 def test_slices_joined_are_what_a_reorder_buffer_gives(
     seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts, cuts
 ) -> None:

@@ -63,6 +63,7 @@ from headwater.reorder.schema_memory import (
 )
 from headwater.reorder.sync import Touches, sync_rows
 from headwater.reorder.transactions import NEVER, CommittedTransactions
+from headwater.reorder.wants import Description
 from headwater.rmgr.index_codes import INSERTS
 
 END = 1 << 40
@@ -114,11 +115,9 @@ class _Sender:
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
         return schema.oid
 
-    def renewed(
-        self, schema: RelationSchema, catalog: Any, said: tuple[int, tuple[bytes, ...]], txn: int, lsn: int
-    ) -> tuple[int, tuple[bytes, ...]]:
+    def renewed(self, schema: RelationSchema, catalog: Any, said: Description, txn: int, lsn: int) -> Description:
         assert catalog.relation(schema.oid) == schema
-        return said[0], renewed(schema, said[1])
+        return said._replace(messages=renewed(schema, said.messages))
 
     def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         try:
@@ -129,9 +128,9 @@ class _Sender:
         self.warnings += [name for name in missing if name not in warned]
         return warned.union(missing)
 
-    def describes(self, schema: RelationSchema, catalog: Any, txn: int, lsn: int) -> tuple[int, tuple[bytes, ...]]:
+    def describes(self, schema: RelationSchema, catalog: Any, txn: int, lsn: int) -> Description:
         try:
-            return say(schema, catalog, self.refuses)
+            return Description(*say(schema, catalog, self.refuses))
         except PluginError as error:
             error.lsn = lsn
             raise
@@ -173,7 +172,7 @@ class Folded:
         decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
         rows = [(e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject) for e in steps for subject in e.subjects]
         columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        found = Concerns(*columns, message_xid=columns[0])
+        found = Concerns(*columns, message_xid=columns[0], message_lsn=columns[1])
         forgets, handed_on = find_forgets(
             found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
         )
@@ -207,7 +206,7 @@ class Folded:
             hi,
         )
         taken = np.concatenate([synced.resolved.resolution, synced.others]).tolist()
-        sends = np.concatenate([synced.announce, synced.announce_others]).tolist()
+        sends = np.concatenate([synced.announce.sends, synced.announce_others.sends]).tolist()
         places = [*changes.T.tolist(), *truncates.T.tolist()]
         found_said = [
             (txn, Said(lsn, oid, resolver.resolutions[use].wants, resolver.resolutions[use].messages, sent))
@@ -254,7 +253,7 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
         sorted(plain.caches[memory].items()) for memory in (NAMES, ROWS, RELATIONS, MEMBERS, SCHEMAS)
     )
     return SchemaMemory(
-        entries=tuple(Entry(oid, *entry) for oid, entry in sorted(plain.entries.items())),
+        entries=tuple(Entry(oid, Description(*entry)) for oid, entry in sorted(plain.entries.items())),
         announced=tuple(Announced(*one) for one in sorted(plain.announced.items())),
         loaded=None if plain.loaded is None else tuple(row for _, row in plain.loaded),
         names=tuple(NameInMind(*one) for one in names),

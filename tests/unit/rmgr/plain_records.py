@@ -172,7 +172,8 @@ def inval_message(kind: int, value: int, database: int = DATABASE) -> bytes:
 class PlainIndex:
     """What the kernel should find, one record at a time, nothing aggregated cleverly.
 
-    Rows of truncates, messages and files are lists of what their tables' columns say.
+    Rows of truncates, messages and files are lists of what their tables' columns say. ``sizes`` has each record of
+    changes: LSN, xid, its length, and what each change weighs.
     """
 
     changes: Counter[tuple[int, int, int, int]]
@@ -181,10 +182,11 @@ class PlainIndex:
     assigns: list[tuple[int, int]]
     commands: list[tuple[int, int, int]] = field(default_factory=list)
     truncates: list[tuple[int, int, int, int, tuple[int, ...]]] = field(default_factory=list)
-    messages: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
+    messages: list[tuple[int, int, int, int, bool, int]] = field(default_factory=list)
     files: list[tuple[int, int, int]] = field(default_factory=list)
     invals: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     memory: Counter[tuple[int, int]] = field(default_factory=Counter)
+    sizes: list[tuple[int, int, int, tuple[int, ...]]] = field(default_factory=list)
 
 
 def plain_index(made: Frames) -> PlainIndex:
@@ -205,7 +207,8 @@ def plain_index(made: Frames) -> PlainIndex:
         kind, count = _kind(one.rmid, op, one.main_data)
         if kind:
             found.changes[one.xid, one.blocks[0].rel, kind, lsn] += count
-            found.memory[one.xid, one.blocks[0].rel] += sum(_change_sizes(one))
+            found.sizes.append((lsn, one.xid, len(made.record(i)), tuple(_change_sizes(one))))
+            found.memory[one.xid, one.blocks[0].rel] += sum(found.sizes[-1][3])
     return found
 
 
@@ -224,7 +227,8 @@ def _event(found: PlainIndex, one: Record) -> None:
     elif one.rmid == 21:
         said = parse_message(main, one.lsn)
         if said.database == DATABASE:
-            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional))
+            size = 80 + len(said.prefix) + 1 + len(said.content) + 16
+            found.messages.append((one.xid, one.lsn, one.end_lsn, one.origin, said.transactional, size))
     elif one.rmid == 2 and op == 0x10:
         made = parse_create(main, one.lsn)
         if made.fork == 0 and made.locator[1] == DATABASE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import RecordError
 from headwater.rmgr.index import GRID, Request, build_index
-from headwater.rmgr.index_codes import CATALOG_CHANGE, HAS_BASE, UNSETTLED
+from headwater.rmgr.index_codes import CATALOG_CHANGE, CHUNKS, HAS_BASE, UNSETTLED
 from headwater.rmgr.index_rows import Ragged
 
 REQUEST = Request((plain.DATABASE,), (), 18)
@@ -97,6 +97,50 @@ def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records, step) -> Non
         assert first // GRID == last // GRID
         assert not any(xid == owner and first < event < last for owner, event in events)
         assert not any(first < commit < last for commit in commits)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(one_record, min_size=1, max_size=60), st.data())
+def test_in_detailed_stretches_each_change_is_a_row(records, data) -> None:
+    made, coarse = index(records)
+    lsns = made.lsns.tolist()
+    edges = sorted(data.draw(st.sets(st.integers(lsns[0] - 8, lsns[-1] + 8), max_size=6)))
+    detailed = tuple(zip(edges[::2], edges[1::2], strict=False))
+    made, found = index(records, request=replace(REQUEST, detailed=detailed))
+    changes = found.rows.changes
+    inside = np.array([any(lo <= lsn < hi for lo, hi in detailed) for lsn in changes.first], np.bool_)
+    sizes = [one for one in plain.plain_index(made).sizes if any(lo <= one[0] < hi for lo, hi in detailed)]
+    rows = changes.take(np.flatnonzero(inside))
+    assert rows.memory.tolist() == [memory for _, _, _, weights in sizes for memory in weights]
+    assert rows.first.tolist() == [lsn for lsn, _, _, weights in sizes for _ in weights]
+    assert not rows.span.any()
+    assert (rows.count <= 1).all()
+    assert not any((row.first < lo <= row.last) for row in _each(changes) for lo, _ in detailed)
+    for column in ("count", "bytes", "memory"):
+        assert _sums(found.rows, getattr(changes, column)) == _sums(coarse.rows, getattr(coarse.rows.changes, column))
+
+
+def test_only_the_last_tuple_of_a_detailed_multi_insert_settles_it() -> None:
+    records = [plain.multi_insert(3, 20000, 3, last=False), plain.multi_insert(3, 20000, 2)]
+    changes = index(records, request=replace(REQUEST, detailed=((0, 1 << 40),)))[1].rows.changes
+    assert (changes.kinds & UNSETTLED != 0).tolist() == [True, True, True, True, False]
+    assert changes.count.tolist() == [1] * 5
+
+
+def test_a_detailed_run_makes_room_for_more_tuples_than_it_has_records() -> None:
+    records = [plain.multi_insert(3, 20000, 5000)] * 30
+    changes = index(records, request=replace(REQUEST, detailed=((0, 1 << 40),)))[1].rows.changes
+    assert len(changes) == 150_000
+    assert int(changes.memory.sum()) == 30 * sum(plain.plain_index(plain.frames(records[:1])).sizes[0][3])
+
+
+def test_chunks_are_told_from_other_inserts() -> None:
+    changes = index([plain.insert(3, 20001, flags=0x18), plain.insert(3, 20000)])[1].rows.changes
+    assert (changes.kinds & CHUNKS != 0).tolist() == [True, False]
+
+
+def _each(changes):
+    return (changes.take(slice(i, i + 1)) for i in range(len(changes)))
 
 
 def _sums(rows, column):

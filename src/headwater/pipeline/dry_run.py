@@ -1,0 +1,315 @@
+"""What publications would send of a window, and why they leave something out: decoded and counted, not delivered.
+
+In: a request, and names of publications. Out: a :class:`PublicationReport` of each. The window is gone through once for
+what all tables have, and once for each publication, with pgoutput, whose messages are made as ever; what is counted are
+these, and the changes they were made of. All of it in this process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.errors import HeadwaterError
+from headwater.pipeline.decode_job import DecodedSlice, SliceDecoder
+from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.row_changes import RowChanges, TableChoice
+from headwater.pipeline.settling import Settlement
+from headwater.pipeline.window import Scope
+from headwater.pipeline.windows import PlanWindows
+from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_UPDATE, SlicePlugin
+from headwater.plugins.table_patterns import EVERY_TABLE
+from headwater.reorder.cutting import cut_slices
+from headwater.reorder.plan import RelationUse, Slice
+from headwater.rows.items import DELETE, INSERT, SKIPPED, UPDATE, Messages
+
+SLICE_BYTES = 64 << 20
+
+_OPERATIONS = ((INSERT, "inserts", WANT_INSERT), (UPDATE, "updates", WANT_UPDATE), (DELETE, "deletes", WANT_DELETE))
+_ROWS = np.frombuffer(b"IUD", np.uint8)
+
+
+class Operations(NamedTuple):
+    """Changes of rows, by kind."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    def __add__(self, other: object) -> Operations:
+        assert isinstance(other, Operations)
+        return Operations(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self)
+
+
+NO_CHANGES = Operations()
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What a publication would send of one table.
+
+    Attributes:
+        name: ``schema.table``, as it was called last.
+        published_as: the partitioned table as of which it is published, if it is another one.
+        changes: what the window has of it; sent: what is sent, by the messages that it becomes.
+        bytes: of these messages.
+        reasons: why anything is left out.
+    """
+
+    name: str
+    published_as: str | None
+    changes: Operations
+    sent: Operations
+    bytes: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PublicationReport:
+    """What a publication would send.
+
+    Attributes:
+        name: its name.
+        tables: all that have changes in the window, and those that could not have any in the WAL, by name.
+        other_messages: what is no change of a row: BEGIN, COMMIT, schemas, TRUNCATE; other_bytes: of them.
+        error: with which the server would stop, None if it would not.
+    """
+
+    name: str
+    tables: tuple[TableReport, ...] = ()
+    other_messages: int = 0
+    other_bytes: int = 0
+    error: str | None = None
+
+    @property
+    def messages(self) -> int:
+        """All messages."""
+        return self.other_messages + sum(table.sent.total for table in self.tables)
+
+    @property
+    def bytes(self) -> int:
+        """Of all messages."""
+        return self.other_bytes + sum(table.bytes for table in self.tables)
+
+
+def explain(request: DecodeRequest, publications: Sequence[str] = ()) -> list[PublicationReport]:
+    """Go through a window.
+
+    Args:
+        request: the window; its plugin and options are not asked.
+        publications: names; none for all that there are at the window's end.
+
+    Raises:
+        HeadwaterError: the window cannot be read.
+    """
+    whole = _WholeWindow(request)
+    return [_of_publication(request, name, whole) for name in publications or whole.catalog.publication_names()]
+
+
+@dataclass
+class _Tally:
+    """What was counted of one table: the version of it that was met last, and its changes.
+
+    Attributes:
+        use: the relation.
+        found: changes of the window; bare: DELETEs without an old row among them.
+        sent: changes that are sent; bytes: of their messages.
+        filtered: changes that a row filter has left out.
+    """
+
+    use: RelationUse
+    found: Operations = NO_CHANGES
+    bare: int = 0
+    sent: Operations = NO_CHANGES
+    bytes: int = 0
+    filtered: int = 0
+
+
+_Tallies = dict[int, _Tally]
+
+
+@dataclass
+class _WholeWindow:
+    """All changes of tables in the window, and the catalog at its end."""
+
+    request: DecodeRequest
+    tallies: _Tallies = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        request = replace(self.request, plugin=RowChanges.name, options=())
+        opened = open_request(request, lambda store: RowChanges(TableChoice(EVERY_TABLE), (), store.major))
+        decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
+        for one, end in _slices(opened):
+            self._end = end
+            if one is not None:
+                self._count(decoder, one)
+        self.catalog: HistoricCatalog = opened.store.view(self._end)
+
+    def _count(self, decoder: SliceDecoder, plan: Slice) -> None:
+        changes = decoder.collected(plan)
+        items = changes.items
+        for layout, use in enumerate(changes.relations):
+            kinds = items.kind[items.layout == layout]
+            tally = self.tallies.setdefault(use.schema.oid, _Tally(use))
+            tally.use = use
+            tally.found += _operations(kinds)
+            is_bare = (items.kind == DELETE) & (items.layout == layout) & (items.old_at < 0)
+            tally.bare += int(np.count_nonzero(is_bare))
+
+
+def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, int]]:
+    """The slices of all windows, each with the LSN where its window ends; None for a window without any."""
+    threads = os.cpu_count() or 1
+    scope = Scope(opened.directory.segment_size, opened.request.start or 0, opened.request.tables)
+    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, threads), threads)
+    for window in windows:
+        yield None, window.hi
+        for one in cut_slices(window.assembly.plan, SLICE_BYTES):
+            yield one, window.hi
+
+
+def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> PublicationReport:
+    """What one of them would send."""
+    options = ("proto_version", "1"), ("publication_names", quoted(name))
+    counted = _Counted()
+    try:
+        opened = open_request(replace(request, plugin="pgoutput", options=options))
+        decoder, settlement = SliceDecoder(opened.directory, opened.plugin, opened.session), Settlement()
+        for one, _ in _slices(opened):
+            if one is not None:
+                decoded = decoder.cells(one)
+                counted.add(decoded, settlement.settled(decoder.messages_of(decoded)))
+        asked = _Asked(opened.plugin, whole.catalog)
+        tables = [asked.table(tally, counted.tallies.get(oid)) for oid, tally in whole.tallies.items()]
+    except HeadwaterError as error:
+        return PublicationReport(name, error=error.one_line())
+    tables += [_unlogged(*table) for table in whole.catalog.unlogged_tables()]
+    in_order = tuple(sorted(tables, key=lambda table: table.name))
+    return PublicationReport(name, in_order, counted.other_messages, counted.other_bytes)
+
+
+def quoted(name: str) -> str:
+    """A publication's name as an element of ``publication_names`` (SplitIdentifierString)."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass
+class _Counted:
+    """What a publication sends, by relation; and messages that are no changes of rows."""
+
+    tallies: _Tallies = field(default_factory=dict)
+    other_messages: int = 0
+    other_bytes: int = 0
+
+    def add(self, decoded: DecodedSlice, messages: Messages) -> None:
+        """A slice: its changes that are sent are its messages of changes, in order."""
+        sizes = np.diff(messages.offsets)
+        is_row = np.isin(messages.data[messages.offsets[:-1]], _ROWS) if len(sizes) else np.zeros(0, np.bool_)
+        self.other_messages += int(np.count_nonzero(~is_row))
+        self.other_bytes += int(sizes[~is_row].sum())
+        items, cells = decoded.changes.items, decoded.cells
+        first = np.where(items.kind == DELETE, cells.old_first, cells.new_first)
+        sent = np.flatnonzero((items.kind <= DELETE) & (first >= 0))
+        of_sent = sizes[is_row]
+        assert len(of_sent) == len(sent)
+        for layout, use in enumerate(decoded.changes.relations):
+            tally = self.tallies.setdefault(use.schema.oid, _Tally(use))
+            tally.use = use
+            own = items.layout == layout
+            is_here = own[sent]
+            tally.found += _operations(decoded.kinds[own & (decoded.kinds <= DELETE)])
+            tally.sent += _operations(items.kind[sent[is_here]])
+            tally.bytes += int(of_sent[is_here].sum())
+            tally.filtered += int(np.count_nonzero(own & (items.kind == SKIPPED) & (decoded.kinds <= DELETE)))
+
+
+def _operations(kinds: NDArray[np.uint8]) -> Operations:
+    return Operations(*(int(np.count_nonzero(kinds == kind)) for kind, _, _ in _OPERATIONS))
+
+
+def _unlogged(schema: str, name: str, persistence: str) -> TableReport:
+    kind = "temporary" if persistence == "t" else "unlogged"
+    reason = f"it is {kind}: its changes are not in the WAL"
+    return TableReport(f"{schema}.{name}", None, NO_CHANGES, NO_CHANGES, 0, (reason,))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The plugin with one publication, asked why something is left out.
+
+    Attributes:
+        plugin: it.
+        catalog: at the window's end.
+    """
+
+    plugin: SlicePlugin
+    catalog: HistoricCatalog
+
+    def table(self, whole: _Tally, found: _Tally | None) -> TableReport:
+        """One table that has changes.
+
+        Args:
+            whole: what the window has of it.
+            found: what the publication wants of it; None if there is nothing.
+        """
+        schema = whole.use.schema
+        name = f"{schema.namespace}.{schema.name}"
+        if found is None:
+            reasons = tuple(self._unpublished(whole))
+            return TableReport(name, None, whole.found, NO_CHANGES, 0, reasons)
+        reasons = (*_reasons(whole, found, found.use.wants), *self._columns(found.use))
+        return TableReport(name, self._published_as(found.use), whole.found, found.sent, found.bytes, reasons)
+
+    def _unpublished(self, whole: _Tally) -> Iterator[str]:
+        """Why nothing of a table is published, as the publication is at the end."""
+        schema = whole.use.schema
+        wants = self.plugin.wants(schema, self.catalog)
+        if wants:
+            yield from _reasons(whole, _Tally(whole.use), wants)
+        elif schema.kind not in "rp":
+            yield "it is no table that a publication can have"
+        else:
+            yield "not in the publication"
+
+    def _published_as(self, use: RelationUse) -> str | None:
+        oid = self.plugin.published_as(use.schema, use.messages)
+        other = None if oid == use.schema.oid else self.catalog.relation(oid)
+        return None if other is None else f"{other.namespace}.{other.name}"
+
+    def _columns(self, use: RelationUse) -> Iterator[str]:
+        """Columns that are left out."""
+        shown = self.plugin.shown_columns(use.schema, use.messages)
+        for column in use.schema.columns:
+            if not column.is_dropped and shown is not None and column.number not in shown:
+                yield f"column {column.name}: {'generated' if column.generated else 'not in the column list'}"
+
+
+def _reasons(whole: _Tally, found: _Tally, wants: int) -> Iterator[str]:
+    """Why not all changes of a table are sent.
+
+    Args:
+        whole: what the window has of it.
+        found: what the publication wants of it.
+        wants: WANT bits of what it publishes.
+    """
+    bare = whole.bare if wants & WANT_DELETE else 0
+    for (_, word, want), changes, wanted in zip(_OPERATIONS, whole.found, found.found, strict=True):
+        left = changes - wanted - (bare if want == WANT_DELETE else 0)
+        if left > 0:
+            yield f"{left} {word}: not published{' at that time' if wants & want else ''}"
+    if bare:
+        yield f"{bare} deletes: no old row was logged, as the replica identity has no columns"
+    if found.filtered:
+        yield f"{found.filtered} changes: row filter"

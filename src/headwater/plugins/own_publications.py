@@ -1,0 +1,235 @@
+"""The user's own publications: which tables, columns and rows any plugin is given, beside what the server's say.
+
+In: texts such as ``shop.orders(id, total) WHERE total > 100``, in the words of CREATE PUBLICATION ... FOR TABLE. Out:
+what of a relation is wanted, as of a view of the catalog. A partition is chosen by its own name, or by that of a
+partitioned table above it. PostgreSQL's grammar comes with pgparse; the condition becomes the node tree that a server
+would make of it (:mod:`headwater.rows.filters.analysis`), and is computed as a server's row filter is.
+
+As in a server's publication, a condition must do with the columns that are listed, and where updates or deletes are
+published, with those of the replica identity (CheckCmdReplicaIdentity).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from headwater.catalog.relation import RelationSchema, RowFilters
+from headwater.errors import PluginError, UsageError
+from headwater.plugins.api import CatalogView
+from headwater.plugins.publication import joined_filters
+from headwater.reorder.wants import (
+    WANT_ALL,
+    WANT_BARE_DELETE,
+    WANT_DELETE,
+    WANT_INSERT,
+    WANT_TRUNCATE,
+    WANT_UPDATE,
+    Description,
+)
+from headwater.rows.filters.analysis import analyzed
+from headwater.rows.filters.changes import compiled
+
+_EXAMPLE = "write it as 'shop.orders(id, total) WHERE (total > 100) WITH (publish = 'insert, update')'"
+_ACTIONS = {
+    "insert": WANT_INSERT,
+    "update": WANT_UPDATE,
+    "delete": WANT_DELETE,
+    "truncate": WANT_TRUNCATE,
+}
+
+
+@dataclass(frozen=True)
+class OwnPublication:
+    """One table of the user's.
+
+    Attributes:
+        text: as it was given.
+        schema, name: the table's; an empty schema stands for ``public``.
+        columns: the names of those that are wanted; empty for all.
+        actions: WANT bits of what is published.
+        is_filtered: there is a condition.
+    """
+
+    text: str
+    schema: str
+    name: str
+    columns: tuple[str, ...]
+    actions: int
+    is_filtered: bool
+
+    @classmethod
+    def parse(cls, text: str) -> OwnPublication:
+        """Read a text.
+
+        Raises:
+            UsageError: it is none, or the library that has PostgreSQL's grammar is missing.
+        """
+        table, options = _parsed(text)
+        relation = table["relation"]
+        columns = tuple(one["String"]["sval"] for one in table.get("columns", ()))
+        schema, actions = relation.get("schemaname", "public"), _actions(text, options)
+        return cls(text, schema, relation["relname"], columns, actions, "whereClause" in table)
+
+
+@dataclass(frozen=True)
+class OwnPublications:
+    """All of them; none: everything is wanted.
+
+    Attributes:
+        tables: them.
+        major: PostgreSQL's; encoding: the database's.
+    """
+
+    tables: tuple[OwnPublication, ...]
+    major: int
+    encoding: str
+
+    def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation with those columns that are wanted; others are as if they had been dropped.
+
+        Raises:
+            PluginError: tables that are named twice differ in their columns, or one lacks a column.
+        """
+        found = list(self._of(schema, catalog))
+        lists = sorted({one.columns for one in found})
+        if len(lists) > 1:
+            raise PluginError(f'cannot use different column lists for table "{schema.namespace}.{schema.name}"')
+        wanted = frozenset(lists[0] if lists else ())
+        if not wanted:
+            return schema
+        missing = sorted(wanted - {column.name for column in schema.columns if not column.is_dropped})
+        if missing:
+            raise PluginError(f'column "{missing[0]}" of relation "{schema.name}" does not exist')
+        columns = tuple(
+            one if one.is_dropped or one.name in wanted else replace(one, type=None, is_dropped=True)
+            for one in schema.columns
+        )
+        return replace(schema, columns=columns)
+
+    def described(self, said: Description, schema: RelationSchema, catalog: CatalogView) -> Description:
+        """What is wanted of what a plugin says it wants.
+
+        Args:
+            said: by the plugin.
+            schema: the relation as :meth:`shown`; catalog: the view.
+
+        Raises:
+            PluginError: a condition is none, or does not go with what is published.
+            RowFilterError: it cannot be computed here.
+        """
+        found = list(self._of(schema, catalog))
+        actions = 0
+        for one in found:
+            actions |= one.actions
+        wants = said.wants & (actions | (WANT_BARE_DELETE if _is_whole(found) else 0))
+        filters = self._filters(schema, found, catalog)
+        if filters is None or not wants:
+            return said._replace(wants=wants)
+        if said.filters is not None:
+            raise PluginError(
+                f'a publication of the server filters the rows of table "{schema.namespace}.{schema.name}", too',
+                hint="name a publication without a row filter",
+            )
+        compiled(filters, self.major, self.encoding).check()
+        return said._replace(wants=wants, filters=filters)
+
+    def _of(self, schema: RelationSchema, catalog: CatalogView) -> Iterator[OwnPublication]:
+        """Those that have a relation."""
+        names = {(schema.namespace, schema.name)}
+        for oid in schema.ancestors:
+            ancestor = catalog.relation(oid)
+            names |= {(ancestor.namespace, ancestor.name)} if ancestor is not None else set()
+        return (one for one in self.tables if (one.schema, one.name) in names)
+
+    def _filters(
+        self, schema: RelationSchema, found: Iterable[OwnPublication], catalog: CatalogView
+    ) -> RowFilters | None:
+        """As pgoutput joins those of several publications."""
+        said = ((one.actions, self._tree(one, schema)) for one in found)
+        filters = joined_filters(said, schema, catalog)
+        if filters is not None:
+            _require_identity(schema, filters, self.major, self.encoding)
+        return filters
+
+    def _tree(self, one: OwnPublication, schema: RelationSchema) -> str | None:
+        return _tree(one.text, schema, self.major, self.encoding) if one.is_filtered else None
+
+
+def _is_whole(found: Iterable[OwnPublication]) -> bool:
+    """Whether DELETEs are wanted also where their old row is not known."""
+    return any(one.actions & WANT_DELETE and not one.is_filtered for one in found)
+
+
+def _require_identity(schema: RelationSchema, filters: RowFilters, major: int, encoding: str) -> None:
+    """Whether what updates and deletes are judged by is in their old rows (CheckCmdReplicaIdentity)."""
+    if schema.replica_identity == "f":
+        return
+    made = compiled(filters, major, encoding)
+    looked_at = frozenset[int]().union(*(one.columns for one in (made.update, made.delete) if one is not None))
+    beyond = sorted(looked_at - set(schema.identity_columns))
+    if beyond:
+        raise PluginError(
+            f'column "{schema.columns[beyond[0] - 1].name}" used in the WHERE expression is not part of the replica '
+            f'identity of table "{schema.namespace}.{schema.name}"',
+            hint="old rows do not have it: add WITH (publish = 'insert'), or have REPLICA IDENTITY FULL",
+        )
+
+
+@lru_cache(maxsize=256)
+def _tree(text: str, schema: RelationSchema, major: int, encoding: str) -> str:
+    table, _ = _parsed(text)
+    return analyzed(table["whereClause"], schema.columns, major, encoding)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]:
+    """The table and the options of a text."""
+    try:
+        import pgparse  # users without own publications need not have it
+    except ImportError:
+        raise UsageError("--publish needs pgparse", hint="run: pip install 'headwater[publish]'") from None
+    try:
+        statements = pgparse.parse(f"CREATE PUBLICATION p FOR TABLE {text}")
+    except pgparse.PGQueryError as error:
+        parenthesized = _parenthesized(text)
+        if parenthesized is None:
+            raise UsageError(f'"{text}" is no table of a publication: {error}', hint=_EXAMPLE) from None
+        return _parsed(parenthesized)
+    made = [one["stmt"].get("CreatePublicationStmt") for one in statements]
+    objects = made[0].get("pubobjects", []) if len(made) == 1 and made[0] else []
+    tables = [one["PublicationObjSpec"].get("pubtable") for one in objects]
+    if len(tables) != 1 or not tables[0]:
+        raise UsageError(f'"{text}" is not one table', hint=f"give --publish several times; {_EXAMPLE}")
+    return tables[0], tuple(one["DefElem"] for one in made[0].get("options", ()))
+
+
+def _parenthesized(text: str) -> str | None:
+    """A text whose condition has no parentheses around it, with them; None if it has, or none can be found."""
+    import pgparse
+
+    for where in re.finditer(r"\bwhere\b", text, re.IGNORECASE):
+        ends = [len(text), *(one.start() for one in re.finditer(r"\bwith\b", text, re.IGNORECASE))]
+        for end in ends:
+            made = f"{text[: where.end()]} ({text[where.end() : end]}) {text[end:]}"
+            try:
+                pgparse.parse(f"CREATE PUBLICATION p FOR TABLE {made}")
+            except pgparse.PGQueryError:
+                continue
+            return made
+    return None
+
+
+def _actions(text: str, options: Iterable[Mapping[str, Any]]) -> int:
+    """WANT bits of WITH (publish = ...)."""
+    found = WANT_ALL & ~WANT_BARE_DELETE
+    for option in options:
+        value = option.get("arg", {}).get("String", {}).get("sval", "")
+        words = [word.strip().lower() for word in value.split(",") if word.strip()]
+        if option["defname"] != "publish" or any(word not in _ACTIONS for word in words):
+            raise UsageError(f'"{text}" has an option that is not known here', hint=_EXAMPLE)
+        found = sum(_ACTIONS[word] for word in set(words))
+    return found

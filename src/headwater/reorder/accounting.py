@@ -1,0 +1,392 @@
+"""Which parts of which transactions PostgreSQL streams before they end, by its own accounting of memory.
+
+In: the rows of a window, with those of transactions that were open before it, and what was queued then
+(:class:`Accounting`). Out: :class:`Streams`, or the stretches of WAL that have to be indexed one change a row. All
+events of the window are put in the order of the WAL, transactions are numbered, and the kernel
+(:mod:`headwater.reorder._accounting`) lets them happen as reorderbuffer.c does.
+
+Only cells of the grid in which the limit can be reached are looked at change by change: a first index has none of them,
+a second those that an estimate has found, a third all from the first one on that was lacking still. So a window is
+indexed three times at most.
+
+What the server queued before the session began it spilled, or has in memory: that goes by the rows of transactions that
+are open, as if those that ended meanwhile had not been there. Aborted transactions are streamed as a walsender does
+that decodes at once, and does not know yet that they will abort.
+
+Known gaps: catalog changes in other databases weigh nothing (their NEW_CID records are not in the index); before the
+consistent point all is queued, not from SNAPBUILD_FULL_SNAPSHOT on; and those of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.reorder import _accounting as k
+from headwater.reorder.keys import Integers, lookup
+from headwater.reorder.replays import TwoPhase, gids
+from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
+from headwater.rmgr.index import WalIndex, joined_stretches
+from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
+from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows
+from headwater.rmgr.registry import STANDBY
+from headwater.rmgr.standby import parse_running_xacts
+from headwater.wal.record import parse_record
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Stretches = tuple[tuple[int, int], ...]
+
+SNAPSHOT_SIZE = {14: 120, 15: 120, 16: 120, 17: 120}
+"""sizeof(SnapshotData) by major version."""
+
+SNAPSHOT_SIZE_SINCE_18 = 104
+OID_SIZE = 4
+FIRST_WITH_STREAMABLE = 16
+"""The first major version that streams only transactions with changes that are sent (RBTXN_HAS_STREAMABLE_CHANGE)."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """RUNNING_XACTS records of a window, r of them.
+
+    Attributes:
+        lsn: int64[r]; oldest: int64[r] the oldest xid that runs, its low half.
+    """
+
+    lsn: Int64s
+    oldest: Int64s
+
+    @classmethod
+    def of_index(cls, index: WalIndex, major: int) -> Running:
+        """Those that an index has kept."""
+        kept = (parse_record(one.data, one.lsn, one.end_lsn, major) for one in index.kept)
+        records = [one for one in kept if one.rmid == STANDBY]
+        oldest = [parse_running_xacts(one.main_data, one.lsn).oldest_running_xid for one in records]
+        return cls(np.array([one.lsn for one in records], np.int64), np.array(oldest, np.int64))
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What a session asks for.
+
+    Attributes:
+        limit: bytes of ``logical_decoding_work_mem``.
+        immediate: ``debug_logical_replication_streaming`` is ``immediate``.
+        major: PostgreSQL's.
+        database: OID.
+        streams_from: LSN where output begins (start_decoding_at, not before the consistent point).
+        filters_origins: changes with a replication origin are left out.
+        two_phase: how prepared transactions are decoded at PREPARE; None if they are not.
+    """
+
+    limit: int
+    immediate: bool
+    major: int
+    database: int
+    streams_from: int
+    filters_origins: bool = False
+    two_phase: TwoPhase | None = None
+
+
+def account(
+    before: Accounting,
+    rows: Rows,
+    running: Running,
+    lo: int,
+    hi: int,
+    grid: int,
+    detailed: Stretches,
+    rules: StreamRules,
+) -> Streams:
+    """What of a window is streamed.
+
+    Args:
+        before: what was queued where it begins.
+        rows: of the window, behind those of transactions that were open before it.
+        running: its RUNNING_XACTS records.
+        lo, hi: where it begins and ends.
+        grid: the index's.
+        detailed: stretches that were indexed one change a row.
+        rules: what the session asks for.
+    """
+    events = _Events(rows, before, running, rules)
+    table, lists = events.table()
+    first_cell, cells = _number_cells(table, lo, hi, grid)
+    is_exact = _exact_cells(table, detailed, first_cell, cells, grid)
+    buffer = _buffer(before, events.xids, table, lists, is_exact)
+    buffer = _run(buffer, _kernel_rules(rules, lo, grid, first_cell))
+    return Streams(
+        _blocks(buffer),
+        *_marked(buffer, is_top=False),
+        *_marked(buffer, is_top=True),
+        accounting=_accounting(buffer, hi),
+        lacking=_lacking(buffer.is_noted, first_cell, grid, detailed),
+    )
+
+
+class _Events:
+    """What happens in a window, as the kernel takes it.
+
+    Attributes:
+        xids: int64[t] sorted: all transactions and subtransactions, whose places here are their numbers.
+    """
+
+    def __init__(self, rows: Rows, before: Accounting, running: Running, rules: StreamRules) -> None:
+        self._rows, self._running, self._rules, self._since = rows, running, rules, before.lsn
+        seen = (rows.xids.xid, rows.assigns.xid, rows.assigns.top, before.xid)
+        self.xids = np.unique(np.concatenate(seen))
+
+    def table(self) -> tuple[Int64s, Ragged]:
+        """int64[EVENT_FIELDS, e] in the order of the WAL, and the lists of subtransactions that they name."""
+        rows, ends, prepares = self._rows, self._rows.ends, self._rows.prepares
+        parts = [
+            self._part(k.ASSIGNS, rows.assigns.lsn, rows.assigns.xid, OTHER=self._numbers(rows.assigns.top)),
+            self._part(k.SEES, rows.xids.lsn, rows.xids.xid, KINDS=rows.xids.bits),
+            self._changes(),
+            self._truncates(),
+            self._messages(),
+            self._invalidations(),
+            self._part(k.COMMANDS, rows.commands.lsn, rows.commands.xid, SIZE=k.CHANGE_SIZE),
+            self._part(k.RUNS, self._running.lsn, None, OTHER=self._running.oldest),
+            self._prepares(),
+            self._ends(),
+        ]
+        table = np.concatenate(parts, axis=1)
+        order = np.argsort(table[k.PLACE], kind="stable")
+        return np.ascontiguousarray(table[:, order]), _joined(self._listed(prepares.subs), self._listed(ends.subs))
+
+    def _numbers(self, xids: Integers) -> Int64s:
+        return lookup(self.xids, np.arange(len(self.xids)), xids)
+
+    def _listed(self, subs: Ragged) -> Ragged:
+        return Ragged(subs.starts, self._numbers(subs.values))
+
+    def _part(self, kind: int, place: Int64s, xids: Integers | None, **columns: Any) -> Int64s:
+        """Events of one kind that are not in the accounting yet, of transactions that are known."""
+        found = np.zeros((k.EVENT_FIELDS, len(place)), np.int64)
+        found[k.KIND], found[k.PLACE], found[k.TAKEN] = kind, place, EVERY
+        found[k.FIRST], found[k.LAST] = place, place
+        for name, column in columns.items():
+            found[getattr(k, name)] = column
+        found[k.TXN] = 0 if xids is None else self._numbers(xids)
+        keep = (found[k.PLACE] >= self._since) & (found[k.TXN] >= 0)
+        return found if keep.all() else found[:, keep]
+
+    def _changes(self) -> Int64s:
+        table = _unfiltered(self._rows.changes, self._rules)
+        if not table.memory.all():
+            table = table.take(np.flatnonzero(table.memory))
+        return self._part(
+            k.CHANGES,
+            table.first,
+            table.xid,
+            LAST=table.last,
+            SIZE=table.memory,
+            COUNT=np.maximum(table.count, 1),
+            ORIGIN=table.origin,
+            TAKEN=_taken(table),
+            KINDS=table.kinds,
+        )
+
+    def _truncates(self) -> Int64s:
+        table = _unfiltered(self._rows.truncates, self._rules)
+        size = k.CHANGE_SIZE + OID_SIZE * table.relations.counts
+        return self._part(k.TRUNCATES, table.lsn, table.xid, SIZE=size, ORIGIN=table.origin)
+
+    def _messages(self) -> Int64s:
+        table = self._rows.messages.take(np.flatnonzero(self._rows.messages.transactional))
+        table = _unfiltered(table, self._rules)
+        return self._part(k.SENDS, table.lsn, table.xid, SIZE=table.memory, FIRST=table.end, LAST=table.end)
+
+    def _invalidations(self) -> Int64s:
+        """One event a record."""
+        table = self._rows.invals
+        table = table.take(np.flatnonzero(table.xid)) if len(table) else table
+        first = np.flatnonzero(np.diff(table.lsn, prepend=-1))
+        count = np.diff(np.append(first, len(table)))
+        size = k.CHANGE_SIZE + k.MESSAGE_SIZE * count
+        return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
+
+    def _prepares(self) -> Int64s:
+        """Those that the plugin wants then; what lies before output begins, or is not output, is skipped."""
+        rules, two_phase = self._rules, self._rules.two_phase
+        if two_phase is None:
+            return np.empty((k.EVENT_FIELDS, 0), np.int64)
+        table = self._rows.prepares
+        named = zip(table.xid.tolist(), gids(table), strict=True)
+        at = np.array([i for i, one in enumerate(named) if not two_phase.is_filtered(*one)], np.int64)
+        table = table.take(at)
+        is_replayed = (table.lsn >= max(rules.streams_from, two_phase.at)) & (table.database == rules.database)
+        if rules.filters_origins:
+            is_replayed &= table.origin == 0
+        return self._part(k.PREPARES, table.lsn, table.xid, KINDS=is_replayed, LIST=at)
+
+    def _ends(self) -> Int64s:
+        """Also commits that are not output; of those nothing can have been streamed, but for origins."""
+        ends, rules = self._rows.ends, self._rules
+        is_commit = (ends.kind == COMMIT) | (ends.kind == COMMIT_PREPARED)
+        is_output = (ends.lsn >= rules.streams_from) & np.isin(ends.database, (0, rules.database))
+        if rules.filters_origins:
+            is_output &= ends.origin == 0
+        kind, number = np.where(is_commit, k.COMMITS, k.ABORTS), len(self._rows.prepares) + np.arange(len(ends))
+        return self._part(0, ends.lsn, ends.xid, KIND=kind, KINDS=is_output, LIST=number)
+
+
+def _unfiltered(table: Any, rules: StreamRules) -> Any:
+    """Rows of origins that are not left out."""
+    is_out = rules.filters_origins & (table.origin != 0)
+    return table.take(np.flatnonzero(~is_out)) if is_out.any() else table
+
+
+def _taken(table: ChangeTable) -> Int64s:
+    """How many changes of its record are queued with each row; rows of one record are tuples of a MULTI_INSERT."""
+    at = np.arange(len(table))
+    is_first = np.append(True, np.diff(table.first) != 0)[: len(at)]
+    is_last = np.append(is_first[1:], True)[: len(at)]
+    return np.where(is_last, EVERY, at - np.maximum.accumulate(np.where(is_first, at, 0)) + 1)
+
+
+def _joined(first: Ragged, then: Ragged) -> Ragged:
+    starts = np.concatenate([first.starts, then.starts[1:] + len(first.values)])
+    return Ragged(starts.astype(np.int64), np.concatenate([first.values, then.values]))
+
+
+def _number_cells(table: Int64s, lo: int, hi: int, grid: int) -> tuple[int, int]:
+    """Give every event its cell; the number of the first one, and how many there are. What lies before is in cell 0."""
+    first = lo // grid
+    table[k.CELL] = np.maximum(table[k.PLACE] // grid - first, 0)
+    return first, max(hi // grid - first, int(table[k.CELL].max(initial=0))) + 1
+
+
+def _exact_cells(table: Int64s, detailed: Stretches, first: int, cells: int, grid: int) -> Bools:
+    """bool[c]: no row of the cell stands for several changes. What is asked for in detail is whole cells."""
+    is_exact = np.ones(cells, np.bool_)
+    is_several = (table[k.KIND] == k.CHANGES) & ((table[k.COUNT] > 1) | (table[k.FIRST] != table[k.LAST]))
+    is_exact[table[k.CELL, is_several]] = False
+    for low, high in detailed:
+        is_exact[max(low // grid - first, 0) : max(min(high // grid - first, cells), 0)] = True
+    return is_exact
+
+
+def _buffer(before: Accounting, xids: Int64s, table: Int64s, lists: Ragged, is_exact: Bools) -> k.Buffer:
+    txns = np.zeros((k.TXN_FIELDS, len(xids)), np.int64)
+    txns[k.XID] = xids
+    for row in (k.CHILD, k.NEXT, k.BEFORE, k.BASE_NEXT, k.BASE_BEFORE):
+        txns[row] = k.NONE
+    counts = np.zeros(k.COUNTS, np.int64)
+    for end in (k.TOP_HEAD, k.TOP_TAIL, k.BASE_HEAD, k.BASE_TAIL):
+        counts[end] = k.NONE
+    committed = np.zeros(len(before.committed) + len(xids), np.int64)
+    committed[: len(before.committed)] = before.committed
+    counts[k.N_COMMITTED] = len(before.committed)
+    blocks = np.zeros((k.BLOCK_FIELDS, 1024), np.int64)
+    buffer = k.Buffer(
+        table, lists.starts, lists.values, txns, committed, blocks, is_exact, np.zeros_like(is_exact), counts
+    )
+    if len(before.xid):
+        _restore(before, buffer)
+    return buffer
+
+
+def _restore(before: Accounting, buffer: k.Buffer) -> None:
+    """Put what was queued before into the buffer."""
+    at, top = (np.searchsorted(buffer.txns[k.XID], xids) for xids in (before.xid, before.top))
+    for row, column in _saved(before):
+        buffer.txns[row, at] = column
+    k.restore(at, top, before.size, before.base, buffer)
+
+
+_SAVED = (
+    (k.FLAGS, "flags"),
+    (k.QUEUED, "queued"),
+    (k.OLDEST, "oldest"),
+    (k.NEWEST, "newest"),
+    (k.ORIGIN_ID, "origin"),
+    (k.INVALS, "invals"),
+    (k.HI, "hi"),
+    (k.HI_TAKEN, "hi_taken"),
+    (k.SINCE, "since"),
+)
+"""Rows of the kernel's table, and the columns of the accounting that keep them."""
+
+
+def _saved(before: Accounting) -> Iterator[tuple[int, Int64s]]:
+    return ((row, getattr(before, name)) for row, name in _SAVED)
+
+
+def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> k.Rules:
+    return k.Rules(
+        limit=rules.limit,
+        immediate=rules.immediate,
+        needs_streamable=rules.major >= FIRST_WITH_STREAMABLE,
+        snapshot_size=SNAPSHOT_SIZE.get(rules.major, SNAPSHOT_SIZE_SINCE_18),
+        streams_from=max(rules.streams_from, lo),
+        grid=grid,
+        first_cell=first_cell,
+    )
+
+
+def _run(buffer: k.Buffer, rules: k.Rules) -> k.Buffer:
+    while k.account_events(rules, buffer) == k.NEED_BLOCKS:
+        used = int(buffer.counts[k.BLOCKS])
+        room = 2 * used + 3 * int(buffer.counts[k.OPEN]) + 8
+        blocks = np.zeros((k.BLOCK_FIELDS, room), np.int64)
+        blocks[:, :used] = buffer.blocks[:, :used]
+        buffer = buffer._replace(blocks=blocks)
+    k.note_all_unsure(rules, buffer)
+    return buffer
+
+
+def _blocks(buffer: k.Buffer) -> Blocks:
+    found = buffer.blocks[:, : buffer.counts[k.BLOCKS]]
+    return Blocks(
+        xid=buffer.txns[k.XID, found[k.B_TXN]],
+        place=found[k.B_PLACE].copy(),
+        lo=found[k.B_LO].copy(),
+        lo_taken=found[k.B_LO_TAKEN].copy(),
+        hi=found[k.B_HI].copy(),
+        hi_taken=found[k.B_HI_TAKEN].copy(),
+        is_first=found[k.B_IS_FIRST] != 0,
+        is_last=found[k.B_IS_LAST] != 0,
+        first=found[k.B_FIRST].copy(),
+        last=found[k.B_LAST].copy(),
+        origin=found[k.B_ORIGIN].astype(np.uint16),
+    )
+
+
+def _marked(buffer: k.Buffer, is_top: bool) -> tuple[Int64s, Int64s]:
+    """(Sub)transactions that were streamed, and where first."""
+    x = buffer.txns
+    chosen = np.flatnonzero((x[k.SINCE] != 0) & ((x[k.TOP] == np.arange(x.shape[1])) == is_top))
+    return x[k.XID, chosen], x[k.SINCE, chosen]
+
+
+def _accounting(buffer: k.Buffer, hi: int) -> Accounting:
+    x, counts = buffer.txns, buffer.counts
+    order = np.empty(x.shape[1], np.int64)
+    order = order[: k.list_open(order, buffer)]
+    columns = {name: x[row, order] for row, name in _SAVED}
+    return Accounting(
+        lsn=hi,
+        committed=np.sort(buffer.committed[: counts[k.N_COMMITTED]]),
+        xid=x[k.XID, order],
+        top=x[k.XID, x[k.TOP, order]],
+        size=x[k.OWN_SIZE, order],
+        base=x[k.BASE, order],
+        **columns,
+    )
+
+
+def _lacking(is_noted: Bools, first: int, grid: int, detailed: Stretches) -> Stretches:
+    """Which cells have to be detailed: those that were noted, or all from the first of them on."""
+    noted = np.flatnonzero(is_noted)
+    if not len(noted):
+        return ()
+    if detailed:
+        return ((int(noted[0] + first) * grid, int(len(is_noted) + first) * grid),)
+    return joined_stretches((int(cell + first) * grid, int(cell + first + 1) * grid) for cell in noted)

@@ -1,0 +1,102 @@
+"""Which messages of a slice depend on what other slices give, where row filters decide what gives a message.
+
+In: a slice's plan, its changes after the filters. Out: before which change a relation is announced, and the numbers of
+the announcements that go out only if they did not in an earlier slice. A number is the LSN of the first change that its
+announcement could go before (:mod:`headwater.reorder.sync`): a slice that has this change has nothing before it.
+
+Invariant: in a slice, of the changes that share a number the first one that is sent is announced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import DecodingError
+from headwater.reorder.plan import Slice
+from headwater.rows.collect import SliceChanges
+from headwater.rows.items import DELETE, LITERAL, SEND_SCHEMA, Cells, Items
+
+Index = NDArray[np.int64]
+
+
+class Tentative(NamedTuple):
+    """Items of a slice before which an announcement goes that others share, t of them.
+
+    Attributes:
+        item: int64[t] a change, whose schema goes before it, or a literal that is an announcement; ascending.
+        number: int64[t] of the announcement.
+        is_first: bool[t] nothing with this number is in an earlier slice.
+    """
+
+    item: Index
+    number: Index
+    is_first: NDArray[np.bool_]
+
+
+NOTHING_TENTATIVE = Tentative(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+
+
+def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[SliceChanges, Tentative]:
+    """Flag the changes before which relations with row filters are announced.
+
+    Args:
+        plan: the slice.
+        changes: what the filters have let pass of it; cells: of its tuples.
+
+    Raises:
+        DecodingError: a change that was planned is not there.
+    """
+    items, flags = changes.items, changes.items.flags.copy()
+    literals = _literals(plan, items)
+    found = {item: (number, False) for item, number in literals}
+    before_truncates = {number: item for item, number in reversed(literals)}
+    sent = _Sent(changes, cells)
+    for unit, lsn, relation, number, *last in plan.tentative.T.tolist():
+        item = sent.first(plan.relations[relation].schema.oid, (unit, lsn), last)
+        literal = before_truncates.get(number, -1)
+        if literal >= 0 and (item < 0 or literal < item):
+            found[literal] = number, lsn == number
+        elif item >= 0:
+            flags[item] |= SEND_SCHEMA
+            found |= {item: (number, lsn == number)} if number else {}
+        elif not number:
+            raise DecodingError("a planned change is not in the WAL any more", lsn=lsn)
+    columns = np.array([(item, *found[item]) for item in sorted(found)], np.int64).reshape(-1, 3).T
+    return replace(changes, items=items._replace(flags=flags)), Tentative(columns[0], columns[1], columns[2] != 0)
+
+
+def _literals(plan: Slice, items: Items) -> list[tuple[int, int]]:
+    """Announcements that go before truncates: their items, and numbers; in order."""
+    numbers = plan.event_tentative[np.argsort(plan.event_place, kind="stable")]
+    at = np.flatnonzero(items.kind == LITERAL) if numbers.any() else np.empty(0, np.int64)
+    return [(item, int(numbers[items.layout[item]])) for item in at.tolist() if numbers[items.layout[item]]]
+
+
+class _Sent:
+    """The changes of a slice that are sent, by relation."""
+
+    def __init__(self, changes: SliceChanges, cells: Cells) -> None:
+        self._transactions, self._place = changes.transactions, changes.place
+        items = changes.items
+        is_sent = (items.kind < DELETE) | ((items.kind == DELETE) & (cells.old_first >= 0))
+        oids = np.array([use.schema.oid for use in changes.relations] or [0], np.int64)
+        self._oid = np.where(is_sent, oids[np.where(is_sent, items.layout, 0)], -1)
+        self._items: dict[int, Index] = {}
+
+    def first(self, oid: int, place: Sequence[int], last: Sequence[int]) -> int:
+        """The first change of a relation that is sent between two places (unit, LSN); -1 for none."""
+        if oid not in self._items:
+            self._items[oid] = np.flatnonzero(self._oid == oid)
+        items = self._items[oid]
+        at = int(np.searchsorted(items, self._item(*place)))
+        return int(items[at]) if at < len(items) and items[at] < self._item(last[0], last[1] + 1) else -1
+
+    def _item(self, unit: int, lsn: int) -> int:
+        """The first item at or after a place."""
+        start, end = int(self._transactions.item_start[unit]), int(self._transactions.item_end[unit])
+        return start + int(np.searchsorted(self._place[start:end], lsn))

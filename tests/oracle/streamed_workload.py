@@ -1,0 +1,187 @@
+"""Large transactions side by side, for what a server streams of them: rows of all sorts, savepoints, every kind of end.
+
+Each of some sessions has a table of its own and is inside a transaction most of the time; steps come one after the
+other, so that a subscriber can be waited for before anything is rolled back. All is said by a seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+SETUP = """
+CREATE TABLE heard (id serial PRIMARY KEY);
+CREATE TABLE shared (id integer, note text);
+CREATE PUBLICATION pub_all FOR ALL TABLES;
+CREATE PUBLICATION pub_some FOR TABLE own0, own2
+"""
+OWN = """
+CREATE TABLE own{n} (id integer PRIMARY KEY, a text, big text, b integer);
+ALTER TABLE own{n} ALTER big SET STORAGE EXTERNAL;
+ALTER TABLE own{n} REPLICA IDENTITY {identity}
+"""
+IDENTITIES = ("DEFAULT", "FULL", "DEFAULT", "NOTHING")
+
+SESSIONS = 4
+
+
+def statements() -> list[str]:
+    """What is there before the base copy is taken."""
+    own = [OWN.format(n=n, identity=IDENTITIES[n]) for n in range(SESSIONS)]
+    return [part.strip() for script in [*own, SETUP] for part in script.split(";\n")]
+
+
+class StreamedWorkload:
+    """Steps of some sessions.
+
+    Args:
+        connect: makes a session.
+        seed: of the steps.
+        before_rollback: called before anything is rolled back.
+        prepares: transactions may be prepared.
+        rolls_back: what may be rolled back is.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection[Any]],
+        seed: int,
+        before_rollback: Callable[[], None],
+        *,
+        prepares: bool = False,
+        rolls_back: bool = True,
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._sessions = [_Session(connect(), n, self._rng) for n in range(SESSIONS)]
+        self._before_rollback = before_rollback
+        self._prepares, self._rolls_back = prepares, rolls_back
+
+    def run(self, steps: int) -> None:
+        """So many steps; then all transactions end."""
+        for _ in range(steps):
+            self._step(self._rng.choice(self._sessions))
+        for session in self._sessions:
+            session.end("COMMIT")
+            session.connection.close()
+
+    def _step(self, session: _Session) -> None:
+        draw = self._rng.random()
+        if draw < 0.72:
+            session.change()
+        elif draw < 0.86:
+            self._savepoint(session)
+        elif draw < 0.90:
+            session.define()
+        elif not self._rolls_back or self._rng.random() < 0.6:
+            session.end("prepare" if self._prepares and self._rng.random() < 0.4 else "COMMIT")
+        elif session.is_open:
+            self._before_rollback()
+            session.end("ROLLBACK")
+
+    def _savepoint(self, session: _Session) -> None:
+        if self._rng.random() < 0.5 or not session.savepoints:
+            session.savepoint()
+        elif self._rng.random() < 0.5 or not self._rolls_back:
+            session.release()
+        else:
+            self._before_rollback()
+            session.roll_back()
+
+
+class _Session:
+    def __init__(self, connection: psycopg.Connection[Any], number: int, rng: random.Random) -> None:
+        self.connection, self.savepoints = connection, list[str]()
+        self._rng, self._number, self._next, self._names = rng, number, 1, 0
+        self.is_open = False
+
+    def _run(self, statement: str) -> None:
+        if not self.is_open:
+            self.connection.execute("BEGIN")
+            self.is_open = True
+        self.connection.execute(statement.encode())
+
+    def change(self) -> None:
+        """Rows of one kind or another, few or many."""
+        table, rng = f"own{self._number}", self._rng
+        count, first = rng.choice((1, 3, 40, 400)), self._next
+        low = rng.randrange(max(1, first))
+        rows = f"generate_series({first}, {first + count - 1}) g"
+        self._next += count
+        changes = (
+            f"INSERT INTO {table} SELECT g, repeat('a', g % 90), NULL, g FROM {rows}",
+            f"INSERT INTO {table} SELECT g, 'toast', repeat(g::text, 3000), g FROM {rows} WHERE g < {first + 6}",
+            f"INSERT INTO {table} SELECT g, 'conflict' FROM {rows} ON CONFLICT (id) DO NOTHING",
+            f"INSERT INTO {table} SELECT g, 'again' FROM generate_series({low}, {min(low + 9, first - 1)}) g "
+            "ON CONFLICT (id) DO UPDATE SET a = excluded.a",
+            f"UPDATE {table} SET a = a || 'u', b = b + 1 WHERE id BETWEEN {low} AND {low + count}",
+            f"UPDATE {table} SET big = repeat('x', 9000) WHERE id BETWEEN {low} AND {low + 3}",
+            f"DELETE FROM {table} WHERE id BETWEEN {low} AND {low + count // 2}",
+            f"INSERT INTO shared SELECT g, 'session {self._number}' FROM {rows}",
+            f"SELECT pg_logical_emit_message(true, 'said', repeat('m', {count}))",
+            f"SELECT pg_logical_emit_message(false, 'at once', 'by {self._number}')",
+            f"TRUNCATE {table}",
+            "copy",
+        )
+        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 3)
+        chosen = rng.choices(changes, weights)[0]
+        if chosen == "copy":
+            self._copy(table, first, count)
+        elif ("UPDATE" not in chosen and "DELETE" not in chosen) or self._number != 3 or " own3" not in chosen:
+            self._run(chosen)
+
+    def _copy(self, table: str, first: int, count: int) -> None:
+        self._run("SELECT 1")
+        with (
+            self.connection.cursor() as cursor,
+            cursor.copy(f"COPY {table} (id, a, big, b) FROM STDIN".encode()) as copy,
+        ):
+            for row in range(first, first + count):
+                copy.write_row((row, "copied" * (row % 7), None, row))
+
+    def define(self) -> None:
+        """A definition inside of the transaction."""
+        table, name = f"own{self._number}", f"c{self._names}"
+        self._names += 1
+        choice = self._rng.randrange(3)
+        if choice == 0:
+            self._run(f"ALTER TABLE {table} ADD COLUMN {name} integer DEFAULT {self._names}")
+        elif choice == 1:
+            self._run(f"CREATE TABLE made{self._number}_{name} (id integer, note text)")
+            self._run(f"INSERT INTO made{self._number}_{name} SELECT g, 'made' FROM generate_series(1, 50) g")
+        else:
+            self._run(f"ALTER TABLE {table} ALTER b SET STATISTICS {self._names % 100}")
+
+    def savepoint(self) -> None:
+        """A subtransaction."""
+        self._names += 1
+        self.savepoints.append(f"s{self._names}")
+        self._run(f"SAVEPOINT {self.savepoints[-1]}")
+
+    def release(self) -> None:
+        """The end of the last one, or of several."""
+        at = self._rng.randrange(len(self.savepoints))
+        self._run(f"RELEASE {self.savepoints[at]}")
+        del self.savepoints[at:]
+
+    def roll_back(self) -> None:
+        """The last one, or several, are rolled back."""
+        at = self._rng.randrange(len(self.savepoints))
+        self._run(f"ROLLBACK TO {self.savepoints[at]}")
+        del self.savepoints[at + 1 :]
+
+    def end(self, how: str) -> None:
+        """The transaction's end."""
+        if not self.is_open:
+            return
+        if how == "prepare":
+            gid = f"s{self._number}_{self._next}_{self._names}"
+            self._names += 1
+            self.connection.execute(f"PREPARE TRANSACTION '{gid}'".encode())
+            self.connection.execute(f"COMMIT PREPARED '{gid}'".encode())
+        else:
+            self.connection.execute(how.encode())
+        self.is_open = False
+        self.savepoints.clear()

@@ -1,0 +1,47 @@
+"""Write ``src/headwater/pg/operators.txt``: what the server's parser chooses among, of each major version.
+
+Usage: ``python tools/generate_operators.py postgres.bki...``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from generate_functions import LENGTHS, ranged, rows, rows_of_function
+
+FILE = Path(__file__).parents[1] / "src" / "headwater" / "pg" / "operators.txt"
+HEADER = """\
+# All operators (o OID name left right result, then the OID of the function if it is immutable, else 0), casts (c source
+# target function context method) and types (y OID category whether-preferred array-type) that are built into
+# PostgreSQL, and from which majors to which (none: all). Generated from PostgreSQL {majors} by
+# tools/generate_operators.py, do not edit.
+"""
+
+
+def lines(text: str) -> Iterator[str]:
+    """What is told of a major version."""
+    immutable = {row["oid"] for row in rows(text, "pg_proc") if row["provolatile"] == "i"}
+    for row in rows(text, "pg_operator"):
+        function = next((one for one in rows_of_function(text, row["oprcode"], row) if one in immutable), "0")
+        yield f"o {row['oid']} {row['oprname']} {row['oprleft']} {row['oprright']} {row['oprresult']} {function}"
+    for row in rows(text, "pg_cast"):
+        signature = {"oprcode": row["castfunc"], "oprleft": row["castsource"], "oprright": "0"}
+        functions = rows_of_function(text, row["castfunc"], signature)
+        kept = next((one for one in functions if one in immutable), "0")
+        words = row["castsource"], row["casttarget"], kept, row["castcontext"], row["castmethod"]
+        yield f"c {' '.join(words)}"
+    for row in rows(text, "pg_type"):
+        preferred = LENGTHS.get(row["typispreferred"], row["typispreferred"])
+        yield f"y {row['oid']} {row['typcategory']} {preferred} {row['typarray']}"
+
+
+def main() -> None:
+    """Write the file."""
+    majors, found = ranged(sys.argv[1:], lines)
+    FILE.write_text(HEADER.format(majors=majors) + "\n".join(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
