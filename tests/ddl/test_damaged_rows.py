@@ -21,7 +21,7 @@ from headwater.pipeline.windows import windows_in_threads
 
 pytestmark = pytest.mark.server
 
-DAMAGES = 150
+DAMAGES = 60
 PLACES = 12
 """Rows that are damaged at a time: an error hides what would come behind it."""
 

@@ -219,7 +219,7 @@ class Told:
     wal: dict[str, str | None]
 
 
-@pytest.fixture(scope="module", params=[14, *(pytest.param(m, marks=pytest.mark.slow) for m in (15, 16, 17, 19)), 18])
+@pytest.fixture(scope="module", params=[*(pytest.param(m, marks=pytest.mark.slow) for m in (14, 15, 16, 17, 19)), 18])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     found: dict[str, str] = {}
 
