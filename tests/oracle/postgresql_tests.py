@@ -45,7 +45,10 @@ def _not(what: str, reason: str) -> Case:
     return Case(what, reason=reason)
 
 
-STREAMING = "its transactions are decoded at commit; streaming of transactions in progress is not supported yet"
+STREAMING = (
+    "its transactions are decoded at commit; blocks of transactions in progress are compared with a walsender, "
+    "on random workloads"
+)
 TWO_PHASE = "at PREPARE, and at COMMIT PREPARED where that is asked for"
 SUBSCRIBER = "about the subscriber; what the publisher decodes are plain rows"
 NO_APPLY = "about applying changes, which nothing here does yet"

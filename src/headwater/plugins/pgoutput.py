@@ -180,7 +180,7 @@ class PgOutput(KernelPlugin):
         """Parse the options.
 
         Raises:
-            PluginError: an option is wrong or not supported yet.
+            PluginError: an option is wrong.
         """
         self.major, self.encoding = context.major, context.session.encoding
         version = VERSIONS[context.major]
