@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from _pytest.mark.structures import ParameterSet
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
@@ -24,7 +25,22 @@ from oracle.streams import Options, parse_lsn
 
 pytestmark = pytest.mark.server
 
-LIMIT = (("logical_decoding_work_mem", "64kB"),)
+LIMIT: Options = (("logical_decoding_work_mem", "64kB"),)
+ONE_MEGABYTE: Options = (("logical_decoding_work_mem", "1MB"),)
+AT_ONCE: Options = (("debug_logical_replication_streaming", "immediate"),)
+PGOUTPUT_TWO_PHASE_SINCE, AT_ONCE_SINCE = 15, 16
+DAILY = (14, 18)
+
+
+def since(oldest: int) -> list[ParameterSet]:
+    """Majors from one on; most of them are for the long form."""
+    return [
+        pytest.param(major, id=f"pg{major}", marks=() if major in DAILY else pytest.mark.slow)
+        for major in (14, 15, 16, 17, 18, 19)
+        if major >= oldest
+    ]
+
+
 TEST_DECODING: Options = (("stream-changes", "1"),)
 SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("include-timestamp", "1"))
 
@@ -43,6 +59,7 @@ class Run:
     Attributes:
         major: PostgreSQL's.
         backup, wal: where the files are.
+        settings: of the walsenders' sessions; two_phase: of the slots.
         start: of all slots.
         sent: (lsn, data) by name of the stream; plugins and options: by the same.
     """
@@ -50,13 +67,22 @@ class Run:
     major: int
     backup: Path
     wal: Path
+    settings: Options = LIMIT
+    two_phase: bool = False
     start: int = 0
     sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
     plugins: dict[str, tuple[str, Options]] = field(default_factory=dict)
 
 
-def streams_of(major: int) -> dict[str, tuple[str, Options]]:
+def streams_of(major: int, two_phase: bool = False) -> dict[str, tuple[str, Options]]:
     """All that is compared on a major."""
+    if two_phase:
+        prepared = {"pgoutput": ("pgoutput", pgoutput(major, "pub_all", ("two_phase", "on")))}
+        return {
+            "test_decoding": ("test_decoding", TEST_DECODING),
+            "test_decoding, no empty transactions": ("test_decoding", SKIPPING),
+            **(prepared if major >= PGOUTPUT_TWO_PHASE_SINCE else {}),
+        }
     return {
         "test_decoding": ("test_decoding", TEST_DECODING),
         "test_decoding, no empty transactions": ("test_decoding", SKIPPING),
@@ -66,7 +92,9 @@ def streams_of(major: int) -> dict[str, tuple[str, Options]]:
     }
 
 
-def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
+def run_workload(
+    major: int, seed: int, directory: Path, steps: int, settings: Options = LIMIT, *, two_phase: bool = False
+) -> Run:
     """A random workload, with a walsender for each stream."""
     server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False, wal_segment_megabytes=1)
     with server:
@@ -74,7 +102,8 @@ def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
             for statement in statements():
                 admin.execute(statement.encode())
         server.stop()
-        run = Run(major, directory / "backup", directory / "pg_wal", plugins=streams_of(major))
+        run = Run(major, directory / "backup", directory / "pg_wal", settings, two_phase)
+        run.plugins = streams_of(major, two_phase)
         shutil.copytree(server.data_directory, run.backup, symlinks=True)
         server.start()
         with ExitStack() as stack:
@@ -88,7 +117,7 @@ def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
                 for stream in live.values():
                     stream.read_to(parse_lsn(row[0]))
 
-            StreamedWorkload(server.connect, seed, catch_up).run(steps)
+            StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase).run(steps)
             catch_up()
             run.sent = {name: stream.messages for name, stream in live.items()}
         # A server that stops waits for subscribers that have not confirmed anything.
@@ -98,15 +127,13 @@ def run_workload(major: int, seed: int, directory: Path, steps: int) -> Run:
 
 
 def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterator[tuple[str, LiveStream]]:
+    query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
     with server.connect() as admin:
         for number, (name, (plugin, options)) in enumerate(run.plugins.items()):
-            made = admin.execute(
-                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", [f"live{number}", plugin]
-            )
-            row = made.fetchone()
+            row = admin.execute(query, [f"live{number}", plugin, run.two_phase]).fetchone()
             assert row is not None
             run.start = max(run.start, parse_lsn(row[0]))
-            yield name, stack.enter_context(LiveStream(server, f"live{number}", options, LIMIT))
+            yield name, stack.enter_context(LiveStream(server, f"live{number}", options, run.settings))
 
 
 def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
@@ -119,7 +146,8 @@ def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEF
         plugin=plugin,
         options=options,
         start=run.start,
-        settings=LIMIT,
+        settings=run.settings,
+        two_phase=run.two_phase,
     )
     with decode(spark, request, bounds=bounds) as result:
         return joined(result.tables())
@@ -153,13 +181,38 @@ def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) 
             yield lsn, data
 
 
-@pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("major", [14, 15, 16, 17, 18])
-def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
-    run = run_workload(major, seed, tmp_path, 120)
+def check(spark: SparkSession, run: Run) -> None:
+    """Whether all streams are what was sent, in one window and in many."""
     for name in run.plugins:
         actual = decoded(spark, run, name)
         found = difference(run, name, actual)
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
         in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("major", since(14))
+def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
+    check(spark, run_workload(major, seed, tmp_path, 120))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("major", since(14))
+def test_prepared_transactions(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
+    check(spark, run_workload(major, seed, tmp_path, 150, two_phase=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", since(AT_ONCE_SINCE))
+def test_streaming_at_once(spark: SparkSession, major: int, tmp_path: Path) -> None:
+    check(spark, run_workload(major, 4, tmp_path, 40, AT_ONCE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", since(14))
+def test_a_megabyte(spark: SparkSession, major: int, tmp_path: Path) -> None:
+    run = run_workload(major, 5, tmp_path, 1500, ONE_MEGABYTE)
+    assert any(data[:1] == b"S" for _, data in run.sent["pgoutput"])
+    check(spark, run)
