@@ -10,8 +10,8 @@ PostgreSQL: logicalmsg_decode of decode.c, ReorderBufferIterTXNInit of reorderbu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from headwater.reorder._queue_order import merge_queues
 from headwater.reorder.changes import has_origin_of
 from headwater.reorder.replays import Replays
 from headwater.reorder.transactions import CommittedTransactions
-from headwater.rmgr.index import GRID
-from headwater.rmgr.index_rows import Rows
+from headwater.rmgr.index_rows import MessageTable, Rows
 
 Int64s = NDArray[np.int64]
 Stretch = tuple[int, int]
@@ -51,122 +50,144 @@ def message_order(
         is_filtered: whether the plugin leaves an origin out: the server then does not queue it.
     """
     found = rows.messages
-    replay = txns.replay_of(found.xid, found.lsn)
-    asked = np.flatnonzero(found.transactional & (replay >= 0))
-    asked = asked[_has_several_members(rows, txns)[replay[asked]]]
+    asked = np.flatnonzero(found.transactional)
+    asked = asked[txns.replay_of(found.xid[asked], found.lsn[asked]) >= 0]
+    if not len(asked):
+        return MessageOrder(np.empty(0, np.int64), ())
+    messages = found.take(asked)
+    replay = txns.replay_of(messages.xid, messages.lsn)
+    queued = _Queued.of(rows, txns, np.unique(replay), is_filtered)
+    begin, cross = queued.of_others(replay, messages.xid, messages.end)
+    doubtful, unknown = np.flatnonzero(begin > 0), np.flatnonzero((begin == 0) & (cross > 0))
+    lacking = [_near(int(messages.end[at]), lo, txns, int(replay[at])) for at in unknown.tolist()]
     late: list[int] = []
-    lacking: list[Stretch] = []
-    for txn in np.unique(replay[asked]).tolist():
-        queues = _Queues.of(rows, txns, commits, txn, is_filtered)
-        which = asked[replay[asked] == txn]
-        some_late, some_lacking = queues.ask(found.lsn[which], found.end[which], found.xid[which], lo)
-        late += some_late
-        lacking += some_lacking
+    queued = queued.of_replays(np.unique(replay[doubtful]))
+    order = np.argsort(replay[doubtful], kind="stable")
+    for which in np.split(doubtful[order], np.flatnonzero(np.diff(replay[doubtful[order]])) + 1) if len(order) else ():
+        txn = int(replay[which[0]])
+        entries = queued.of_replay(txn)
+        if entries.span.any():
+            lacking.append(_whole(txns, txn))
+        elif not lacking:
+            late += _late(entries, rows, txns, commits, txn, messages.take(which))
     return MessageOrder(np.array(sorted(late), np.int64), tuple(lacking))
 
 
-def _has_several_members(rows: Rows, txns: Replays) -> NDArray[np.bool_]:
-    """bool[t]: replays with row changes or messages of several xids."""
-    xid = np.concatenate([rows.changes.xid.astype(np.int64), rows.messages.xid])
-    if not len(rows.messages):
-        return np.zeros(len(txns.xid), np.bool_)
-    replay = txns.replay_of(xid, np.concatenate([rows.changes.first, rows.messages.lsn]))
-    pairs = np.unique(np.stack([replay, xid])[:, replay >= 0], axis=1)
-    found: NDArray[np.bool_] = np.bincount(pairs[0], minlength=len(txns.xid)) > 1
-    return found
+def _near(end: int, lo: int, txns: Replays, txn: int) -> Stretch:
+    """What has to be known to tell whether a change begins where a message ends."""
+    return (end, end + 1) if end >= lo else _whole(txns, txn)
 
 
-class _Queues(NamedTuple):
-    """What is queued of one transaction, n entries by queue and LSN.
+def _whole(txns: Replays, txn: int) -> Stretch:
+    return int(txns.first_lsn[txn]), int(txns.place[txn])
+
+
+class _Queued(NamedTuple):
+    """What is queued of transactions, n entries, sorted by replay; not in it is what commits hand on.
 
     Attributes:
-        starts: int64[q+1] bounds of the queues; lsns: int64[n]; span: int64[n] bytes to the last change of its row.
-        xid: int64[n]; is_change: bool[n] it is a row change or a truncate.
-        whole: where the transaction lies.
+        replay: int64[n]; xid: int64[n]; lsn: int64[n]; span: int64[n] bytes to the last change of its row.
+        is_change: bool[n] it is a row change or a truncate.
     """
 
-    starts: Int64s
-    lsns: Int64s
-    span: Int64s
+    replay: Int64s
     xid: Int64s
+    lsn: Int64s
+    span: Int64s
     is_change: NDArray[np.bool_]
-    whole: Stretch
 
     @classmethod
-    def of(
-        cls, rows: Rows, txns: Replays, commits: CommittedTransactions, txn: int, is_filtered: Callable[[int], bool]
-    ) -> _Queues:
-        """Those of one replay."""
-        parts = list(_entries(rows, txns, txn, is_filtered))
-        first, end = int(txns.first_lsn[txn]), int(txns.place[txn])
-        base = max(int(txns.base_lsn[txn]), 0 if txns.streamed is None else txns.streamed.begins(txn))
-        top = int(txns.xid[txn])
-        given = commits.commit_lsn[commits.changes_catalog & (commits.commit_lsn > base) & (commits.commit_lsn < end)]
-        parts.append((np.full(len(given), top), given, np.zeros(len(given), np.int64), np.zeros(len(given), np.bool_)))
-        xid, lsn, span, is_change = (np.concatenate(column) for column in zip(*parts, strict=True))
-        rank = _ranks(rows, top, xid)
-        order = np.lexsort((lsn, rank))
-        counts = np.bincount(rank, minlength=1)
-        starts = np.append(0, np.cumsum(counts))
-        return cls(starts, lsn[order], span[order], xid[order], is_change[order], (first, end))
+    def of(cls, rows: Rows, txns: Replays, replays: Int64s, is_filtered: Callable[[int], bool]) -> _Queued:
+        """That of some replays."""
+        is_asked = np.zeros(len(txns.xid) + 1, np.bool_)
+        is_asked[replays] = True
+        invals = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
+        tables: tuple[tuple[Any, Int64s, bool], ...] = (
+            (rows.changes, rows.changes.first, True),
+            (rows.truncates, rows.truncates.lsn, True),
+            (rows.commands, rows.commands.lsn, False),
+            (invals, invals.lsn, False),
+            (rows.messages, rows.messages.end, False),
+        )
+        parts = []
+        for table, lsn, is_change in tables:
+            replay = np.where(table.owner != 0, txns.replay_of(table.owner, table.lsn), -1)
+            replay[~is_asked[replay]] = -1
+            origin = getattr(table, "origin", None)
+            if origin is not None and (origin.any() or is_filtered(0)):
+                replay[has_origin_of(origin, is_filtered)] = -1
+            which = np.flatnonzero(replay >= 0)
+            span = getattr(table, "span", np.zeros(len(table), np.int64))[which].astype(np.int64)
+            parts.append((replay[which], table.owner[which], lsn[which], span, np.full(len(which), is_change)))
+        found = cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return found._take(np.argsort(found.replay, kind="stable"))
 
-    def ask(self, lsn: Int64s, end: Int64s, xid: Int64s, lo: int) -> tuple[list[int], list[Stretch]]:
-        """Starts of those of some messages that are late, and stretches that are not known well enough."""
-        lacking: list[Stretch] = []
-        doubtful: list[tuple[int, int, int]] = []
+    def of_replays(self, replays: Int64s) -> _Queued:
+        """That of some replays."""
+        return self._take(np.isin(self.replay, replays))
+
+    def of_replay(self, replay: int) -> _Queued:
+        """That of one."""
+        return self._take(slice(*np.searchsorted(self.replay, [replay, replay + 1])))
+
+    def _take(self, which: slice | Int64s | NDArray[np.bool_]) -> _Queued:
+        return _Queued(self.replay[which], self.xid[which], self.lsn[which], self.span[which], self.is_change[which])
+
+    def of_others(self, replay: Int64s, xid: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+        """How many rows of changes of other xids of the same replay begin at a place, and how many go over it.
+
+        Args:
+            replay: int64[q]; xid: int64[q]; end: int64[q] the place.
+        """
         changes = np.flatnonzero(self.is_change)
-        changes = changes[np.argsort(self.lsns[changes], kind="stable")]
-        # No row of changes crosses the grid.
-        bounds = np.searchsorted(self.lsns[changes], np.stack([end // GRID * GRID, end + 1]))
-        for one, low, high in zip(zip(lsn.tolist(), end.tolist(), xid.tolist(), strict=True), *bounds, strict=True):
-            near = changes[low:high]
-            others = near[self.xid[near] != one[2]]
-            if (self.lsns[others] == one[1]).any():
-                doubtful.append(one)
-            elif (self.lsns[others] + self.span[others] >= one[1]).any():
-                lacking.append((one[1], one[1] + 1) if one[1] >= lo else self.whole)
-        if doubtful and not lacking and self.span.any():
-            lacking.append(self.whole)
-        return ([], lacking) if lacking or not doubtful else (self._late(doubtful), [])
-
-    def _late(self, doubtful: list[tuple[int, int, int]]) -> list[int]:
-        order = np.empty(len(self.lsns), np.int64)
-        merge_queues(self.starts, self.lsns, order)
-        taken = np.empty(len(order), np.int64)
-        taken[order] = np.arange(len(order))
-        late = []
-        for lsn, end, xid in doubtful:
-            at_end = self.lsns == end
-            own, other = at_end & (self.xid == xid), at_end & (self.xid != xid) & self.is_change
-            if taken[own].min() > taken[other].min():
-                late.append(lsn)
-        return late
+        first, last = self.lsn[changes], self.lsn[changes] + self.span[changes]
+        places = np.unique(np.concatenate([first, last, end]))
+        first, last, end = (np.searchsorted(places, column) for column in (first, last, end))
+        pairs = np.concatenate([self.replay[changes] << 32 | self.xid[changes], replay << 32 | xid])
+        pair = np.unique(pairs, return_inverse=True)[1]
+        found = []
+        for group, of in ((self.replay[changes], replay), (pair[: len(changes)], pair[len(changes) :])):
+            groups = ((group, first), (group, last), (of, end))
+            of_first, of_last, asked = (number * (len(places) + 1) + rank for number, rank in groups)
+            of_first.sort()
+            of_last.sort()
+            begin = np.searchsorted(of_first, asked, "right") - np.searchsorted(of_first, asked)
+            found.append((begin, np.searchsorted(of_first, asked) - np.searchsorted(of_last, asked)))
+        return found[0][0] - found[1][0], found[0][1] - found[1][1]
 
 
-_Entries = tuple[Int64s, Int64s, Int64s, NDArray[np.bool_]]
+def _late(
+    entries: _Queued, rows: Rows, txns: Replays, commits: CommittedTransactions, txn: int, messages: MessageTable
+) -> list[int]:
+    """Places of those of some messages of a replay that the server takes behind the change at their end."""
+    top = int(txns.xid[txn])
+    given = _given(txns, commits, txn)
+    xid, lsn = np.append(entries.xid, np.full(len(given), top)), np.append(entries.lsn, given)
+    is_change = np.append(entries.is_change, np.zeros(len(given), np.bool_))
+    rank = _ranks(rows, top, xid)
+    by_queue = np.lexsort((lsn, rank))
+    xid, lsn, is_change = xid[by_queue], lsn[by_queue], is_change[by_queue]
+    order = np.empty(len(lsn), np.int64)
+    merge_queues(np.append(0, np.cumsum(np.bincount(rank))), lsn, order)
+    taken = np.empty(len(order), np.int64)
+    taken[order] = np.arange(len(order))
+    by_lsn = np.argsort(lsn, kind="stable")
+    late = []
+    for place, end, own in zip(messages.lsn.tolist(), messages.end.tolist(), messages.xid.tolist(), strict=True):
+        low, high = np.searchsorted(lsn[by_lsn], [end, end + 1])
+        near = by_lsn[low:high]
+        others = near[(xid[near] != own) & is_change[near]]
+        if taken[near[xid[near] == own]].min() > taken[others].min():
+            late.append(place)
+    return late
 
 
-def _entries(rows: Rows, txns: Replays, txn: int, is_filtered: Callable[[int], bool]) -> Iterator[_Entries]:
-    """What tables have of a replay: xid, LSN, span, whether it is a change."""
-    changes = rows.changes
-    near = slice(*np.searchsorted(changes.first, [txns.first_lsn[txn], txns.place[txn] + 1]))
-    which = np.arange(near.start, near.stop)
-    which = which[txns.replay_of(changes.xid[near], changes.first[near]) == txn]
-    which = which[~has_origin_of(changes.take(which).origin, is_filtered)]
-    some = changes.take(which)
-    yield some.xid.astype(np.int64), some.first, some.span.astype(np.int64), np.ones(len(some), np.bool_)
-    invals = rows.invals.take(np.flatnonzero(np.diff(rows.invals.lsn, prepend=-1)))
-    for table, lsn, is_change in (
-        (rows.truncates, rows.truncates.lsn, True),
-        (rows.commands, rows.commands.lsn, False),
-        (invals, invals.lsn, False),
-        (rows.messages, rows.messages.end, False),
-    ):
-        own = np.flatnonzero((txns.replay_of(table.owner, table.lsn) == txn) & (table.owner != 0))
-        origin = getattr(table, "origin", None)
-        own = own if origin is None else own[~has_origin_of(origin[own], is_filtered)]
-        zeros = np.zeros(len(own), np.int64)
-        yield table.owner[own], lsn[own], zeros, np.full(len(own), is_change, np.bool_)
+def _given(txns: Replays, commits: CommittedTransactions, txn: int) -> Int64s:
+    """LSNs of the commits that handed a snapshot to a transaction since it, or this block of it, began."""
+    base = max(int(txns.base_lsn[txn]), 0 if txns.streamed is None else txns.streamed.begins(txn))
+    is_behind = (commits.commit_lsn > base) & (commits.commit_lsn < int(txns.place[txn]))
+    given: Int64s = commits.commit_lsn[commits.changes_catalog & is_behind]
+    return given
 
 
 def _ranks(rows: Rows, top: int, xid: Int64s) -> Int64s:
