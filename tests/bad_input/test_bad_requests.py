@@ -22,7 +22,10 @@ def _window(cluster: Cluster) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--plugin", "wal2xml"), 'unknown output plugin "wal2xml"; known plugins are pgoutput, test_decoding'),
+        (
+            ("--plugin", "wal2xml"),
+            'unknown output plugin "wal2xml"; known plugins are debezium, pgoutput, test_decoding',
+        ),
         (("-o", "include-cats=1"), 'option "include-cats" = "1" is unknown'),
         (("-o", "include-xids=perhaps"), 'could not parse value "perhaps" for parameter "include-xids"'),
         (PGOUTPUT, "proto_version"),

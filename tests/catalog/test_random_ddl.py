@@ -101,7 +101,7 @@ def test_from_an_online_backup(major: int, seed: int, tmp_path: Path) -> None:
         check(recorder, backup, server.wal_directory, older)
 
 
-@pytest.mark.parametrize(("major", "seed"), [_slow(14, 13), _slow(15, 10), (16, 11), _slow(18, 12)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 13), _slow(15, 10), _slow(16, 11), _slow(18, 12)])
 def test_from_an_exported_catalog(major: int, seed: int, tmp_path: Path) -> None:
     """Marks behind the consistent point, of transactions that began behind it or that the slot waited for."""
     with make_server(major) as server:
@@ -140,7 +140,7 @@ def dsn_of(server: EmbeddedPostgres) -> str:
     return " ".join(f"{name}={word}" for name, word in server.connection_info().items())
 
 
-@pytest.mark.parametrize(("major", "seed"), [_slow(14, 11), (15, 8), _slow(18, 9)])
+@pytest.mark.parametrize(("major", "seed"), [_slow(14, 11), _slow(15, 8), _slow(18, 9)])
 def test_from_a_copy_of_a_crashed_server(major: int, seed: int, tmp_path: Path) -> None:
     with make_server(major) as server:
         recorder = Recorder(server)

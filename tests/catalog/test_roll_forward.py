@@ -23,7 +23,7 @@ SETTINGS: dict[int, dict[str, str]] = {
 
 
 @pytest.fixture(
-    scope="module", params=[15, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 16, 17)), 18]
+    scope="module", params=[*(pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 16, 17)), 18]
 )
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, ...]]:
     """Marks of all scenarios run one after the other, the rolled store, and what it was made of."""

@@ -18,7 +18,7 @@ from fuzz.kinds import Kind, all_kinds
 from fuzz.run import run
 
 TESTS = Path(__file__).parent.parent
-INPUTS = 200
+INPUTS = 120
 
 
 @pytest.mark.server

@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -42,7 +42,7 @@ class LiveStream:
     def __init__(
         self, server: EmbeddedPostgres, slot: str, options: Options, settings: Sequence[tuple[str, str]]
     ) -> None:
-        words = " ".join(f"-c {name}={value}" for name, value in settings)
+        words = " ".join(f"-c {name}={value}" for name, value in (("wal_sender_timeout", "0"), *settings))
         self._connection = server.connect(replication="database", options=words)
         given = ", ".join(f"\"{name}\" '{value}'" for name, value in options)
         command = f"START_REPLICATION SLOT {slot} LOGICAL 0/0" + (f" ({given})" if given else "")
@@ -52,7 +52,7 @@ class LiveStream:
         self.messages: list[tuple[int, bytes]] = []
         self._seen = 0
 
-    def __enter__(self) -> LiveStream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

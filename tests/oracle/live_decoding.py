@@ -1,91 +1,51 @@
-"""A walsender that is asked while transactions run: what it streams before it knows whether they will abort."""
+"""Blocks that a walsender streams with test_decoding while transactions run, before it knows whether they abort."""
 
 from __future__ import annotations
 
 import re
-import struct
-from dataclasses import dataclass, field
-from select import select
 from typing import Any
 
 import psycopg
-from psycopg import pq
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
+from oracle.live import LiveStream
 
 _OPENS = re.compile(rb"opening a streamed block for transaction TXN (\d+)")
-_FEEDBACK = struct.Struct(">cQQQqB")
 _ABORTS = re.compile(rb"aborting streamed \(sub\)transaction TXN (\d+)")
 _STREAMS = re.compile(rb"streaming (change|truncate|message)")
+_OPTIONS = (("stream-changes", "1"), ("include-xids", "1"), ("skip-empty-xacts", "0"))
 
 
-@dataclass
-class LiveDecoding:
-    """A replication connection that streams with test_decoding.
+class LiveDecoding(LiveStream):
+    """A stream of test_decoding.
 
     Args:
-        server: where.
-        slot: its name.
+        server: where; slot: of it.
         work_mem: ``logical_decoding_work_mem``.
         immediate: ``debug_logical_replication_streaming``.
-
-    Attributes:
-        blocks: [xid, changes, truncates and messages] of each streamed block so far.
-        aborted: transactions and subtransactions whose rollback was told.
     """
 
-    server: EmbeddedPostgres
-    slot: str
-    work_mem: str = "64kB"
-    immediate: bool = False
-    blocks: list[list[int]] = field(default_factory=list)
-    aborted: list[int] = field(default_factory=list)
-    _connection: Any = None
-    _reached: int = 0
+    def __init__(self, server: EmbeddedPostgres, slot: str, work_mem: str = "64kB", immediate: bool = False) -> None:
+        at_once = (("debug_logical_replication_streaming", "immediate"),) if immediate else ()
+        super().__init__(server, slot, _OPTIONS, (("logical_decoding_work_mem", work_mem), *at_once))
 
-    def __enter__(self) -> LiveDecoding:
-        settings = f"-c wal_sender_timeout=0 -c logical_decoding_work_mem={self.work_mem}"
-        if self.immediate:
-            settings += " -c debug_logical_replication_streaming=immediate"
-        self._connection = self.server.connect(replication="database", options=settings)
-        options = "\"stream-changes\" '1', \"include-xids\" '1', \"skip-empty-xacts\" '0'"
-        command = f'START_REPLICATION SLOT "{self.slot}" LOGICAL 0/0 ({options})'
-        found = self._connection.pgconn.exec_(command.encode())
-        if found.status != pq.ExecStatus.COPY_BOTH:
-            raise psycopg.OperationalError(found.get_error_message())
-        return self
+    @property
+    def blocks(self) -> list[list[int]]:
+        """[xid, changes, truncates and messages] of each streamed block so far."""
+        found: list[list[int]] = []
+        for _, data in self.messages:
+            if opened := _OPENS.match(data):
+                found.append([int(opened[1]), 0])
+            elif _STREAMS.match(data):
+                found[-1][1] += 1
+        return found
 
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def read_to(self, lsn: int) -> None:
-        """Take what it says until it has gone as far as an LSN that was flushed; asked if there is nothing to take."""
-        connection, is_asked = self._connection.pgconn, False
-        while self._reached < lsn:
-            length, data = connection.get_copy_data(1)
-            if length < 0:
-                raise psycopg.OperationalError(connection.get_result().get_error_message())
-            message = bytes(data)
-            if message[:1] == b"k":
-                (self._reached,) = struct.unpack_from(">Q", message, 1)
-                is_asked = False
-            elif message:
-                self._take(message[25:])
-            else:
-                if not is_asked:
-                    connection.put_copy_data(_FEEDBACK.pack(b"r", 1, 1, 1, 0, 1))
-                    is_asked = connection.flush() == 0
-                select([connection.socket], [], [])
-                connection.consume_input()
-
-    def _take(self, data: bytes) -> None:
-        if opened := _OPENS.match(data):
-            self.blocks.append([int(opened[1]), 0])
-        elif _STREAMS.match(data):
-            self.blocks[-1][1] += 1
-        elif told := _ABORTS.match(data):
-            self.aborted.append(int(told[1]))
+    @property
+    def aborted(self) -> list[int]:
+        """Transactions and subtransactions whose rollback was told."""
+        told = (_ABORTS.match(data) for _, data in self.messages)
+        return [int(one[1]) for one in told if one]
 
 
 def flushed(connection: psycopg.Connection[Any]) -> int:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.server
 
 MAJORS = (14, 15, 16, 17, 18, 19)
 FEW_OR_ALL = [
-    (15, 1),
+    pytest.param(15, 1, marks=pytest.mark.slow),
     (18, 2),
     *(pytest.param(major, seed, marks=pytest.mark.slow) for major in MAJORS for seed in range(100, 105)),
 ]

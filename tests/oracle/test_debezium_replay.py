@@ -62,6 +62,7 @@ def counts_of(events: list[Any]) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_events_make_the_tables(tmp_path: Path) -> None:
     with EmbeddedPostgres(find_programs(MAJOR), autovacuum=False) as server:
         with server.connect() as connection:

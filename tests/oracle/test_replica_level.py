@@ -278,6 +278,7 @@ def test_rows_say_how_complete_they_are(twins: Twins) -> None:
     assert partial["_unchanged"] == ["id"]
 
 
+@pytest.mark.slow
 def test_reads_and_streams_of_spark(twins: Twins, spark: Any, tmp_path: Path) -> None:
     """A stream that begins at the backup says what a read does, in batches of a few kilobytes of WAL."""
     options = {
