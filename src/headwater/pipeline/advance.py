@@ -189,14 +189,14 @@ def advance(
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
     rolled(store, max(scope.start, start.lsn), lsn, is_end)
-    left = still_open(start.left, index, txns, control, replays.streamed)
+    accounting = NOTHING_QUEUED if streams is None else streams.accounting
+    left = still_open(start.left, index, txns, control, accounting)
     window = RolledWindow(
         *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
     )
     watch(window, scope)
     assembly = assemble(window, plugin, scope)
     last_lsn = index.last_lsn or start.last_lsn
-    accounting = NOTHING_QUEUED if streams is None else streams.accounting
     behind = Behind(store, control, lsn, last_lsn, left, assembly.memory, at, accounting)
     return Advanced(assembly, behind, followed)
 

@@ -12,6 +12,7 @@ Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,12 +22,14 @@ from headwater.catalog.snapshot import full_xids
 from headwater.catalog.store import CatalogStore
 from headwater.reorder.control import Control, Followed
 from headwater.reorder.handed_on import NOTHING_HANDED_ON, HandedOn
+from headwater.reorder.keys import lookup
 from headwater.reorder.settled import settled
-from headwater.reorder.streamed import Streamed
+from headwater.reorder.streamed import numbers_at
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
-from headwater.rmgr.index_rows import NO_ROWS, EndTable, Rows
+from headwater.rmgr.index_rows import NO_ROWS, EndTable, Rows, join_rows
 
 Int64s = NDArray[np.int64]
 
@@ -72,7 +75,7 @@ def still_open(
     index: WalIndex,
     txns: CommittedTransactions,
     control: Control,
-    streamed: Streamed | None = None,
+    accounting: Accounting = NOTHING_QUEUED,
 ) -> OpenTransactions:
     """What a window leaves behind.
 
@@ -81,7 +84,7 @@ def still_open(
         index: of the window, joined with that.
         txns: that committed in it.
         control: what is known at its end.
-        streamed: what of the changes is output already.
+        accounting: what is queued at its end.
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
     # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
@@ -93,10 +96,9 @@ def still_open(
         return np.isin(toplevel(xids), tops)
 
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
-    if streamed is not None:
-        left = replace(left, changes=left.changes.take(np.flatnonzero(streamed.of_changes(left.changes) < 0)))
     events = np.append(before.last_event, common_events(rows, index.lo))
-    found = OpenTransactions(settled(left, index.lo, events, index.grid), int(events[-1]))
+    parts = (settled(part, index.lo, events, index.grid) for part in _by_output(left, accounting, toplevel))
+    found = OpenTransactions(_together(*parts), int(events[-1]))
     commits = before.commits_behind(txns)
     since = NEVER if found.first_lsn is None else found.first_lsn
     return replace(
@@ -104,6 +106,31 @@ def still_open(
         handed_on=before.handed_on.followed_by(rows, txns, found.oldest_base),
         catalog_commits=commits[commits > since],
     )
+
+
+def _by_output(left: Rows, accounting: Accounting, toplevel: Callable[[Int64s], Int64s]) -> list[Rows]:
+    """Rows with the changes that have been streamed, and with all others: no row may have of both.
+
+    Another session streams all of them anew, so none is given up.
+    """
+    changes = left.changes
+    tops = np.flatnonzero(accounting.xid == accounting.top)
+    tops = tops[np.argsort(accounting.xid[tops], kind="stable")]
+    at = lookup(accounting.xid[tops], tops, toplevel(changes.owner))
+    hi, taken = (np.append(column, 0)[at] for column in (accounting.hi, accounting.hi_taken))
+    is_out = (changes.first < hi) | ((changes.first == hi) & (numbers_at(changes, np.unique(hi)) < taken))
+    if not is_out.any():
+        return [left]
+    return [replace(left, changes=changes.take(np.flatnonzero(which))) for which in (is_out, ~is_out)]
+
+
+def _together(first: Rows, *rest: Rows) -> Rows:
+    """The same rows, with the changes of all of them."""
+    if not rest:
+        return first
+    changes = join_rows([replace(NO_ROWS, changes=one.changes, locators=one.locators) for one in (first, *rest)])
+    order = np.argsort(changes.changes.first, kind="stable")
+    return replace(rest[0], changes=changes.changes.take(order), locators=changes.locators).with_used_files()
 
 
 def common_events(rows: Rows, lo: int) -> Int64s:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import Integers, lookup, stable_order, within_groups
+from headwater.reorder.keys import Integers, lookup, stable_order
 from headwater.reorder.streams import EVERY, Blocks
 from headwater.reorder.transactions import NEVER, toplevel_of
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED
@@ -139,16 +139,30 @@ class Streamed:
     def _numbers(self, changes: ChangeTable) -> Int64s:
         """int64[n] which change of its record each row is, of records that lie in two blocks; 0 of all others.
 
-        Rows of such a record have one change each, and come in the record's order. Of one that a block of an earlier
-        window has begun, what was left is what that block has not.
+        Of a record that a block of an earlier window has begun, the last row is what that block has not.
         """
         blocks = self.blocks
         ends, begins = blocks.hi[blocks.hi_taken < EVERY], blocks.lo[blocks.lo_taken < EVERY]
-        numbers = np.zeros(len(changes), np.int64)
-        which = np.flatnonzero(np.isin(changes.first, ends))
-        numbers[which] = within_groups(np.unique(changes.first[which], return_counts=True)[1])
-        numbers[np.isin(changes.first, np.setdiff1d(begins, ends))] = _MANY - 1
+        numbers = numbers_at(changes, np.unique(ends))
+        which = np.flatnonzero(np.isin(changes.first, np.setdiff1d(begins, ends)))
+        is_last = np.append(np.diff(changes.first[which]) != 0, True)[: len(which)]
+        numbers[which[is_last]] = _MANY - 1
         return numbers
+
+
+def numbers_at(changes: ChangeTable, lsns: Int64s) -> Int64s:
+    """int64[n] which change of its record each row begins with, of records at some LSNs, sorted; 0 of all others.
+
+    The rows of such a record come in its order. One alone is what an earlier window has left of it.
+    """
+    numbers = np.zeros(len(changes), np.int64)
+    which = np.flatnonzero(np.isin(changes.first, lsns))
+    rows = np.unique(changes.first[which], return_counts=True)[1]
+    counts = changes.count[which].astype(np.int64)
+    before = np.cumsum(counts) - counts
+    starts = np.cumsum(rows) - rows
+    numbers[which] = np.where(np.repeat(rows, rows) == 1, _MANY - 1, before - np.repeat(before[starts], rows))
+    return numbers
 
 
 def lookup_or(keys: Int64s, values: Int64s, wanted: Int64s, other: int) -> Int64s:
