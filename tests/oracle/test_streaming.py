@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from headwater.demo.stream_comparison import Difference, first_difference, joine
 from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from headwater.slots.kept_state import KeptState
 from oracle.live import LiveStream
 from oracle.streamed_workload import StreamedWorkload, statements
 from oracle.streams import Options, parse_lsn
@@ -93,7 +96,14 @@ def streams_of(major: int, two_phase: bool = False) -> dict[str, tuple[str, Opti
 
 
 def run_workload(
-    major: int, seed: int, directory: Path, steps: int, settings: Options = LIMIT, *, two_phase: bool = False
+    major: int,
+    seed: int,
+    directory: Path,
+    steps: int,
+    settings: Options = LIMIT,
+    *,
+    two_phase: bool = False,
+    rolls_back: bool = True,
 ) -> Run:
     """A random workload, with a walsender for each stream."""
     server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False, wal_segment_megabytes=1)
@@ -117,7 +127,8 @@ def run_workload(
                 for stream in live.values():
                     stream.read_to(parse_lsn(row[0]))
 
-            StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase).run(steps)
+            ways = {"prepares": two_phase, "rolls_back": rolls_back}
+            StreamedWorkload(server.connect, seed, catch_up, **ways).run(steps)
             catch_up()
             run.sent = {name: stream.messages for name, stream in live.items()}
         # A server that stops waits for subscribers that have not confirmed anything.
@@ -136,10 +147,10 @@ def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterato
             yield name, stack.enter_context(LiveStream(server, f"live{number}", options, run.settings))
 
 
-def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
-    """Our messages of a stream."""
+def request_of(run: Run, name: str) -> DecodeRequest:
+    """What a stream asks for."""
     plugin, options = run.plugins[name]
-    request = DecodeRequest(
+    return DecodeRequest(
         wal=str(run.wal),
         catalog=str(run.backup),
         database="postgres",
@@ -149,7 +160,11 @@ def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEF
         settings=run.settings,
         two_phase=run.two_phase,
     )
-    with decode(spark, request, bounds=bounds) as result:
+
+
+def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
+    """Our messages of a stream."""
+    with decode(spark, request_of(run, name), bounds=bounds) as result:
         return joined(result.tables())
 
 
@@ -216,3 +231,27 @@ def test_a_megabyte(spark: SparkSession, major: int, tmp_path: Path) -> None:
     run = run_workload(major, 5, tmp_path, 1500, ONE_MEGABYTE)
     assert any(data[:1] == b"S" for _, data in run.sent["pgoutput"])
     check(spark, run)
+
+
+def test_another_session_streams_all_anew(spark: SparkSession, tmp_path: Path) -> None:
+    run = run_workload(18, 6, tmp_path, 200, rolls_back=False)
+    whole = replace(run, plugins={"whole": ("test_decoding", ())})
+    said = decoded(spark, whole, "whole").to_pylist()
+    request = request_of(run, "test_decoding")
+    kept: list[KeptState] = []
+    middle = sorted(message["lsn"] for message in said)[len(said) // 2]
+    with decode(spark, replace(request, end=middle), keep=kept.append) as result:
+        first = changes_by_xid(joined(result.tables()).to_pylist())
+    anew = replace(kept[-1], state=kept[-1].state.in_new_session)
+    with decode(spark, replace(request, start=None), kept=anew) as result:
+        messages = joined(result.tables()).to_pylist()
+    again, expected = changes_by_xid(messages), changes_by_xid(said)
+    ended = {one["xid"] for one in messages if one["data"].startswith((b"committing", b"COMMIT"))}
+    assert {xid: again[xid] for xid in ended} == {xid: expected[xid] for xid in ended}
+    assert any(first[xid] for xid in ended)
+
+
+def changes_by_xid(messages: Sequence[dict[str, Any]]) -> Counter[int]:
+    """How many changes and truncates messages of test_decoding tell, by toplevel xid."""
+    told = (b"table", b"streaming change", b"streaming truncate")
+    return Counter(one["xid"] for one in messages if one["data"].startswith(told))
