@@ -177,14 +177,11 @@ def advance(
             check_consistent(control, store.start_lsn, index.hi)
         _validate(plugin, store, lsn, scope)
     at = _two_phase_at(start, followed, plugin, scope)
-    streams = None
-    replays = _replays(index, txns, plugin, at, starting_at(followed.decodable, scope.start))
-    if plugin.stream_limit:
-        rules = _stream_rules(followed, store, plugin, scope, at)
-        streams = _streams(start, index, followed, detailed, rules)
-        if streams.lacking:
-            return Refinement(detailed=streams.lacking)
-        replays = replays_with_streams(replays, index.rows, streams, store.database_oid)
+    rules = _stream_rules(followed, store, plugin, scope, at)
+    streams = _streams(start, index, followed, detailed, rules) if plugin.stream_limit else None
+    if streams is not None and streams.lacking:
+        return Refinement(detailed=streams.lacking)
+    replays = _replays(index, txns, rules, starting_at(followed.decodable, scope.start), streams)
     order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
@@ -228,14 +225,16 @@ def _streams(
 def _replays(
     index: WalIndex,
     txns: CommittedTransactions,
-    plugin: SlicePlugin,
-    two_phase_at: int | None,
+    rules: StreamRules,
     decodable: tuple[Decodable, ...],
+    streams: Streams | None,
 ) -> Replays:
     """What is replayed in a window, and when."""
-    if two_phase_at is None:
-        return replays_of_commits(txns)
-    return replays_with_prepared(index.rows, txns, TwoPhase(two_phase_at, plugin.filter_prepare), index.lo, decodable)
+    if rules.two_phase is None:
+        replays = replays_of_commits(txns)
+    else:
+        replays = replays_with_prepared(index.rows, txns, rules.two_phase, index.lo, decodable)
+    return replays if streams is None else replays_with_streams(replays, index.rows, streams, rules.database)
 
 
 def _two_phase_at(start: Start, followed: Followed, plugin: SlicePlugin, scope: Scope) -> int | None:
