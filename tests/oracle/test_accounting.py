@@ -20,8 +20,11 @@ from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Stream
 from headwater.reorder.transactions import toplevel_of
 from headwater.rmgr.index import Request, WalIndex, build_index, joined_stretches
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, CHUNKS
+from headwater.rmgr.registry import STANDBY
+from headwater.rmgr.standby import parse_running_xacts
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames, read_frames
+from headwater.wal.record import parse_record
 from oracle.live_decoding import LiveDecoding, flushed
 
 pytestmark = pytest.mark.server
@@ -272,10 +275,18 @@ def aborts_of(index: WalIndex, streams: Streams) -> list[int]:
     return found
 
 
+def running_of(index: WalIndex, major: int) -> Running:
+    """The RUNNING_XACTS records that an index has kept."""
+    kept = (parse_record(one.data, one.lsn, one.end_lsn, major) for one in index.kept)
+    records = [one for one in kept if one.rmid == STANDBY]
+    oldest = [parse_running_xacts(one.main_data, one.lsn).oldest_running_xid for one in records]
+    return Running(np.array([one.lsn for one in records], np.int64), np.array(oldest, np.int64))
+
+
 def streams_of(run: Recorded, index: WalIndex, limit: int, immediate: bool = False, two_phase: bool = False) -> Streams:
     prepares = TwoPhase(run.start, lambda xid, gid: False) if two_phase else None
     rules = StreamRules(limit, immediate, run.major, run.database, run.start, two_phase=prepares)
-    running = Running.of_index(index, run.major)
+    running = running_of(index, run.major)
     return account(NOTHING_QUEUED, index.rows, running, index.lo, index.hi, index.grid, EVERYTHING, rules)
 
 
@@ -298,7 +309,7 @@ def _streams_of_window(
     request = Request((run.database,), (), run.major, grid)
     for _ in range(3):
         index = build_index(frames, lo, hi, request)
-        running = Running.of_index(index, run.major)
+        running = running_of(index, run.major)
         found = account(before, index.rows, running, lo, hi, grid, request.detailed, rules)
         if not found.lacking:
             return found

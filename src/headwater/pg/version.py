@@ -65,6 +65,16 @@ class Version:
         return self.major >= 15
 
     @property
+    def snapshot_size(self) -> int:
+        """sizeof(SnapshotData), bytes, as the memory that decoding uses is counted."""
+        return 120 if self.major < 18 else 104
+
+    @property
+    def streams_what_is_sent(self) -> bool:
+        """Only transactions with changes that are sent are streamed in progress (RBTXN_HAS_STREAMABLE_CHANGE)."""
+        return self.major >= 16
+
+    @property
     def has_debug_streaming(self) -> bool:
         """There is debug_logical_replication_streaming."""
         return self.major >= 16

@@ -26,28 +26,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.pg.version import VERSIONS
 from headwater.reorder import _accounting as k
 from headwater.reorder.keys import Integers, lookup
 from headwater.reorder.replays import TwoPhase, gids
 from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
-from headwater.rmgr.index import WalIndex, joined_stretches
+from headwater.rmgr.index import joined_stretches
 from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows
-from headwater.rmgr.registry import STANDBY
-from headwater.rmgr.standby import parse_running_xacts
-from headwater.wal.record import parse_record
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Stretches = tuple[tuple[int, int], ...]
 
-SNAPSHOT_SIZE = {14: 120, 15: 120, 16: 120, 17: 120}
-"""sizeof(SnapshotData) by major version."""
-
-SNAPSHOT_SIZE_SINCE_18 = 104
 OID_SIZE = 4
-FIRST_WITH_STREAMABLE = 16
-"""The first major version that streams only transactions with changes that are sent (RBTXN_HAS_STREAMABLE_CHANGE)."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +52,6 @@ class Running:
 
     lsn: Int64s
     oldest: Int64s
-
-    @classmethod
-    def of_index(cls, index: WalIndex, major: int) -> Running:
-        """Those that an index has kept."""
-        kept = (parse_record(one.data, one.lsn, one.end_lsn, major) for one in index.kept)
-        records = [one for one in kept if one.rmid == STANDBY]
-        oldest = [parse_running_xacts(one.main_data, one.lsn).oldest_running_xid for one in records]
-        return cls(np.array([one.lsn for one in records], np.int64), np.array(oldest, np.int64))
 
 
 @dataclass(frozen=True)
@@ -323,8 +307,8 @@ def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> k.
     return k.Rules(
         limit=rules.limit,
         immediate=rules.immediate,
-        needs_streamable=rules.major >= FIRST_WITH_STREAMABLE,
-        snapshot_size=SNAPSHOT_SIZE.get(rules.major, SNAPSHOT_SIZE_SINCE_18),
+        needs_streamable=VERSIONS[rules.major].streams_what_is_sent,
+        snapshot_size=VERSIONS[rules.major].snapshot_size,
         streams_from=max(rules.streams_from, lo),
         grid=grid,
         first_cell=first_cell,
