@@ -248,7 +248,7 @@ class _Assembler:
         """What the plugin makes of the DDL of output transactions, by their places."""
         placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
         for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
-            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number))
+            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number, one.behind))
             if texts:
                 yield DdlMessages(txn, lsn, texts)
 

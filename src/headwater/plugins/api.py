@@ -136,6 +136,7 @@ class PluginContext:
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
         with_ddl: DDL is wanted, of a plugin that tells it.
+        with_definitions: the catalog has the definitions of objects, which DDL and columns' defaults are told by.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
         database: name of the database.
@@ -146,6 +147,7 @@ class PluginContext:
     marks_rows: bool = False
     two_phase: bool = False
     with_ddl: bool = False
+    with_definitions: bool = False
     slot: str = ""
     is_init: bool = False
     database: str = ""
@@ -250,6 +252,17 @@ class SlicePlugin(ABC):
     chosen: ChosenRows | None = None
     wants_ddl: bool = False
 
+    @classmethod
+    def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
+        """What it tells by the definitions of objects, of itself; empty: nothing, unless DDL is asked for.
+
+        They are followed for it where they can be had; where not, the user is warned.
+
+        Raises:
+            PluginError: an option is wrong.
+        """
+        return ""
+
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
 
@@ -303,12 +316,13 @@ class SlicePlugin(ABC):
         """
         return []
 
-    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
         """Messages of what a transaction has changed of an object, at its place among the transaction's changes.
 
         Args:
             event: it.
             number: among the events of the transaction, from 0 on.
+            catalog: as the transaction saw it behind the change.
         """
         return []
 

@@ -30,10 +30,12 @@ from headwater.plugins.api import (
     WANT_TRUNCATE,
     WANT_UPDATE,
     CatalogView,
+    DdlEvent,
     PluginContext,
     SliceTables,
 )
 from headwater.plugins.buffer import Rendering
+from headwater.plugins.debezium_ddl import schema_change
 from headwater.plugins.debezium_options import parse_options
 from headwater.plugins.debezium_words import SILENT_MESSAGE, Vocabulary
 from headwater.plugins.kernel_plugin import KernelPlugin
@@ -84,7 +86,13 @@ class Debezium(KernelPlugin):
         self.is_text = True
         self.skips_empty = VERSIONS[context.major].puts_off_begin
         self.cuts_transactions = not self.options.transaction_metadata
+        self.wants_ddl = context.with_definitions and self.options.schema_changes
         self.vocabulary = Vocabulary(self.options, context.session, context.database)
+
+    @classmethod
+    def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
+        """DDL, unless ``include.schema.changes`` says otherwise."""
+        return "DDL" if parse_options(options).schema_changes else ""
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """What a publication of all tables has of those asked for.
@@ -128,6 +136,10 @@ class Debezium(KernelPlugin):
         if not self.options.shows_prefix(prefix.decode("utf-8", "replace")):
             return [SILENT_MESSAGE]
         return [self.vocabulary.message(prefix, content)]
+
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
+        """One event, as Debezium's other connectors have them."""
+        return schema_change(self.vocabulary, event, catalog)
 
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """What the kernel finds by the transaction."""

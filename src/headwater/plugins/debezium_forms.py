@@ -81,7 +81,7 @@ class Forms:
         Raises:
             PluginError: the connector shows it, and here it cannot be shown yet.
         """
-        type, typmod = _root(column)
+        type, typmod = root_type(column)
         if type.element is None:
             return self._scalar(type, typmod)
         return self._array(type, type.element, typmod)
@@ -279,7 +279,7 @@ def field_schema(form: Form, name: str, is_optional: bool) -> Schema:
     return head | {"optional": is_optional} | inner | {"field": name}
 
 
-def _root(column: Column) -> tuple[TypeInfo, int]:
+def root_type(column: Column) -> tuple[TypeInfo, int]:
     """The type that a domain is made of, and the modifiers that count."""
     assert column.type is not None
     type, typmod = column.type, column.typmod
