@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headwater.demo.stream_comparison import joined
 from headwater.pipeline import DecodeRequest, decode
 from oracle.decoded_run import kept_on_failure
-from oracle.folding import one_window
+from oracle.folding import folded, one_window
 from packaged_servers import is_packaged
 from peers.comparison import difference, of_connector, of_ours, with_start
 from peers.connector import DATABASE, END, JARS, PREFIX, WAYS, PeerRun, run_peer, run_tables, statements
@@ -93,6 +95,17 @@ def test_small_slices_say_together_what_one_says(random_events: PeerRun, way: st
     cut, whole = one_window(request, None, slice_bytes=2000), one_window(request, None)
     assert cut.slices > 10
     assert cut.messages.equals(whole.messages)
+
+
+@pytest.mark.parametrize("way", ["plain", "strings"])
+def test_windows_say_together_what_one_says(random_events: PeerRun, way: str) -> None:
+    """With the state as a file holds it in between; of the last one as another session begins with it."""
+    request = asked(random_events, way)
+    whole = one_window(request, None)
+    ends = whole.messages.column("lsn").to_pylist()[:: len(whole.messages) // 4]
+    pieces = list(folded(request, ends[1:]))
+    rest = one_window(replace(request, start=ends[-1]), pieces[-1].value.in_new_session)
+    assert pa.concat_tables([*(piece.messages for piece in pieces), rest.messages]).equals(whole.messages)
 
 
 def test_the_script_is_rich(scripted: PeerRun) -> None:

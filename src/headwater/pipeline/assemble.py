@@ -206,7 +206,12 @@ class _Assembler:
             require_told(before, units)
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
-        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
+        plan = Plan(
+            *(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many),
+            before=memory.last,
+        )
+        if self.plugin.tells_last:
+            memory = replace(memory, last=plan.last)
         count = int(taken(rows.changes.count, at[choice.wanted]).sum())
         is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
         unwanted = is_table[resolved.resolution] & ~choice.wanted

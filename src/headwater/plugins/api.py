@@ -219,6 +219,7 @@ class SlicePlugin(ABC):
         chooses_messages: of logical messages that it wants it may say nothing.
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
+        tells_last: what it says depends on where what was output before it ended; then a window's first slice knows it.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
         stream_limit: transactions in progress are shown in blocks, as soon as so many bytes are queued
@@ -245,6 +246,7 @@ class SlicePlugin(ABC):
     cuts_transactions: bool = True
     chooses_messages: bool = False
     leads_messages: bool = False
+    tells_last: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
     stream_limit: int = 0

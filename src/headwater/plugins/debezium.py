@@ -66,6 +66,7 @@ class Debezium(KernelPlugin):
     sends_schema = False
     needs_tuples = True
     sends_origins = False
+    tells_last = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
         """Parse the options.
