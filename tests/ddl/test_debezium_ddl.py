@@ -33,6 +33,11 @@ STATEMENTS = (
     'INSERT INTO "of.b" VALUES (2, 3); COMMIT',
     "CREATE VIEW shop.v AS SELECT 1 AS one",
     "DROP TABLE shop.orders",
+    "CREATE TABLE changing (a int PRIMARY KEY DEFAULT 1)",
+    "INSERT INTO changing VALUES (3)",
+    "ALTER TABLE changing ALTER a SET DEFAULT 2",
+    "INSERT INTO changing VALUES (4)",
+    "TRUNCATE changing",
 )
 PLAIN = (
     ("topic.prefix", "shop"),
@@ -51,6 +56,9 @@ EXPECTED = [
     ("public", 'ALTER TABLE public."of.b"', [("ALTER", '"public"."of.b"', [])]),
     (None, "-- create view shop.v: a view is not told in SQL", []),
     ("shop", "DROP TABLE shop.orders", [("DROP", '"shop"."orders"', None)]),
+    ("public", "CREATE TABLE public.changing", [("CREATE", '"public"."changing"', ["a"])]),
+    ("public", "ALTER TABLE ONLY public.changing", [("ALTER", '"public"."changing"', ["a"])]),
+    ("public", "ALTER TABLE ONLY public.changing", [("ALTER", '"public"."changing"', ["a"])]),
 ]
 
 
@@ -116,7 +124,7 @@ def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
     assert without.state is not None
     kept = KeptState(without.state, without.server_settings)
     with pytest.warns(
-        HeadwaterWarning, match="debezium does not tell DDL, .*: the state, or exported catalog, has none"
+        HeadwaterWarning, match="does not tell DDL and columns' defaults, .*: the state, or exported catalog, has none"
     ):
         assert not open_request(asked(done), kept=kept).plugin.wants_ddl
     with pytest.raises(UsageError, match="does not have the definitions of objects"):
@@ -157,8 +165,18 @@ def test_they_are_not_counted_in_transactions(done: Recorded) -> None:
     request = asked(done, ("provide.transaction.metadata", "true"))
     events = [json.loads(line) for line in one_window(request, None).messages.column("data").to_pylist()]
     counts = [event["value"]["event_count"] for event in events if event["value"].get("status") == "END"]
-    assert sum(counts) == len([event for event in events if event["value"].get("op")]) == 3
-    assert counts.count(0) == len(counts) - 2
+    assert sum(counts) == len([event for event in events if event["value"].get("op")]) == 5
+    assert counts.count(0) == len(counts) - 4
+
+
+@pytest.mark.slow
+def test_defaults_are_those_of_the_change(done: Recorded) -> None:
+    request = replace(asked(done), options=(("topic.prefix", "shop"), ("skipped.operations", "none")))
+    events = [json.loads(line) for line in one_window(request, None).messages.column("data").to_pylist()]
+    rows = [event for event in events if event["topic"] == "shop.public.changing"]
+    shown = [event["value"]["schema"]["fields"][1]["fields"][0]["default"] for event in rows]
+    assert shown == [1, 2, 2]
+    assert [event["key"] and event["key"]["schema"]["fields"][0]["default"] for event in rows] == [1, 2, None]
 
 
 def without_sequence(event: dict[str, Any]) -> dict[str, Any]:

@@ -148,7 +148,8 @@ class _Describing:
         return said
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation without columns that nobody wants."""
+        """The relation without columns that nobody wants, with what the plugin looks up of it."""
+        schema = self.plugin.looked_up(schema, catalog)
         return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 

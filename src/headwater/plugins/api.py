@@ -280,6 +280,10 @@ class SlicePlugin(ABC):
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
 
+    def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation with what else the plugin must know of it, as of that view; itself, if that is nothing."""
+        return schema
+
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
         """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once; row filters."""
         wants = self.wants(schema, catalog)

@@ -272,11 +272,12 @@ _VARIABLE_SCALE: Schema = {
 }
 
 
-def field_schema(form: Form, name: str, is_optional: bool) -> Schema:
-    """The schema of a field, its entries in the order of ``JsonConverter``."""
+def field_schema(form: Form, name: str, is_optional: bool, default: Any = None) -> Schema:
+    """The schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
     inner = dict(form.schema)
     head = {key: inner.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in inner}
-    return head | {"optional": is_optional} | inner | {"field": name}
+    said = {} if default is None else {"default": default}
+    return head | {"optional": is_optional} | inner | said | {"field": name}
 
 
 def root_type(column: Column) -> tuple[TypeInfo, int]:

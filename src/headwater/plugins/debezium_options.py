@@ -139,15 +139,6 @@ def _switch(name: str, value: str) -> bool:
     return found == "true"
 
 
-def _keeps_null(name: str, value: str) -> bool:
-    if _switch(name, value):
-        raise PluginError(
-            f'option "{name}" is not supported by debezium here but for false: columns\' defaults are not known',
-            sqlstate=FEATURE_NOT_SUPPORTED,
-        )
-    return False
-
-
 def _prefix(name: str, value: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9._-]+", value) is None:
         raise _wrong(name, value, "letters, digits, dots, hyphens and underscores")

@@ -22,6 +22,7 @@ from headwater.plugins import _debezium as k
 from headwater.plugins import _debezium_events as events
 from headwater.plugins._plan import Int64s
 from headwater.plugins.buffer import pack
+from headwater.plugins.debezium_defaults import default_value
 from headwater.plugins.debezium_forms import Form, Forms, Schema, field_schema, json_text
 from headwater.plugins.debezium_options import DebeziumOptions
 from headwater.plugins.debezium_schemas import (
@@ -258,7 +259,10 @@ class _Layout:
         key = tuple(places[number] for number in key_columns(schema) if number in places)
         table = f"{schema.namespace}.{schema.name}"
         topic = vocabulary.topic(table)
-        fields = [field_schema(form, column.name, not column.not_null) for column, form in columns]
+        fields = [
+            field_schema(form, column.name, not column.not_null, default_value(column, form))
+            for column, form in columns
+        ]
         rows = struct(fields, f"{topic}.Value", optional=True, version=None)
         envelope = struct(
             [rows | {"field": "before"}, rows | {"field": "after"}, SOURCE, PLACE, field("string", "op"), *TIMES],
@@ -304,7 +308,8 @@ def _is_generated(column: Column) -> bool:
 
 def _column_words(column: Column, form: Form) -> tuple[str, str, str]:
     """What stands before a value, behind a comma, and for it where there is none."""
-    null = form.zero if column.not_null else "null"
+    default = default_value(column, form) if column.not_null else None
+    null = "null" if not column.not_null else form.zero if default is None else json_text(default)
     placeholder = form.placeholder if not column.not_null or form.placeholder != "null" else ""
     return f",{json_text(column.name)}:", null, placeholder
 
