@@ -27,7 +27,7 @@ MONEY_DECIMALS = 2
 _ODD = re.compile(r"infinity|24:00:00|NaN|294(24[7-9]|2[5-7]\d)-|\[-?\d+:-?\d+\]|\{\{")
 _ALWAYS_ODD = (Form.DATE, Form.TIME, Form.TIMESTAMP, Form.INTERVAL)
 _AT_ONCE = 500
-NOT_TAKEN_BACK = frozenset({"regproc", "regoper", "seg"})
+NOT_TAKEN_BACK = frozenset({"regproc", "regoper", "seg", "xml"})
 """Types of names that may mean several objects, and of values whose text loses something."""
 
 
@@ -180,13 +180,20 @@ def _bare_range(value: Any, column: ColumnType) -> sql.Composable:
     return sql.SQL("{}({}, {}, {})").format(name, *bounds, sql.Literal(brackets))
 
 
+def _interval(micros: int) -> str:
+    """Of so many microseconds, in parts of which 14 reads each."""
+    hours, rest = divmod(abs(micros), 3_600_000_000)
+    sign = "-" if micros < 0 else ""
+    return f"interval '{sign}{hours} hours {sign}{rest // 1_000_000} seconds {sign}{rest % 1_000_000} microseconds'"
+
+
 _RANGES = {f"{name}multirange": f"{name}range" for name in ("int4", "int8", "num", "date", "ts", "tstz")}
 _MOMENTS = {
     Form.DATE: lambda value, _: f"(date '1970-01-01' + ({value}))",
-    Form.TIME: lambda value, _: f"(time '00:00' + interval '{value} microseconds')",
+    Form.TIME: lambda value, _: f"(time '00:00' + {_interval(value)})",
     Form.TIMESTAMP: lambda value, column: (
         f"({'timestamptz' if column.arrow.tz else 'timestamp'} '1970-01-01{'+00' if column.arrow.tz else ''}' + "
-        f"interval '{value // 86_400_000_000} days {value % 86_400_000_000} microseconds')"
+        f"interval '{value // 86_400_000_000} days' + {_interval(value % 86_400_000_000)})"
     ),
-    Form.INTERVAL: lambda value, _: f"interval '{value[0]} mons {value[1]} days {value[2]} microseconds'",
+    Form.INTERVAL: lambda value, _: f"(interval '{value[0]} mons {value[1]} days' + {_interval(value[2])})",
 }
