@@ -26,7 +26,7 @@ from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
 from headwater.rows.layout import compile_layouts
 from headwater.rows.render import place_of_cell, print_located, render
 from headwater.rows.session import SessionSettings
-from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent, may_depend
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
@@ -91,11 +91,12 @@ class SliceDecoder:
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
         layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
         if all(use.filters is None for use in changes.relations):
-            return DecodedSlice(changes, kinds, NOTHING_TENTATIVE, render(changes.tuples, changes.items, layouts))
-        tuples = locate_tuples(changes.tuples, changes.items, layouts)
-        items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
-        cells = print_located(tuples.located, items, layouts)
-        changes, tentative = announce_sent(plan, replace(changes, items=items), cells)
+            cells = render(changes.tuples, changes.items, layouts)
+        else:
+            tuples = locate_tuples(changes.tuples, changes.items, layouts)
+            items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
+            cells, changes = print_located(tuples.located, items, layouts), replace(changes, items=items)
+        changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
         return DecodedSlice(changes, kinds, tentative, cells)
 
     def collected(self, plan: Slice) -> SliceChanges:
