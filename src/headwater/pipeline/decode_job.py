@@ -1,7 +1,8 @@
 """Step 4: one slice decoded into messages.
 
 A task reads only the ranges of WAL its slice names, keeps only the planned transactions, and renders them. It needs
-nothing but the slice, the WAL directory and the plugin, all of which pickle.
+nothing but the slice, the WAL directory and the plugin, all of which pickle. Slices of several outputs are read
+together: a stretch of WAL that any of them names is read and framed once, and each picks its own out of it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import SlicePlugin, SliceTables
-from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.plan import Ranges, RelationUse, Slice
+from headwater.rmgr.index import joined_stretches
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
-from headwater.rows.collect import SliceChanges, collect
+from headwater.rows.collect import Collector, SliceChanges
 from headwater.rows.conversion import converted_messages, refusal
 from headwater.rows.filters.changes import let_pass, looked_at
 from headwater.rows.filters.located import locate_tuples
@@ -74,7 +76,7 @@ class SliceDecoder:
         return self.plugin.is_text and self.session.is_utf8
 
     def cells(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]] = lambda schema: ()) -> DecodedSlice:
-        """Read, collect and render the rows of a slice.
+        """Read, collect and print the rows of a slice.
 
         Args:
             plan: the slice.
@@ -83,7 +85,15 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = self.collected(plan)
+        return self.printed(plan, self.collected(plan), exact)
+
+    def printed(
+        self,
+        plan: Slice,
+        changes: SliceChanges,
+        exact: Callable[[RelationSchema], Container[int]] = lambda schema: (),
+    ) -> DecodedSlice:
+        """Print the rows of a slice that is collected already; as :meth:`cells`."""
         kinds = changes.items.kind
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
@@ -104,8 +114,12 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record stands in the way.
         """
-        is_logical = not self.plugin.marks_rows
-        return collect(plan, _read(self.directory, plan), self._say, self.directory.major, is_logical)
+        (changes,) = collected_together([(self, plan)])
+        return changes
+
+    def collector(self, plan: Slice) -> Collector:
+        """What picks the changes of a slice out of its records."""
+        return Collector(plan, self._say, self.directory.major, not self.plugin.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
         """Which columns of a relation anyone looks at; None for all."""
@@ -169,9 +183,30 @@ class SliceDecoder:
         return refusal(session.encoding, session.client_encoding, found, int(changes.items.lsn[item]), place)
 
 
-def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:
-    """The records of a slice's ranges, stretch by stretch."""
-    for lo, hi in plan.ranges:
+def collected_together(parts: Sequence[tuple[SliceDecoder, Slice]]) -> list[SliceChanges]:
+    """Read WAL once, and collect the rows of several slices out of it.
+
+    Args:
+        parts: the slices, each with what decodes it; all of one WAL directory.
+
+    Raises:
+        HeadwaterError: a record stands in the way.
+    """
+    collectors = [decoder.collector(plan) for decoder, plan in parts]
+    for frames in _read(parts[0][0].directory, joined_ranges([plan for _, plan in parts])):
+        for collector in collectors:
+            collector.add(frames)
+    return [collector.finish() for collector in collectors]
+
+
+def joined_ranges(slices: Sequence[Slice]) -> Ranges:
+    """The stretches of WAL that slices read, none of it twice."""
+    return joined_stretches(stretch for plan in slices for stretch in plan.ranges)
+
+
+def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
+    """The records of some ranges, stretch by stretch; each is let go of before the next is read."""
+    for lo, hi in ranges:
         for _, _, frames in read_stretches(directory, lo, hi, check=False):
             yield frames
 
