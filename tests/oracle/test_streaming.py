@@ -22,6 +22,7 @@ from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.slots.kept_state import KeptState
+from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
 from oracle.streamed_workload import StreamedWorkload, statements
 from oracle.streams import Options, parse_lsn
@@ -148,8 +149,8 @@ def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterato
 
 
 def request_of(run: Run, name: str) -> DecodeRequest:
-    """What a stream asks for."""
-    plugin, options = run.plugins[name]
+    """What a stream asks for, of one that was sent or of a plugin of callbacks."""
+    plugin, options = run.plugins.get(name, (CALLBACKS, TEST_DECODING))
     return DecodeRequest(
         wal=str(run.wal),
         catalog=str(run.backup),
@@ -204,6 +205,9 @@ def check(spark: SparkSession, run: Run) -> None:
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
         in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
+        if name == "test_decoding":
+            for bounds in (DEFAULT_BOUNDS, WindowBounds(1 << 20)):
+                assert first_difference(actual, decoded(spark, run, "callbacks", bounds)) is None
 
 
 @pytest.mark.parametrize("seed", [1])

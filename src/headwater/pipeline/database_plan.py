@@ -276,7 +276,7 @@ class DatabasePlan:
 
     def _open_named(self, files: Iterable[Locator]) -> CatalogStore:
         request = self.opened.request
-        with_definitions = any(output.opened.request.with_ddl for output in self.outputs)
+        with_definitions = any(output.opened.request.with_definitions for output in self.outputs)
         return open_catalog(request.catalog, request.database, files, with_definitions=with_definitions)
 
 

@@ -25,7 +25,14 @@ from headwater.pipeline.database_plan import DatabasePlan, pieces_of
 from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.pipeline.open_output import OpenOutput, scope_of
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request, open_requests, open_store
+from headwater.pipeline.request import (
+    DecodeRequest,
+    OpenRequest,
+    following_definitions,
+    open_request,
+    open_requests,
+    open_store,
+)
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
 from headwater.pipeline.window import NO_COMMIT, Scope
@@ -88,6 +95,7 @@ class ChosenDatabases:
         """
         request = requests[0]
         check_whole_cluster(request)
+        requests = [following_definitions(one, "several databases are decoded without them") for one in requests]
         rows = list_databases(request.catalog)
         absent = absent_databases(request.catalog, rows)
         found = cls(requests, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))

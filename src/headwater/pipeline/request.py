@@ -13,7 +13,7 @@ from headwater.errors import CatalogError, SegmentError, UsageError, errors_of_o
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
-from headwater.plugins.loading import load_plugin
+from headwater.plugins.loading import definitions_asked_for, load_plugin
 from headwater.plugins.own_publications import OwnPublication, OwnPublications
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
@@ -62,7 +62,9 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
-        with_ddl: the definitions of objects are followed, too, so that DDL can be told as events.
+        with_ddl: DDL is told as events.
+        with_definitions: the definitions of objects are followed, too, which DDL is told by; None: if DDL is asked
+            for, or the plugin asks for them and they can be had.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
         output: what the output is called beside others of the run; None if it is the only one.
@@ -87,6 +89,7 @@ class DecodeRequest:
     from_replica_level: bool = False
     two_phase: bool = False
     with_ddl: bool = False
+    with_definitions: bool | None = None
     slot: str = ""
     makes_slot: bool = False
     publish: tuple[str, ...] = ()
@@ -205,11 +208,13 @@ def open_requests(
         if kept is not None:
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
-    if kept is None:
-        with_definitions = any(one.with_ddl for one in requests)
+    store = None if kept is None else CatalogStore.of_image(kept.state.catalog)
+    missing = "" if store is None or store.has_definitions else "the state, or exported catalog, has none"
+    requests = [following_definitions(one, missing, make_plugin is None) for one in requests]
+    if kept is None or store is None:
+        with_definitions = any(one.with_definitions for one in requests)
         store = open_catalog(request.catalog, request.database, with_definitions=with_definitions)
         return open_store(requests, store, directory, make_plugin)
-    store = CatalogStore.of_image(kept.state.catalog)
     for one in requests:
         check_definitions(store, one)
     sessions = [_session_and_plugin(one, store, kept.server_settings, make_plugin) for one in requests]
@@ -312,6 +317,7 @@ def _of_output(
         marks_rows=request.from_replica_level,
         two_phase=request.two_phase,
         with_ddl=request.with_ddl,
+        with_definitions=store.has_definitions and bool(request.with_definitions),
         slot=request.slot,
         is_init=request.makes_slot,
         database=store.database_name,
@@ -428,6 +434,26 @@ def check_no_user(request: DecodeRequest) -> None:
             "a role's settings cannot be had with a state: it has those of its sessions",
             hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
         )
+
+
+def following_definitions(request: DecodeRequest, missing: str, asks_plugin: bool = True) -> DecodeRequest:
+    """A request that says whether the definitions of objects are followed; warns of what they are missed for.
+
+    Args:
+        request: it; as it is, if it says so already.
+        missing: why they cannot be had; empty if they can be.
+        asks_plugin: its plugin may ask for them, of itself.
+
+    Raises:
+        PluginError: there is no such plugin, or an option is wrong.
+    """
+    if request.with_definitions is not None:
+        return request
+    with errors_of_output(request.output):
+        asked = definitions_asked_for(request.plugin, request.options) if asks_plugin else ""
+    if asked and missing and not request.with_ddl:
+        warn(f"{request.plugin} does not tell {asked}, which takes the definitions of objects: {missing}")
+    return replace(request, with_definitions=request.with_ddl or (asked != "" and missing == ""))
 
 
 def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:

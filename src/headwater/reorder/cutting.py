@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows
-from headwater.reorder.plan import NO_TIME, ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
 from headwater.reorder.streams import EVERY
@@ -300,15 +300,15 @@ class _Cutter:
 
     @cached_property
     def _last_ends(self) -> Int64s:
-        """int64[u] where the unit before each one ended, -1 for none."""
-        return np.append(np.full(1, -1, np.int64), self.plan.units.end_lsn)[:-1]
+        """int64[u] where the unit before each one ended."""
+        return np.append(np.full(1, self.plan.before.end, np.int64), self.plan.units.end_lsn)[:-1]
 
     @cached_property
     def _last_times(self) -> Int64s:
-        """int64[u] the commit time of the transaction before each unit, NO_TIME for none."""
+        """int64[u] the commit time of the transaction before each unit."""
         number = np.where(self.plan.units.is_bare, -1, np.arange(len(self.plan.units.xid)))
         last = np.append(np.full(1, -1, np.int64), np.maximum.accumulate(number))[:-1]
-        return np.where(last >= 0, self.plan.units.commit_time[last], NO_TIME)
+        return np.where(last >= 0, self.plan.units.commit_time[last], self.plan.before.time)
 
     def _rows(self, piece: _Piece) -> ChangeRows:
         """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""

@@ -34,8 +34,8 @@ class OutputState:
 
     @property
     def in_new_session(self) -> OutputState:
-        """As a new session begins with it: the plugin has nothing in mind, and nothing is streamed yet."""
-        return replace(self, memory=NOTHING_IN_MIND, accounting=self.accounting.in_new_session)
+        """As a new session begins with it: the plugin has nothing announced, and nothing is streamed yet."""
+        return replace(self, memory=self.memory.in_new_session, accounting=self.accounting.in_new_session)
 
 
 @dataclass(frozen=True)
