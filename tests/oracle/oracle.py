@@ -79,6 +79,19 @@ what it would have to look up in the catalog for them, so random workloads are n
 _TRIES = 3
 
 
+DEPENDED_ON = (
+    "pg_class",
+    "pg_type",
+    "pg_namespace",
+    "pg_constraint",
+    "pg_attrdef",
+    "pg_proc",
+    "pg_publication",
+    "pg_publication_rel",
+)
+"""Catalogs whose rows pg_depend names."""
+
+
 class CatalogRowLostError(Exception):
     """The server has lost a row of a catalog: what it says is not to be compared with."""
 
@@ -475,7 +488,7 @@ def _ask(
 ) -> OracleRun:
     """What the server says of its work, while it still runs."""
     with slots.server.connect() as connection:
-        _require_publications(connection)
+        _require_catalog_rows(connection)
         version = _one(connection, "SHOW server_version")
         if shape.autovacuum:
             _end_autovacuum(connection)
@@ -522,8 +535,8 @@ def _flushed(connection: psycopg.Connection[Any], prefix: str) -> int:
     return parse_lsn(_one(connection, "SELECT pg_current_wal_flush_lsn()::text"))
 
 
-def _require_publications(connection: psycopg.Connection[Any]) -> None:
-    """The server must have the rows of publications and members that its other rows depend on.
+def _require_catalog_rows(connection: psycopg.Connection[Any]) -> None:
+    """The server must have the rows of catalogs that its other rows depend on, and all columns of its relations.
 
     VACUUM FULL loses a row of a catalog when the transaction that has updated it is rolled back at a certain moment
     meanwhile (rewrite_heap_dead_tuple drops the version before the dead one). The server then decodes all that it still
@@ -532,20 +545,25 @@ def _require_publications(connection: psycopg.Connection[Any]) -> None:
     Raises:
         CatalogRowLostError: one was lost.
     """
-    for catalog, place in (
-        ("pg_publication", "ref"),
-        ("pg_publication_rel", ""),
-        ("pg_publication_namespace", ""),
-    ):
+    for catalog in (*DEPENDED_ON, "pg_publication_namespace"):
         if connection.execute("SELECT to_regclass(%s) IS NULL", [catalog]).fetchone() == (True,):
             continue
-        query = (
-            f"SELECT {place}objid FROM pg_depend WHERE {place}classid = '{catalog}'::regclass "
-            f"AND {place}objid NOT IN (SELECT oid FROM {catalog})"
-        )
-        lost = connection.execute(query.encode()).fetchone()
-        if lost is not None:
-            raise CatalogRowLostError(f"{catalog} has lost the row of OID {lost[0]}")
+        for place in ("ref", ""):
+            query = (
+                f"SELECT {place}objid FROM pg_depend WHERE {place}classid = '{catalog}'::regclass "
+                f"AND {place}objid NOT IN (SELECT oid FROM {catalog})"
+            )
+            _require_none(connection, query, catalog)
+    columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0"
+    _require_none(
+        connection, f"SELECT oid FROM pg_class c WHERE relnatts <> ({columns})", "pg_attribute, of a relation,"
+    )
+
+
+def _require_none(connection: psycopg.Connection[Any], query: str, catalog: str) -> None:
+    lost = connection.execute(query.encode()).fetchone()
+    if lost is not None:
+        raise CatalogRowLostError(f"{catalog} has lost a row, OID {lost[0]}")
 
 
 def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:

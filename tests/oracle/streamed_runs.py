@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from headwater.demo.stream_comparison import Difference, first_difference, joine
 from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
 from oracle.streams import Options, parse_lsn
 
@@ -188,10 +189,14 @@ def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) 
 
 
 def check(spark: SparkSession, run: Run) -> None:
-    """Whether all streams are what was sent, in one window and in many."""
+    """Whether all streams are what was sent, in one window and in many, and a plugin of callbacks says the same."""
     for name in run.plugins:
         actual = decoded(spark, run, name)
         found = difference(run, name, actual)
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
         in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
+        if name == "test_decoding":
+            alike = replace(run, plugins={name: (CALLBACKS, run.plugins[name][1])})
+            for bounds in (DEFAULT_BOUNDS, WindowBounds(1 << 20)):
+                assert first_difference(actual, decoded(spark, alike, name, bounds)) is None

@@ -148,7 +148,8 @@ class _Describing:
         return said
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation without columns that nobody wants."""
+        """The relation without columns that nobody wants, with what the plugin looks up of it."""
+        schema = self.plugin.looked_up(schema, catalog)
         return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 
@@ -207,10 +208,13 @@ class _Assembler:
             require_told(before, units)
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
-        counted = _counted(synced.counted, unit_of)
         plan = Plan(
-            units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many, counted
+            *(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many),
+            counted=_counted(synced.counted, unit_of),
+            before=memory.last,
         )
+        if self.plugin.tells_last:
+            memory = replace(memory, last=plan.last)
         count = int(taken(rows.changes.count, at[choice.wanted]).sum())
         is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
         unwanted = is_table[resolved.resolution] & ~choice.wanted
@@ -252,7 +256,7 @@ class _Assembler:
         """What the plugin makes of the DDL of output transactions, by their places."""
         placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
         for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
-            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number))
+            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number, one.behind))
             if texts:
                 yield DdlMessages(txn, lsn, texts)
 

@@ -1,36 +1,83 @@
 """Step 4: one slice decoded into messages.
 
 A task reads only the ranges of WAL its slice names, keeps only the planned transactions, and renders them. It needs
-nothing but the slice, the WAL directory and the plugin, all of which pickle.
+nothing but the slice, the WAL directory and the plugin, all of which pickle. Slices of several outputs are read
+together: a stretch of WAL that any of them names is read and framed once, and each picks its own out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import SlicePlugin, SliceTables
-from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.plan import Ranges, RelationUse, Slice
+from headwater.rmgr.index import joined_stretches
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
-from headwater.rows.collect import SliceChanges, collect
+from headwater.rows.collect import Collector, SliceChanges
 from headwater.rows.conversion import converted_messages, refusal
 from headwater.rows.filters.changes import let_pass, looked_at
 from headwater.rows.filters.located import locate_tuples
 from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
-from headwater.rows.layout import compile_layouts
-from headwater.rows.render import place_of_cell, print_located, render
+from headwater.rows.layout import SliceLayouts, compile_layouts
+from headwater.rows.render import Located, place_of_cell, print_located
 from headwater.rows.session import SessionSettings
 from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent, may_depend
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
 from headwater.wal.stretches import read_stretches
+
+
+@dataclass(frozen=True)
+class LocatedSlice:
+    """A slice's changes with their tuples taken apart, before anything is printed.
+
+    Attributes:
+        changes: those that row filters let pass; kinds: uint8[n] what they were before.
+        located: where the values of their tuples lie.
+        layouts: of the relation versions.
+        session: settings that values are printed under.
+    """
+
+    changes: SliceChanges
+    kinds: NDArray[np.uint8]
+    located: Located
+    layouts: SliceLayouts
+    session: SessionSettings
+
+    def cells(self) -> Cells:
+        """All values printed; what located them is used up.
+
+        Raises:
+            HeadwaterError: a value or a type stands in the way.
+        """
+        return print_located(self.located, self.changes.items, self.layouts)
+
+    def text(self) -> Cells:
+        """The same for readers of rows: all of it is text in UTF8.
+
+        Raises:
+            HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
+        """
+        cells = self.cells()
+        refused = np.flatnonzero(cells.kind == REFUSED)
+        if len(refused):
+            raise self._refusal(cells, int(refused[0]))
+        return cells
+
+    def _refusal(self, cells: Cells, cell: int) -> DecodingError:
+        items, session = self.changes.items, self.session
+        item, number = place_of_cell(cells, cell)
+        schema = self.changes.relations[int(items.layout[item])].schema
+        place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
+        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
+        return refusal(session.encoding, session.client_encoding, found, int(items.lsn[item]), place)
 
 
 @dataclass(frozen=True)
@@ -73,31 +120,38 @@ class SliceDecoder:
         """The messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
-    def cells(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]] = lambda schema: ()) -> DecodedSlice:
-        """Read, collect and render the rows of a slice.
+    def located(self, plan: Slice) -> LocatedSlice:
+        """Read and collect the rows of a slice, take them apart, and leave out what row filters do not let pass.
 
         Args:
             plan: the slice.
-            exact: which columns of a relation are read back from their text, whatever style the session prints.
 
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = self.collected(plan)
-        kinds = changes.items.kind
+        return self._located(self.collected(plan))
+
+    def _located(self, changes: SliceChanges) -> LocatedSlice:
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
-        exactly = [exact(schema) for schema in schemas]
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
-        layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
-        if all(use.filters is None for use in changes.relations):
-            cells = render(changes.tuples, changes.items, layouts)
-        else:
-            tuples = locate_tuples(changes.tuples, changes.items, layouts)
-            items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
-            cells, changes = print_located(tuples.located, items, layouts), replace(changes, items=items)
+        layouts = compile_layouts(schemas, session, shown, binary=self.plugin.wants_binary)
+        tuples, kinds = locate_tuples(changes.tuples, changes.items, layouts), changes.items.kind
+        if any(use.filters is not None for use in changes.relations):
+            major, encoding = self.directory.major, self.session.encoding
+            changes = replace(changes, items=let_pass(tuples, changes.items, changes.relations, major, encoding))
+        return LocatedSlice(changes, kinds, tuples.located, layouts, self.session)
+
+    def cells(self, plan: Slice) -> DecodedSlice:
+        """The same, and print what is left; raises as :meth:`located`, or a value stands in the way."""
+        return self.printed(plan, self.collected(plan))
+
+    def printed(self, plan: Slice, changes: SliceChanges) -> DecodedSlice:
+        """The rows of a slice that are collected already; as :meth:`cells`."""
+        found = self._located(changes)
+        changes, cells = found.changes, found.cells()
         changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
-        return DecodedSlice(changes, kinds, tentative, cells)
+        return DecodedSlice(changes, found.kinds, tentative, cells)
 
     def collected(self, plan: Slice) -> SliceChanges:
         """Read and collect the rows of a slice.
@@ -105,8 +159,12 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record stands in the way.
         """
-        is_logical = not self.plugin.marks_rows
-        return collect(plan, _read(self.directory, plan), self._say, self.directory.major, is_logical)
+        (changes,) = collected_together([(self, plan)])
+        return changes
+
+    def collector(self, plan: Slice) -> Collector:
+        """What picks the changes of a slice out of its records."""
+        return Collector(plan, self._say, self.directory.major, not self.plugin.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
         """Which columns of a relation anyone looks at; None for all."""
@@ -148,31 +206,31 @@ class SliceDecoder:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)
 
-    def rows(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]]) -> DecodedSlice:
-        """Like :meth:`cells`, for readers of rows: all values are text in UTF8.
 
-        Raises:
-            HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
-        """
-        decoded = self.cells(plan, exact)
-        refused = np.flatnonzero(decoded.cells.kind == REFUSED)
-        if len(refused):
-            raise self._refusal(decoded, int(refused[0]))
-        return decoded
+def collected_together(parts: Sequence[tuple[SliceDecoder, Slice]]) -> list[SliceChanges]:
+    """Read WAL once, and collect the rows of several slices out of it.
 
-    def _refusal(self, decoded: DecodedSlice, cell: int) -> DecodingError:
-        cells, changes = decoded.cells, decoded.changes
-        item, number = place_of_cell(cells, cell)
-        schema = changes.relations[int(changes.items.layout[item])].schema
-        place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
-        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
-        session = self.session
-        return refusal(session.encoding, session.client_encoding, found, int(changes.items.lsn[item]), place)
+    Args:
+        parts: the slices, each with what decodes it; all of one WAL directory.
+
+    Raises:
+        HeadwaterError: a record stands in the way.
+    """
+    collectors = [decoder.collector(plan) for decoder, plan in parts]
+    for frames in _read(parts[0][0].directory, joined_ranges([plan for _, plan in parts])):
+        for collector in collectors:
+            collector.add(frames)
+    return [collector.finish() for collector in collectors]
 
 
-def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:
-    """The records of a slice's ranges, stretch by stretch."""
-    for lo, hi in plan.ranges:
+def joined_ranges(slices: Sequence[Slice]) -> Ranges:
+    """The stretches of WAL that slices read, none of it twice."""
+    return joined_stretches(stretch for plan in slices for stretch in plan.ranges)
+
+
+def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
+    """The records of some ranges, stretch by stretch; each is let go of before the next is read."""
+    for lo, hi in ranges:
         for _, _, frames in read_stretches(directory, lo, hi, check=False):
             yield frames
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.constant_columns import MAY_BE_CONSTANT, taken
+from headwater.reorder.schema_memory import NOTHING_BEFORE, LastOutput
 from headwater.reorder.wants import certain_wants
 from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
-
-NO_TIME = -946_684_800_000_000
-"""The commit time of no transaction: the beginning of 1970, in microseconds since 2000."""
 
 Ranges = tuple[tuple[int, int], ...]
 """Stretches of WAL ``(lo, hi)``, LSNs."""
@@ -215,7 +214,7 @@ class Slice:
             :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
         unit_last_end, unit_last_time: int64[u] where what is output before the unit ended, and the time of the last
-            transaction before it; -1 and NO_TIME for none in this plan.
+            transaction before it; -1 and NO_TIME for none that is known.
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
             record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
             ``unit_hi_taken``: both int64[u].
@@ -292,6 +291,7 @@ class Plan:
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
         counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
             first number counts as one of the second; sorted.
+        before: what was output before all of this, if that is known.
     """
 
     units: Units
@@ -306,3 +306,14 @@ class Plan:
     leads_messages: bool = False
     follows_many: bool = False
     counted: Int64s = field(default_factory=lambda: np.empty((3, 0), np.int64))
+    before: LastOutput = NOTHING_BEFORE
+
+    @cached_property
+    def last(self) -> LastOutput:
+        """What is output last."""
+        units = self.units
+        times = units.commit_time[~units.is_bare]
+        return LastOutput(
+            int(units.end_lsn[-1]) if len(units.end_lsn) else self.before.end,
+            int(times[-1]) if len(times) else self.before.time,
+        )
