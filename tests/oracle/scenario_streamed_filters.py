@@ -121,6 +121,10 @@ a| FILL
 a| COMMIT
 b| INSERT INTO t VALUES (62, 1)
 b| TRUNCATE u, t
+c| ALTER TABLE u ALTER a SET STATISTICS 16
+b| INSERT INTO u VALUES (1, 1), (63, 99)
+b| TRUNCATE u
+b| TRUNCATE u
 """,
     "updates that come to be something else": """
 b| INSERT INTO t VALUES (70, 1, repeat('a', 3000)), (71, 99, repeat('b', 3000)), (72, 99, 'c'), (73, 1, 'd')
