@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.plugins._debezium_geometry import put_geometry, put_point, put_sparse_vector, put_vector
 from headwater.plugins._debezium_numbers import (
     MINUS,
     NO_VALUE,
@@ -54,6 +55,9 @@ DATE, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 15, 16, 17, 18, 19, 20
 
 HSTORE_JSON, HSTORE_MAP, NOTHING = 21, 22, 23
 """hstore as a string of JSON or as an object; of the last, values are never shown."""
+
+COORDINATES, GEOMETRY, VECTOR, SPARSE_VECTOR = 24, 25, 26, 27
+"""A point; EWKB of PostGIS; vectors of pgvector."""
 
 ARRAY, STRICT_ARRAY = 32, 64
 """Added to the style of an array's elements; of the latter, none may be NULL."""
@@ -237,6 +241,20 @@ def _unescape(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
+def _put_place(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A point, geometry or vector."""
+    if style == COORDINATES:
+        return put_point(src, start, length, out, o)
+    if style == GEOMETRY:
+        return put_geometry(src, start, length, out, o)
+    if style == VECTOR:
+        return put_vector(src, start, length, out, o)
+    if style == SPARSE_VECTOR:
+        return put_sparse_vector(src, start, length, out, o)
+    return NO_VALUE
+
+
+@borrowing_kernel
 def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """One value that is no array.
 
@@ -286,7 +304,7 @@ def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
         return put_interval(src, start, length, np.int64(parameter == AS_ISO), out, o)
     if style in (HSTORE_JSON, HSTORE_MAP):
         return _put_hstore(style, src, start, length, out, o)
-    return NO_VALUE
+    return _put_place(style, src, start, length, out, o)
 
 
 @inline_kernel
