@@ -13,18 +13,29 @@ import math
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
-from headwater.plugins._debezium_numbers import MINUS, NINE, POINT, QUOTE, UNTELLABLE, ZERO, is_number, put_base64
+from headwater.plugins._debezium_numbers import (
+    MINUS,
+    POINT,
+    UNTELLABLE,
+    ZERO,
+    hex_byte,
+    is_number,
+    put_base64,
+    put_double,
+    put_hex_as_base64,
+)
 from headwater.plugins._debezium_times import put_signed
 from headwater.rows._copy import copy
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows._text_float import write_float8
 
-_COMMA, _COLON, _OPEN, _CLOSE, _LETTER_E, _LETTER_N, _LOWER = 0x2C, 0x3A, 0x7B, 0x7D, 0x65, 0x4E, 0x20
-_INFINITE, _SIGN = 0x7FF0000000000000, 63
+_COMMA, _COLON, _CLOSE, _LETTER_E, _LETTER_N = 0x2C, 0x3A, 0x7D, 0x65, 0x4E
+_INFINITE, _NAN = 0x7FF0000000000000, 0x7FF8000000000000
 _NEIGHBOURS = 64
 _MOST_DIMENSIONS = 32767
 _SRID_FLAG = 0x20000000
 _POINT_BYTES = 21
+_HEAD_DIGITS = 10
 
 X_TEXT = np.frombuffer(b'{"x":,"y":,"wkb":,"srid":null}', np.uint8).copy()
 WKB_TEXT = np.frombuffer(b'{"wkb":,"srid":null}', np.uint8).copy()
@@ -98,7 +109,7 @@ def put_float8_bytes(src: Bytes, at: Int, end: Int, out: Bytes, raw: Int) -> Int
     sign = np.int64(src[at] == MINUS)
     if not is_number(src, at, end - at):
         is_nan = src[at] == _LETTER_N
-        _put_bits(0x7FF8000000000000 if is_nan else _INFINITE, out, raw)
+        _put_bits(_NAN if is_nan else _INFINITE, out, raw)
         out[raw + 7] |= sign << 7
         return True
     guess = _guess(src, at + sign, end)
@@ -110,25 +121,6 @@ def put_float8_bytes(src: Bytes, at: Int, end: Int, out: Bytes, raw: Int) -> Int
             if _is_text_of(src, at, end, out, raw):
                 return True
     return False
-
-
-@inline_kernel
-def _put_number(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A number that JSON readers take for a floating-point one."""
-    if not is_number(src, at, end - at):
-        out[o] = QUOTE
-        o = copy(src, at, out, o + 1, end - at)
-        out[o] = QUOTE
-        return o + 1
-    is_whole = True
-    for i in range(at, end):
-        is_whole = is_whole and src[i] != POINT and src[i] != _LETTER_E
-    o = copy(src, at, out, o, end - at)
-    if is_whole:
-        out[o] = POINT
-        out[o + 1] = ZERO
-        o += 2
-    return o
 
 
 @inline_kernel
@@ -152,42 +144,34 @@ def put_point(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
         return UNTELLABLE
     if not put_float8_bytes(src, comma + 1, end, out, raw + 13):
         return UNTELLABLE
-    o = _put_number(src, start + 1, comma, out, copy(X_TEXT, 0, out, o, 5))
-    o = _put_number(src, comma + 1, end, out, copy(X_TEXT, 5, out, o, 5))
+    o = put_double(src, start + 1, comma - start - 1, out, copy(X_TEXT, 0, out, o, 5))
+    o = put_double(src, comma + 1, end - comma - 1, out, copy(X_TEXT, 5, out, o, 5))
     o = put_base64(out, raw, raw + _POINT_BYTES, 0, out, copy(X_TEXT, 10, out, o, 7))
     return copy(X_TEXT, 17, out, o, 13)
 
 
 @inline_kernel
-def _nibble(byte: Int) -> Int:
-    return byte - 48 if byte <= NINE else (byte | _LOWER) - 87
-
-
-@inline_kernel
-def _uint32(out: Bytes, at: Int, is_little: Int) -> Int:
+def _uint32(src: Bytes, at: Int, is_little: Int) -> Int:
+    """Four bytes from their hexadecimal digits."""
     value = np.int64(0)
     for i in range(4):
-        value = value << 8 | np.int64(out[at + (3 - i if is_little else i)])
+        value = value << 8 | hex_byte(src, at + 2 * (3 - i if is_little else i))
     return value
 
 
 @borrowing_kernel
 def put_geometry(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """Hexadecimal EWKB as bytes, and its SRID."""
-    count, raw = length // 2, o + 2 * length + 64
-    for i in range(count):
-        high, low = _nibble(np.int64(src[start + 2 * i])), _nibble(np.int64(src[start + 2 * i + 1]))
-        out[raw + i] = high << 4 | low
-    if count < 5:
+    if length < _HEAD_DIGITS:
         return UNTELLABLE
-    is_little = np.int64(out[raw] == 1)
-    has_srid = _uint32(out, raw + 1, is_little) & _SRID_FLAG != 0
-    if has_srid and count < 9:
+    is_little = np.int64(hex_byte(src, start) == 1)
+    has_srid = _uint32(src, start + 2, is_little) & _SRID_FLAG != 0
+    if has_srid and length < _HEAD_DIGITS + 8:
         return UNTELLABLE
-    srid = _uint32(out, raw + 5, is_little) if has_srid else np.int64(0)
-    o = put_base64(out, raw, raw + count, 0, out, copy(WKB_TEXT, 0, out, o, 7))
+    o = put_hex_as_base64(src, start, start + length, 0, out, copy(WKB_TEXT, 0, out, o, 7))
     if not has_srid:
         return copy(WKB_TEXT, 7, out, o, 13)
+    srid = _uint32(src, start + _HEAD_DIGITS, is_little)
     o = put_signed(srid - (srid >> 31 << 32), out, copy(WKB_TEXT, 7, out, o, 8))
     out[o] = _CLOSE
     return o + 1
@@ -201,7 +185,7 @@ def put_vector(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     o += 1
     while at < end:
         after = _find(src, at, end, _COMMA)
-        o = _put_number(src, at, after, out, o)
+        o = put_double(src, at, after - at, out, o)
         if after < end:
             out[o] = _COMMA
             o += 1
@@ -215,7 +199,7 @@ def _put_pair(src: Bytes, at: Int, colon: Int, after: Int, out: Bytes, o: Int) -
     out[o] = 0x5B
     o = copy(src, at, out, o + 1, colon - at)
     out[o] = _COMMA
-    o = _put_number(src, colon + 1, after, out, o + 1)
+    o = put_double(src, colon + 1, after - colon - 1, out, o + 1)
     out[o] = 0x5D
     return o + 1
 
