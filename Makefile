@@ -91,7 +91,7 @@ hosts: ## install what the cluster of the tests is made with
 	@tools/system_package.sh setpriv util-linux
 
 postgis: ## install Debian's PostgreSQL 15 with PostGIS, for tests/values/test_postgis.py
-	@tools/system_package.sh /usr/lib/postgresql/15/bin/postgres postgresql-15-postgis-3
+	@tools/system_package.sh /usr/lib/postgresql/15/lib/postgis-3.so postgresql-15-postgis-3
 
 wal2json: $(READY) ## install Debian's PostgreSQL 15 with wal2json, and compare all scenarios with it
 	@tools/system_package.sh /usr/lib/postgresql/15/lib/wal2json.so postgresql-15-wal2json
