@@ -27,7 +27,7 @@ from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
 from headwater.rows.layout import SliceLayouts, compile_layouts
 from headwater.rows.render import Located, place_of_cell, print_located
 from headwater.rows.session import SessionSettings
-from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent, may_depend
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
@@ -150,9 +150,7 @@ class SliceDecoder:
         """The rows of a slice that are collected already; as :meth:`cells`."""
         found = self._located(changes)
         changes, cells = found.changes, found.cells()
-        if all(use.filters is None for use in changes.relations):
-            return DecodedSlice(changes, found.kinds, NOTHING_TENTATIVE, cells)
-        changes, tentative = announce_sent(plan, changes, cells)
+        changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
         return DecodedSlice(changes, found.kinds, tentative, cells)
 
     def collected(self, plan: Slice) -> SliceChanges:

@@ -123,21 +123,24 @@ class Announcements:
         """None of them tentative."""
         return cls(sends, np.broadcast_to(np.zeros(1, np.int64), len(sends)))
 
+    @classmethod
+    def of(cls, count: int, which: Int64s, sends: NDArray[np.bool_], tentative: Int64s) -> Announcements:
+        """Of so many touches, of which these are some: before the others none goes."""
+        before = np.zeros(count, np.bool_)
+        before[which] = sends
+        if not tentative.any():
+            return cls.certain(before)
+        numbers = np.zeros(count, np.int64)
+        numbers[which] = tentative
+        return cls(before, numbers)
+
     def take(self, which: Int64s | slice) -> Announcements:
         """Of some of them."""
         return Announcements(self.sends[which], taken(self.tentative, which))
 
     def spread(self, count: int, which: Int64s | slice) -> Announcements:
         """Of more touches, of which these are some."""
-        if isinstance(which, slice):
-            return self
-        sends = np.zeros(count, np.bool_)
-        sends[which] = self.sends
-        if not self.tentative.any():
-            return Announcements.certain(sends)
-        tentative = np.zeros(count, np.int64)
-        tentative[which] = self.tentative
-        return Announcements(sends, tentative)
+        return self if isinstance(which, slice) else Announcements.of(count, which, self.sends, self.tentative)
 
 
 @dataclass(frozen=True)
@@ -222,8 +225,9 @@ class Slice:
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation): its first change from there on is announced.
         tentative: int64[6, b] (unit, LSN, relation, number of the announcement or 0, unit, LSN): so is the first one up
-             to the second place that row filters let pass, if there is any; with a number, unless it was announced in a
-             slice before.
+             to the second place that row filters let pass, if there is any, in blocks of the same transaction or in no
+             block; with a number, unless it was announced in a slice before.
+        counted: int64[3, c] see :class:`Plan`.
         event_unit, event_place, event_order, event_lsn, event_made, event_tentative: int64[e] see :class:`Events`;
             messages: those made of them.
         relations: the relation versions.
@@ -257,6 +261,7 @@ class Slice:
     spans: Int64s
     announcements: Int64s
     tentative: Int64s
+    counted: Int64s
     event_unit: Int64s
     event_place: Int64s
     event_order: Int64s
@@ -284,6 +289,8 @@ class Plan:
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
         cuts_transactions, leads_messages: what the plugin says of slices (``SlicePlugin``).
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
+        counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
+            first number counts as one of the second; sorted.
         before: what was output before all of this, if that is known.
     """
 
@@ -298,6 +305,7 @@ class Plan:
     cuts_transactions: bool = True
     leads_messages: bool = False
     follows_many: bool = False
+    counted: Int64s = field(default_factory=lambda: np.empty((3, 0), np.int64))
     before: LastOutput = NOTHING_BEFORE
 
     @cached_property

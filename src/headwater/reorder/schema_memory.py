@@ -57,8 +57,8 @@ class Entry(NamedTuple):
 class Announced(NamedTuple):
     """A relation that has been announced, and as which relation it was published then, both by OID.
 
-    With a number other than 0 it may have been, if row filters let pass any of its changes since; the number is then
-    the LSN of the first of them.
+    With a number other than 0 it may have been, if row filters let pass any of its changes since: what depends on that
+    has the number, too (:mod:`headwater.reorder.announcing`).
     """
 
     relation: int
@@ -72,6 +72,7 @@ class StreamedAnnouncement(NamedTuple):
     xid: int
     relation: int
     published_as: int
+    number: int = 0
 
 
 class NameInMind(NamedTuple):
