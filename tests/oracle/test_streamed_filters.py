@@ -90,7 +90,8 @@ def check(run: Run, windows: Sequence[int] = WINDOWS) -> None:
 
 def in_session(state: State) -> tuple[object, ...]:
     """What a state says of announcements."""
-    return state.memory.announced, state.memory.streamed
+    (output,) = state.outputs
+    return output.memory.announced, output.memory.streamed
 
 
 @pytest.mark.parametrize("major", since(SINCE))
