@@ -90,8 +90,9 @@ def check(run: Run, windows: Sequence[int] = WINDOWS, slice_bytes: int = SMALL_S
 
 def in_session(state: State) -> tuple[object, ...]:
     """What a state says of announcements; how those are called that are tentative depends on how fine the index was."""
-    announced = [one._replace(number=min(one.number, 1)) for one in state.memory.announced]
-    return announced, [one._replace(number=min(one.number, 1)) for one in state.memory.streamed]
+    (output,) = state.outputs
+    announced = [one._replace(number=min(one.number, 1)) for one in output.memory.announced]
+    return announced, [one._replace(number=min(one.number, 1)) for one in output.memory.streamed]
 
 
 @pytest.mark.parametrize("major", since(SINCE))
