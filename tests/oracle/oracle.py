@@ -555,7 +555,9 @@ def _require_catalog_rows(connection: psycopg.Connection[Any]) -> None:
             )
             _require_none(connection, query, catalog)
     columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0"
-    _require_none(connection, f"SELECT oid FROM pg_class c WHERE relnatts <> ({columns})", "pg_attribute, of a relation,")
+    _require_none(
+        connection, f"SELECT oid FROM pg_class c WHERE relnatts <> ({columns})", "pg_attribute, of a relation,"
+    )
 
 
 def _require_none(connection: psycopg.Connection[Any], query: str, catalog: str) -> None:

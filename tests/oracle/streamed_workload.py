@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 
 SETUP = """
-CREATE TABLE heard (id serial PRIMARY KEY);
 CREATE TABLE shared (id integer, note text);
 CREATE PUBLICATION pub_all FOR ALL TABLES;
 CREATE PUBLICATION pub_some FOR TABLE own0, own2

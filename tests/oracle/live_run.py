@@ -1,0 +1,201 @@
+"""Runs of a server to which walsenders are subscribed all the while, and how what they sent is compared with ours.
+
+What a slot says when it is asked afterwards leaves out transactions that have been rolled back since, and blocks of
+them; so whoever wants to know what is streamed of transactions in progress lets the subscribers catch up before
+anything is rolled back. A stream whose name has ``two-phase`` in it is of a slot that decodes at PREPARE.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.stream_comparison import Difference, first_difference, joined, messages_table
+from headwater.pipeline.decode import decode
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from oracle.live import LiveStream
+from oracle.streams import TWO_PHASE, Options, parse_lsn, plugin_of
+
+LIMIT: Options = (("logical_decoding_work_mem", "64kB"),)
+CAUGHT_UP = "caught up"
+"""Prefix of the messages by which the log is flushed to where subscribers are waited for."""
+
+
+@dataclass
+class LiveRun:
+    """A stopped server's files, and what its walsenders sent.
+
+    Attributes:
+        major: PostgreSQL's.
+        backup, wal: where the files are.
+        asked: options by name of the stream, which begins with its plugin's.
+        settings: of the walsenders' sessions.
+        start: of all slots.
+        sent: (lsn, data) by name of the stream.
+    """
+
+    major: int
+    backup: Path
+    wal: Path
+    asked: Mapping[str, Options]
+    settings: Options = LIMIT
+    start: int = 0
+    sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
+
+
+class Subscribers:
+    """A walsender for each stream of a run, from its slot's beginning on.
+
+    Args:
+        server: which runs.
+        run: whose start is set on entering, and what was sent on leaving.
+    """
+
+    def __init__(self, server: EmbeddedPostgres, run: LiveRun) -> None:
+        self._server, self._run = server, run
+        self._stack = ExitStack()
+        self._live: dict[str, LiveStream] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._admin: psycopg.Connection[Any] = self._stack.enter_context(self._server.connect())
+            query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
+            for number, (name, options) in enumerate(self._run.asked.items()):
+                slot = f"live_{number}"
+                lsn = self._one(query, [slot, plugin_of(name), TWO_PHASE in name])
+                self._run.start = max(self._run.start, parse_lsn(lsn))
+                stream = LiveStream(self._server, slot, options, self._run.settings)
+                self._live[name] = self._stack.enter_context(stream)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is None:
+                self.catch_up()
+            self._run.sent = {name: stream.messages for name, stream in self._live.items()}
+
+    def catch_up(self) -> None:
+        """Wait until all that has been written was decoded."""
+        self._admin.execute("SELECT pg_logical_emit_message(true, %s, '')", [CAUGHT_UP])
+        lsn = parse_lsn(self._one("SELECT pg_current_wal_flush_lsn()::text"))
+        for stream in self._live.values():
+            stream.read_to(lsn)
+
+    def _one(self, query: str, arguments: Sequence[Any] = ()) -> str:
+        row = self._admin.execute(query.encode(), list(arguments)).fetchone()
+        assert row is not None
+        return str(row[0])
+
+
+def live_run(
+    major: int,
+    directory: Path,
+    setup: Sequence[str],
+    asked: Mapping[str, Options],
+    settings: Options,
+    work: Callable[[EmbeddedPostgres, Callable[[], None]], None],
+) -> LiveRun:
+    """Let walsenders follow a workload.
+
+    Args:
+        major: PostgreSQL's.
+        directory: where files are left.
+        setup: what is there before the base copy is taken.
+        asked, settings: as of :class:`LiveRun`.
+        work: the workload; given the server, and how to wait for the subscribers.
+    """
+    run = LiveRun(major, directory / "backup", directory / "pg_wal", asked, settings)
+    programs = find_programs(major, plugin="test_decoding")
+    with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as admin:
+            for statement in setup:
+                admin.execute(statement.encode())
+        server.stop()
+        server.copy_data_directory(run.backup)
+        server.start()
+        with Subscribers(server, run) as subscribers:
+            work(server, subscribers.catch_up)
+        # A server that stops waits for subscribers that have not confirmed anything.
+        server.stop()
+        shutil.copytree(server.wal_directory, run.wal)
+    return run
+
+
+def request_of(run: LiveRun, name: str) -> DecodeRequest:
+    """What a stream asks for."""
+    return DecodeRequest(
+        wal=str(run.wal),
+        catalog=str(run.backup),
+        database="postgres",
+        plugin=plugin_of(name),
+        options=run.asked[name],
+        start=run.start,
+        settings=run.settings,
+        two_phase=TWO_PHASE in name,
+    )
+
+
+def decoded(spark: SparkSession, run: LiveRun, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
+    """Our messages of a stream."""
+    with decode(spark, request_of(run, name), bounds=bounds) as result:
+        return joined(result.tables())
+
+
+def sent_messages(run: LiveRun, name: str, actual: pa.Table) -> pa.Table:
+    """What a walsender sent, as far as it tells it, beside what we say.
+
+    The replication protocol carries no xids, and no LSN of a message that others of the same change follow: there ours
+    are put. Left out is what it announced once more without anything that the WAL tells of.
+    """
+    lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
+    sent = list(_without_repeated(run.sent[name], datas)) if plugin_of(name) == "pgoutput" else run.sent[name]
+    ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
+    return messages_table((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(sent, ours, strict=False))
+
+
+def difference(run: LiveRun, name: str, actual: pa.Table) -> Difference | None:
+    """Where what we say parts from what a walsender sent."""
+    return first_difference(sent_messages(run, name, actual), actual)
+
+
+def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """What was sent, but for announcements that were sent before, be it by another xid, and that we do not make again.
+
+    A server that decodes while others work takes invalidations that no WAL tells of.
+    """
+    before: set[bytes] = set()
+    at = 0
+    for lsn, data in sent:
+        said = data[:1] + data[5:]
+        is_repeated = data[:1] in (b"R", b"Y") and said in before and (at >= len(ours) or ours[at] != data)
+        before.add(said)
+        if not is_repeated:
+            at += 1
+            yield lsn, data
+
+
+def check(spark: SparkSession, run: LiveRun) -> None:
+    """Whether all streams are what was sent, in one window and in many."""
+    for name in run.asked:
+        actual = decoded(spark, run, name)
+        found = difference(run, name, actual)
+        assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
+        in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
+        assert first_difference(actual, in_windows) is None, name
