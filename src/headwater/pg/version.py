@@ -118,6 +118,14 @@ class Version:
         return self.major >= 16
 
     @property
+    def counts_prepared(self) -> bool:
+        """What a streamed transaction has announced counts for all once it is prepared (pgoutput_stream_prepare_txn).
+
+        Before, only what one has announced that is committed without having been prepared.
+        """
+        return self.major >= 19
+
+    @property
     def has_parallel_streaming(self) -> bool:
         """The option ``streaming`` of pgoutput is a mode, not a switch."""
         return self.major >= 16

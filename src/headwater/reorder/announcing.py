@@ -1,9 +1,9 @@
 """Before which changes a relation is announced, where some transactions are streamed in blocks.
 
 PostgreSQL: maybe_send_schema, cleanup_rel_sync_cache of pgoutput.c. A streamed transaction announces for itself,
-whatever others have announced, as it may be applied later. What it has announced counts for all once it has committed;
-what it had announced before one of its subtransactions was rolled back, it announces again. A *stretch* is what lies
-between two places at which it is forgotten that a relation has been announced.
+whatever others have announced, as it may be applied later. What it has announced counts for all once it has committed,
+from 19 on also once it is prepared; what it had announced before one of its subtransactions was rolled back, it
+announces again. A *stretch* is what lies between two places at which it is forgotten that a relation was announced.
 """
 
 from __future__ import annotations
@@ -78,12 +78,13 @@ class Announcers(NamedTuple):
         return lookup(self.tops, self.first, xids)
 
 
-def announcers(txns: Replays, before: Int64s) -> Announcers:
+def announcers(txns: Replays, before: Int64s, counts_prepared: bool) -> Announcers:
     """Those of a window.
 
     Args:
         txns: its replays.
         before: int64[q] toplevel xids of transactions that have announced something before it.
+        counts_prepared: what they have announced counts for all also once they are prepared.
     """
     count = len(txns.xid)
     concerned, own_top, is_sub_abort = _concerned(txns)
@@ -100,7 +101,8 @@ def announcers(txns: Replays, before: Int64s) -> Announcers:
     size = int(number.max(initial=0)) + 1
     top, ends, is_open = np.zeros(size, np.int64), np.full(size, count, np.int64), np.zeros(size, np.bool_)
     top[number] = tops
-    ends[number[kind == STREAM_COMMITS]] = replay[kind == STREAM_COMMITS]
+    counts = (kind == STREAM_COMMITS) | ((kind == STREAM_PREPARES) & counts_prepared)
+    ends[number[counts]] = replay[counts]
     is_over = (kind == STREAM_COMMITS) | (kind == STREAM_PREPARES) | ((kind == STREAM_ABORTS) & ~is_cut)
     is_last = np.append(tops[1:] != tops[:-1], True)[: len(tops)]
     is_open[number[is_last & ~is_over]] = True

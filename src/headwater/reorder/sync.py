@@ -228,7 +228,7 @@ class _Session:
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
         self._in_mind = announced_in_mind(memory)
-        self._announcers = announcers(resolver.txns, self._in_mind.xid)
+        self._announcers = announcers(resolver.txns, self._in_mind.xid, sender.counts_prepared)
         self._streamed: tuple[Int64s, Int64s] = np.empty((2, 0), np.int64), np.empty(0, np.int64)
         known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
