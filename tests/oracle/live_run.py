@@ -8,7 +8,7 @@ anything is rolled back. A stream whose name has ``two-phase`` in it is of a slo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -26,9 +26,9 @@ from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from oracle.live import LiveStream
-from oracle.streams import TWO_PHASE, Options, parse_lsn, plugin_of
+from oracle.scenario_marks import part
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options, parse_lsn, plugin_of
 
-LIMIT: Options = (("logical_decoding_work_mem", "64kB"),)
 CAUGHT_UP = "caught up"
 """Prefix of the messages by which the log is flushed to where subscribers are waited for."""
 
@@ -42,7 +42,7 @@ class LiveRun:
         backup, wal: where the files are.
         asked: options by name of the stream, which begins with its plugin's.
         settings: of the walsenders' sessions.
-        start: of all slots.
+        start: of all slots; end: up to where they were read.
         sent: (lsn, data) by name of the stream.
     """
 
@@ -50,8 +50,9 @@ class LiveRun:
     backup: Path
     wal: Path
     asked: Mapping[str, Options]
-    settings: Options = LIMIT
+    settings: Options = STREAMED_LIMIT
     start: int = 0
+    end: int | None = None
     sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
 
 
@@ -71,6 +72,7 @@ class Subscribers:
     def __enter__(self) -> Self:
         try:
             self._admin: psycopg.Connection[Any] = self._stack.enter_context(self._server.connect())
+            self._admin.execute("SET lock_timeout = '1s'")
             query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
             for number, (name, options) in enumerate(self._run.asked.items()):
                 slot = f"live_{number}"
@@ -88,15 +90,20 @@ class Subscribers:
     ) -> None:
         with self._stack:
             if error is None:
-                self.catch_up()
+                self._run.end = self.catch_up()
             self._run.sent = {name: stream.messages for name, stream in self._live.items()}
 
-    def catch_up(self) -> None:
-        """Wait until all that has been written was decoded."""
+    def catch_up(self) -> int:
+        """Wait until all that has been written was decoded; up to there.
+
+        Raises:
+            psycopg.errors.LockNotAvailable: a transaction has locked catalogs, of whoever decodes, too.
+        """
         self._admin.execute("SELECT pg_logical_emit_message(true, %s, '')", [CAUGHT_UP])
         lsn = parse_lsn(self._one("SELECT pg_current_wal_flush_lsn()::text"))
         for stream in self._live.values():
             stream.read_to(lsn)
+        return lsn
 
     def _one(self, query: str, arguments: Sequence[Any] = ()) -> str:
         row = self._admin.execute(query.encode(), list(arguments)).fetchone()
@@ -110,7 +117,7 @@ def live_run(
     setup: Sequence[str],
     asked: Mapping[str, Options],
     settings: Options,
-    work: Callable[[EmbeddedPostgres, Callable[[], None]], None],
+    work: Callable[[EmbeddedPostgres, Callable[[], object]], None],
 ) -> LiveRun:
     """Let walsenders follow a workload.
 
@@ -147,6 +154,7 @@ def request_of(run: LiveRun, name: str) -> DecodeRequest:
         plugin=plugin_of(name),
         options=run.asked[name],
         start=run.start,
+        end=run.end,
         settings=run.settings,
         two_phase=TWO_PHASE in name,
     )
@@ -158,32 +166,38 @@ def decoded(spark: SparkSession, run: LiveRun, name: str, bounds: WindowBounds =
         return joined(result.tables())
 
 
-def sent_messages(run: LiveRun, name: str, actual: pa.Table) -> pa.Table:
-    """What a walsender sent, as far as it tells it, beside what we say.
+def sent_messages(run: LiveRun, name: str, scenario: str | None = None) -> pa.Table:
+    """What a walsender sent, of all or of one scenario; without xids, which it does not tell."""
+    sent = messages_table((lsn, 0, data) for lsn, data in run.sent[name])
+    return sent if scenario is None else part(sent, scenario)
+
+
+def difference(run: LiveRun, name: str, actual: pa.Table, scenario: str | None = None) -> Difference | None:
+    """Where what we say, of all or of one scenario, parts from what a walsender sent.
 
     The replication protocol carries no xids, and no LSN of a message that others of the same change follow: there ours
-    are put. Left out is what it announced once more without anything that the WAL tells of.
+    are put. Left out is what was announced once more without anything that the WAL tells of.
     """
+    sent = sent_messages(run, name, scenario)
+    actual = actual if scenario is None else part(actual, scenario)
     lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
-    sent = list(_without_repeated(run.sent[name], datas)) if plugin_of(name) == "pgoutput" else run.sent[name]
+    told = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
+    kept = _without_repeated(told, datas) if plugin_of(name) == "pgoutput" else told
     ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
-    return messages_table((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(sent, ours, strict=False))
+    expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(kept, ours, strict=False))
+    return first_difference(messages_table(expected), actual)
 
 
-def difference(run: LiveRun, name: str, actual: pa.Table) -> Difference | None:
-    """Where what we say parts from what a walsender sent."""
-    return first_difference(sent_messages(run, name, actual), actual)
-
-
-def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """What was sent, but for announcements that were sent before, be it by another xid, and that we do not make again.
 
     A server that decodes while others work takes invalidations that no WAL tells of.
     """
     before: set[bytes] = set()
-    at = 0
+    at, is_streamed = 0, False
     for lsn, data in sent:
-        said = data[:1] + data[5:]
+        is_streamed = data[:1] == b"S" or (is_streamed and data[:1] != b"E")
+        said = data[:1] + data[5 if is_streamed else 1 :]
         is_repeated = data[:1] in (b"R", b"Y") and said in before and (at >= len(ours) or ours[at] != data)
         before.add(said)
         if not is_repeated:

@@ -7,16 +7,46 @@ other, so that a subscriber can be waited for before anything is rolled back. Al
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 
 SETUP = """
 CREATE TABLE shared (id integer, note text);
+CREATE TABLE parted (id integer, region integer, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE parted_0 PARTITION OF parted FOR VALUES IN (0);
+CREATE TABLE parted_1 (note text, region integer NOT NULL, id integer NOT NULL);
+ALTER TABLE parted ATTACH PARTITION parted_1 FOR VALUES IN (1);
+CREATE TABLE figures (twice bigint GENERATED ALWAYS AS (a::bigint * 2) STORED, id integer PRIMARY KEY, a integer);
+CREATE SCHEMA aside;
+CREATE TABLE aside.thing (id integer, note text);
 CREATE PUBLICATION pub_all FOR ALL TABLES;
-CREATE PUBLICATION pub_some FOR TABLE own0, own2
+CREATE PUBLICATION pub_some FOR TABLE own0, own2;
+CREATE PUBLICATION pub_actions FOR TABLE own0, own1, shared, parted WITH (publish = 'insert, delete');
+CREATE PUBLICATION pub_root FOR TABLE parted, own2 WITH (publish_via_partition_root);
+CREATE PUBLICATION pub_leaves FOR TABLE parted_1, shared
 """
+SETUP_SINCE = {
+    15: """
+CREATE PUBLICATION pub_schema FOR TABLES IN SCHEMA aside, TABLE own1;
+CREATE PUBLICATION pub_columns FOR TABLE own0 (a, id), own2 (id), parted (region, id), figures (a, id)
+    WITH (publish_via_partition_root);
+CREATE PUBLICATION pub_filter FOR TABLE own0 WHERE (id % 3 = 0), own1 WHERE (a LIKE 'a%'), shared,
+    parted WHERE (id % 1000000 < 500 AND region = 0) WITH (publish_via_partition_root)
+""",
+    18: """
+CREATE PUBLICATION pub_generated FOR TABLE figures, own0 WITH (publish_generated_columns = stored)
+""",
+}
+PUBLICATIONS = {
+    14: ("pub_all", "pub_all", "pub_some", "pub_actions", "pub_root", "pub_leaves", "pub_some,pub_leaves"),
+    15: ("pub_schema", "pub_columns", "pub_schema,pub_actions"),
+    18: ("pub_generated",),
+}
+"""What streams may ask for, by the major since which there is such a publication."""
+FILTERED = {15: ("pub_filter", "pub_filter,pub_some")}
+"""Those with row filters."""
 OWN = """
 CREATE TABLE own{n} (id integer PRIMARY KEY, a text, big text, b integer);
 ALTER TABLE own{n} ALTER big SET STORAGE EXTERNAL;
@@ -25,12 +55,20 @@ ALTER TABLE own{n} REPLICA IDENTITY {identity}
 IDENTITIES = ("DEFAULT", "FULL", "DEFAULT", "NOTHING")
 
 SESSIONS = 4
+ORIGIN = "upstream {n}"
 
 
-def statements() -> list[str]:
+def statements(major: int) -> list[str]:
     """What is there before the base copy is taken."""
     own = [OWN.format(n=n, identity=IDENTITIES[n]) for n in range(SESSIONS)]
-    return [part.strip() for script in [*own, SETUP] for part in script.split(";\n")]
+    scripts = [*own, SETUP, *(script for since, script in SETUP_SINCE.items() if since <= major)]
+    origins = [f"SELECT pg_replication_origin_create('{ORIGIN.format(n=n)}')" for n in range(SESSIONS)]
+    return [*(part.strip() for script in scripts for part in script.split(";\n")), *origins]
+
+
+def publications(major: int, kinds: Mapping[int, Sequence[str]] = PUBLICATIONS) -> list[str]:
+    """Lists of publications that a stream may ask for."""
+    return [name for since, names in kinds.items() if since <= major for name in names]
 
 
 class StreamedWorkload:
@@ -48,7 +86,7 @@ class StreamedWorkload:
         self,
         connect: Callable[[], psycopg.Connection[Any]],
         seed: int,
-        before_rollback: Callable[[], None],
+        before_rollback: Callable[[], object],
         *,
         prepares: bool = False,
         rolls_back: bool = True,
@@ -94,19 +132,28 @@ class _Session:
     def __init__(self, connection: psycopg.Connection[Any], number: int, rng: random.Random) -> None:
         self.connection, self.savepoints = connection, list[str]()
         self._rng, self._number, self._next, self._names = rng, number, 1, 0
-        self.is_open = False
+        self.is_open, self._has_origin = False, False
 
     def _run(self, statement: str) -> None:
         if not self.is_open:
+            self._choose_origin()
             self.connection.execute("BEGIN")
             self.is_open = True
         self.connection.execute(statement.encode())
+
+    def _choose_origin(self) -> None:
+        """Now and then whoever writes is someone who repeats what was written elsewhere."""
+        if self._rng.random() < 0.2:
+            self._has_origin = not self._has_origin
+            setup = f"setup('{ORIGIN.format(n=self._number)}')" if self._has_origin else "reset()"
+            self.connection.execute(f"SELECT pg_replication_origin_session_{setup}".encode())
 
     def change(self) -> None:
         """Rows of one kind or another, few or many."""
         table, rng = f"own{self._number}", self._rng
         count, first = rng.choice((1, 3, 40, 400)), self._next
         low = rng.randrange(max(1, first))
+        own_low = self._number * 1_000_000 + low
         rows = f"generate_series({first}, {first + count - 1}) g"
         self._next += count
         changes = (
@@ -122,9 +169,15 @@ class _Session:
             f"SELECT pg_logical_emit_message(true, 'said', repeat('m', {count}))",
             f"SELECT pg_logical_emit_message(false, 'at once', 'by {self._number}')",
             f"TRUNCATE {table}",
+            f"INSERT INTO parted SELECT {self._number}000000 + g, g % 2, repeat('p', g % 50) FROM {rows}",
+            f"UPDATE parted SET region = 1 - region WHERE id BETWEEN {own_low} AND {own_low + count}",
+            f"DELETE FROM parted WHERE id BETWEEN {own_low} AND {own_low + 5}",
+            f"INSERT INTO figures (id, a) SELECT {self._number}000000 + g, g FROM {rows}",
+            f"UPDATE figures SET a = a + 1 WHERE id BETWEEN {own_low} AND {own_low + count}",
+            f"INSERT INTO aside.thing SELECT g, 'thing' FROM {rows}",
             "copy",
         )
-        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 3)
+        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 1, 0.7, 0.5, 1, 0.5, 1, 3)
         chosen = rng.choices(changes, weights)[0]
         if chosen == "copy":
             self._copy(table, first, count)
