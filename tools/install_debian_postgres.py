@@ -81,17 +81,19 @@ class Apt:
     Args:
         place: a directory to make, for all that apt writes.
         major: the version that is looked for, for errors.
+        kind: ``deb`` for packages, ``deb-src`` for their sources.
+        suites: where they are looked for.
 
     Raises:
         OSError: the machine's sources name no archive of Debian, or it cannot be read.
     """
 
-    def __init__(self, place: Path, major: int) -> None:
+    def __init__(self, place: Path, major: int, kind: str = "deb", suites: str = SUITES) -> None:
         self._archives = place / "archives"
         for directory in (place / "lists" / "partial", self._archives):
             directory.mkdir(parents=True)
         sources = place / "own.sources"
-        sources.write_text(stanza(major))
+        sources.write_text(stanza(major, kind, suites))
         self._options = [
             *("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"),
             *("-o", f"Dir::State::Lists={place / 'lists'}", "-o", f"Dir::Cache={place}"),
@@ -109,6 +111,11 @@ class Apt:
         run("apt-get", *self._options, "download", "-q", *wanted, directory=self._archives)
         return sorted(self._archives.glob("*.deb"))
 
+    def source(self, package: str) -> Path:
+        """The archive of a package's source as its authors released it."""
+        run("apt-get", *self._options, "source", "--download-only", "-q", package, directory=self._archives)
+        return next(self._archives.glob("*.orig.tar.*[!c]"))
+
     def version(self, package: str) -> str:
         """The version of a package that :meth:`download` takes."""
         shown = run("apt-cache", *self._options, "show", "--no-all-versions", package)
@@ -121,14 +128,14 @@ class Apt:
                 yield from re.findall(r"(?:^|, |: )((?:lib|zlib)[a-z0-9.+-]*)", line)
 
 
-def stanza(major: int) -> str:
-    """The development suites of the archive that the machine's own sources name."""
+def stanza(major: int, kind: str, suites: str) -> str:
+    """Suites of the archive that the machine's own sources name."""
     shown = run("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(SIGNED_BY)")
     for line in shown.splitlines():
         address, suite, key = line.split("|")
         if re.search(r"/debian/?$", address) and "-" not in suite:
             signed = f"Signed-By: {key}\n" if key and not key.startswith("$") else ""
-            return f"Types: deb\nURIs: {address}\nSuites: {SUITES}\nComponents: main\n{signed}"
+            return f"Types: {kind}\nURIs: {address}\nSuites: {suites}\nComponents: main\n{signed}"
     raise OSError(f"PostgreSQL {major} is had from Debian's archive, and apt's sources on this machine do not name it")
 
 
