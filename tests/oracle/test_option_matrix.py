@@ -1,0 +1,54 @@
+"""pgoutput under random combinations of its options, against walsenders that decode while transactions are open."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from oracle.live_run import check, live_run
+from oracle.option_matrix import draw, named
+from oracle.streamed_workload import FILTERED, StreamedWorkload, publications, statements
+from oracle.streams import STREAMED_LIMIT, Options
+
+pytestmark = pytest.mark.server
+
+MAJORS = (14, 15, 16, 17, 18, 19)
+AT_ONCE_SINCE = 16
+STREAMS = 6
+DAILY = ((18, 1),)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Seeds of each major; few of them every day."""
+    first, _, last = (metafunc.config.getoption("--seeds") or "1-20").partition("-")
+    cases = [(major, seed) for seed in range(int(first), int(last or first) + 1) for major in MAJORS]
+    marked = [
+        pytest.param(*case, id=f"pg{case[0]}-{case[1]}", marks=() if case in DAILY else pytest.mark.slow)
+        for case in cases
+    ]
+    metafunc.parametrize(("major", "seed"), marked)
+
+
+def test_options_drawn(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
+    rng = random.Random(f"run {major} {seed}")
+    prepares = rng.random() < 0.7
+    names, filtered = publications(major), publications(major, FILTERED)
+    asked = named(draw(rng, major, names, filtered=filtered, streams=True, prepares=prepares) for _ in range(STREAMS))
+
+    def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
+        StreamedWorkload(server.connect, seed, catch_up, prepares=prepares).run(100)
+
+    check(spark, live_run(major, tmp_path, statements(major), asked, _settings(rng, major), work))
+
+
+def _settings(rng: random.Random, major: int) -> Options:
+    """Of the walsenders' sessions: mostly a limit that is reached soon."""
+    limits: list[Options] = [STREAMED_LIMIT, STREAMED_LIMIT, (("logical_decoding_work_mem", "256kB"),)]
+    if major >= AT_ONCE_SINCE:
+        limits.append((("debug_logical_replication_streaming", "immediate"),))
+    return rng.choice(limits)
