@@ -20,9 +20,12 @@ RAW, BITS, BOOL = {20, 21, 23, 26, 700, 701, 1700}, {1560, 1562}, 16
 
 
 class TestDecoding(OutputPlugin):
-    """Without options."""
+    """With the option stream-changes alone."""
 
     __test__ = False
+
+    def startup(self, ctx: Context, is_init: bool) -> None:
+        ctx.streaming = ctx.streaming and ctx.option.get("stream-changes") == "1"
 
     def begin(self, ctx: Context, txn: Transaction) -> None:
         ctx.write(f"BEGIN {txn.xid}")
@@ -68,9 +71,39 @@ class TestDecoding(OutputPlugin):
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: int, prepare_time: int) -> None:
         self._finish(ctx, "ROLLBACK PREPARED", txn)
 
+    def stream_start(self, ctx: Context, txn: Transaction) -> None:
+        ctx.write(f"opening a streamed block for transaction TXN {txn.xid}")
+
+    def stream_stop(self, ctx: Context, txn: Transaction) -> None:
+        ctx.write(f"closing a streamed block for transaction TXN {txn.xid}")
+
+    def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: int) -> None:
+        ctx.write(f"aborting streamed (sub)transaction TXN {txn.xid}")
+
+    def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
+        ctx.write(f"preparing streamed transaction TXN {_gid(txn)}, txid {txn.xid}")
+
+    def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
+        ctx.write(f"committing streamed transaction TXN {txn.xid}")
+
+    def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
+        ctx.write(f"streaming change for TXN {txn.xid}")
+
+    def stream_message(
+        self, ctx: Context, txn: Transaction, message_lsn: int, transactional: bool, prefix: str, content: bytes
+    ) -> None:
+        ctx.write(f"streaming message: transactional: {int(transactional)} prefix: {prefix}, sz: {len(content)}")
+
+    def stream_truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
+        ctx.write(f"streaming truncate for TXN {txn.xid}")
+
     def _finish(self, ctx: Context, words: str, txn: Transaction) -> None:
-        assert txn.gid is not None
-        ctx.write(f"{words} {quote_literal(txn.gid.encode()).decode()}, txid {txn.xid}")
+        ctx.write(f"{words} {_gid(txn)}, txid {txn.xid}")
+
+
+def _gid(txn: Transaction) -> str:
+    assert txn.gid is not None
+    return quote_literal(txn.gid.encode()).decode()
 
 
 def _tuple(ctx: Context, relation: Relation, row: Row, *, skips_nulls: bool) -> str:

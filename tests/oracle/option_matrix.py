@@ -1,8 +1,7 @@
 """Options of pgoutput drawn by seed: protocols, binary, streaming, two-phase, origin, messages and publications.
 
 Each option is left out, too, and combinations that a server refuses are not drawn: what it says then is compared in
-``tests/plugins``. Publications that contradict each other about a table's columns are not drawn together, nor, with
-streaming, those that have row filters.
+``tests/plugins``.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ _PROTOCOLS = {1: 14, 2: 14, 3: TWO_PHASE_PGOUTPUT_SINCE, 4: PARALLEL_SINCE}
 NAME = "pgoutput, drawn {}"
 """Of streams, by number."""
 
-STREAMING = ("on", "parallel")
-"""Values with which transactions in progress are streamed."""
-
 _SWITCH = (None, None, "true", "off", "on")
 
 
@@ -29,7 +25,6 @@ def draw(
     major: int,
     publications: Sequence[str],
     *,
-    filtered: Sequence[str] = (),
     streams: bool = False,
     prepares: bool = False,
 ) -> Options:
@@ -38,7 +33,7 @@ def draw(
     Args:
         rng: what it is drawn with.
         major: PostgreSQL's.
-        publications: lists of names that may be asked for; filtered: such with row filters.
+        publications: lists of names that may be asked for.
         streams: transactions may be asked for while they are in progress.
         prepares: prepared transactions may be asked for at PREPARE.
     """
@@ -52,8 +47,7 @@ def draw(
         "two_phase": rng.choice((None, "on", "on")) if prepares and protocol >= 3 else None,
         "origin": rng.choice((None, "any", "none")) if major >= NO_ORIGIN_SINCE else None,
     }
-    names = publications if drawn["streaming"] in STREAMING else (*publications, *filtered)
-    asked = (("proto_version", str(protocol)), ("publication_names", rng.choice(names)))
+    asked = (("proto_version", str(protocol)), ("publication_names", rng.choice(publications)))
     return *asked, *((name, value) for name, value in drawn.items() if value is not None)
 
 

@@ -571,7 +571,7 @@ def _require_catalog_rows(connection: psycopg.Connection[Any]) -> None:
 def _require_none(connection: psycopg.Connection[Any], query: str, catalog: str) -> None:
     lost = connection.execute(query.encode()).fetchone()
     if lost is not None:
-        raise CatalogRowLostError(f"{catalog} has lost the row of OID {lost[0]}")
+        raise CatalogRowLostError(f"{catalog} has lost a row, OID {lost[0]}")
 
 
 def _end_autovacuum(connection: psycopg.Connection[Any]) -> None:

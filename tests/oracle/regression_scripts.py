@@ -20,16 +20,16 @@ import psycopg
 from headwater.caches import server_cache
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_client
 from oracle.isolation_spec import IsolationSpec, SpecRun
-from oracle.live_run import LiveRun, live_run
+from oracle.streamed_runs import Run, Streams, run_live
 from oracle.streams import (
     PGOUTPUT,
     STREAMED,
-    STREAMED_LIMIT,
     TEST_DECODING,
     TWO_PHASE,
     Options,
     is_said_by,
     newest_streaming,
+    plugin_of,
 )
 
 SCRIPTS_OF = {14: 15, 15: 15, 16: 15, 17: 17, 18: 18, 19: 18}
@@ -64,7 +64,7 @@ def scripts_of(major: int) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def asked(major: int) -> dict[str, Options]:
+def asked(major: int) -> Streams:
     """What walsenders are asked for: asked at the end, slots would not find catalogs that scripts have rewritten."""
     streamed = (*newest_streaming(major), ("publication_names", "pub_all"), ("messages", "true"))
     whole = tuple(option for option in streamed if option[0] != "streaming")
@@ -79,10 +79,10 @@ def asked(major: int) -> dict[str, Options]:
         f"pgoutput, {TWO_PHASE}": (*whole, ("two_phase", "on")),
         f"pgoutput, {STREAMED}, {TWO_PHASE}": (*streamed, ("two_phase", "on")),
     }
-    return {name: options for name, options in streams.items() if is_said_by(name, major)}
+    return {name: (plugin_of(name), options) for name, options in streams.items() if is_said_by(name, major)}
 
 
-def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> LiveRun:
+def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> Run:
     """Run all scripts and specs.
 
     Args:
@@ -107,7 +107,7 @@ def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> L
                 run_spec(server, path, catch_up)
 
     setup = [f"CREATE PUBLICATION pub_all FOR ALL TABLES {PUBLISHED[published]}"]
-    return live_run(major, directory, setup, asked(major), STREAMED_LIMIT, work)
+    return run_live(major, directory, setup, asked(major), work)
 
 
 def _begin(connection: psycopg.Connection[Any], script: Path) -> None:

@@ -7,33 +7,34 @@ other, so that a subscriber can be waited for before anything is rolled back. Al
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 
+SESSIONS = 4
+ORIGIN = "upstream {n}"
+
 SETUP = """
 CREATE TABLE shared (id integer, note text);
-CREATE TABLE parted (id integer, region integer, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
-CREATE TABLE parted_0 PARTITION OF parted FOR VALUES IN (0);
-CREATE TABLE parted_1 (note text, region integer NOT NULL, id integer NOT NULL);
-ALTER TABLE parted ATTACH PARTITION parted_1 FOR VALUES IN (1);
+CREATE TABLE regional (id integer, region integer, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE regional_0 PARTITION OF regional FOR VALUES IN (0);
+CREATE TABLE regional_1 (note text, region integer NOT NULL, id integer NOT NULL);
+ALTER TABLE regional ATTACH PARTITION regional_1 FOR VALUES IN (1);
 CREATE TABLE figures (twice bigint GENERATED ALWAYS AS (a::bigint * 2) STORED, id integer PRIMARY KEY, a integer);
 CREATE SCHEMA aside;
 CREATE TABLE aside.thing (id integer, note text);
 CREATE PUBLICATION pub_all FOR ALL TABLES;
 CREATE PUBLICATION pub_some FOR TABLE own0, own2;
-CREATE PUBLICATION pub_actions FOR TABLE own0, own1, shared, parted WITH (publish = 'insert, delete');
-CREATE PUBLICATION pub_root FOR TABLE parted, own2 WITH (publish_via_partition_root);
-CREATE PUBLICATION pub_leaves FOR TABLE parted_1, shared
+CREATE PUBLICATION pub_actions FOR TABLE own0, own1, shared, regional WITH (publish = 'insert, delete');
+CREATE PUBLICATION pub_root FOR TABLE regional, own2 WITH (publish_via_partition_root);
+CREATE PUBLICATION pub_leaves FOR TABLE regional_1, shared
 """
 SETUP_SINCE = {
     15: """
 CREATE PUBLICATION pub_schema FOR TABLES IN SCHEMA aside, TABLE own1;
-CREATE PUBLICATION pub_columns FOR TABLE own0 (a, id), own2 (id), parted (region, id), figures (a, id)
-    WITH (publish_via_partition_root);
-CREATE PUBLICATION pub_filter FOR TABLE own0 WHERE (id % 3 = 0), own1 WHERE (a LIKE 'a%'), shared,
-    parted WHERE (id % 1000000 < 500 AND region = 0) WITH (publish_via_partition_root)
+CREATE PUBLICATION pub_columns FOR TABLE own0 (a, id), own2 (id), regional (region, id), figures (a, id)
+    WITH (publish_via_partition_root)
 """,
     18: """
 CREATE PUBLICATION pub_generated FOR TABLE figures, own0 WITH (publish_generated_columns = stored)
@@ -44,31 +45,54 @@ PUBLICATIONS = {
     15: ("pub_schema", "pub_columns", "pub_schema,pub_actions"),
     18: ("pub_generated",),
 }
+ROWS = ",".join(f"pub_rows{n}" for n in range(SESSIONS))
+FILTERED_PUBLICATIONS = {15: (ROWS, f"{ROWS},pub_rooted", f"pub_some,{ROWS},pub_inserts", "pub_rooted", "pub_inserts")}
 """What streams may ask for, by the major since which there is such a publication."""
-FILTERED = {15: ("pub_filter", "pub_filter,pub_some")}
-"""Those with row filters."""
 OWN = """
 CREATE TABLE own{n} (id integer PRIMARY KEY, a text, big text, b integer);
 ALTER TABLE own{n} ALTER big SET STORAGE EXTERNAL;
 ALTER TABLE own{n} REPLICA IDENTITY {identity}
 """
 IDENTITIES = ("DEFAULT", "FULL", "DEFAULT", "NOTHING")
+FILTERED = """
+CREATE TABLE parted (id integer PRIMARY KEY, a text, session integer) PARTITION BY RANGE (id);
+CREATE TABLE parted_low (a text, gone integer, session integer, id integer NOT NULL);
+ALTER TABLE parted_low DROP gone;
+ALTER TABLE parted ATTACH PARTITION parted_low FOR VALUES FROM (0) TO (300);
+CREATE TABLE parted_high PARTITION OF parted FOR VALUES FROM (300) TO (2000000000);
+CREATE PUBLICATION pub_rooted FOR TABLE parted WHERE (id % 31 = 4), shared WHERE (id % 41 = 40)
+    WITH (publish_via_partition_root = true);
+CREATE PUBLICATION pub_inserts FOR TABLE own0 WHERE (id % 16 = 3), own1, parted WHERE (id % 9 = 1), own2 WHERE (false)
+    WITH (publish = 'insert, truncate', publish_via_partition_root = true)
+"""
+FILTERS = (
+    ("id % 97 = 5", "id < 0", "id > 500 AND id % 3 = 0", "id = ANY (ARRAY[1, 60, 700])"),
+    ("b % 67 = 5", "a LIKE '%u'", "length(big) > 8000", "b > 400 OR a = 'toast'"),
+    ("id % 7 = 5", "id BETWEEN 30 AND 45", "true", "id < 0"),
+    ("b % 59 = 1", "a IS NULL", "length(a) = 89", "id % 200 < 2"),
+)
+"""Of each session's table, one after the other: mostly few rows are let pass, or none."""
 
-SESSIONS = 4
-ORIGIN = "upstream {n}"
 
-
-def statements(major: int) -> list[str]:
-    """What is there before the base copy is taken."""
+def statements(major: int, filters: bool = False) -> list[str]:
+    """What is there before the base copy is taken, with publications that have row filters or without."""
     own = [OWN.format(n=n, identity=IDENTITIES[n]) for n in range(SESSIONS)]
-    scripts = [*own, SETUP, *(script for since, script in SETUP_SINCE.items() if since <= major)]
+    filtered = [FILTERED, *(filtered_by("CREATE PUBLICATION pub_rows{n} FOR", n, 0) for n in range(SESSIONS))]
+    later = [script for since, script in SETUP_SINCE.items() if since <= major]
     origins = [f"SELECT pg_replication_origin_create('{ORIGIN.format(n=n)}')" for n in range(SESSIONS)]
+    scripts = [*own, SETUP, *later, *(filtered if filters else [])]
     return [*(part.strip() for script in scripts for part in script.split(";\n")), *origins]
 
 
-def publications(major: int, kinds: Mapping[int, Sequence[str]] = PUBLICATIONS) -> list[str]:
+def publications(major: int, filters: bool = False) -> list[str]:
     """Lists of publications that a stream may ask for."""
-    return [name for since, names in kinds.items() if since <= major for name in names]
+    kinds = (PUBLICATIONS, FILTERED_PUBLICATIONS) if filters else (PUBLICATIONS,)
+    return [name for kind in kinds for since, names in kind.items() if since <= major for name in names]
+
+
+def filtered_by(what: str, session: int, number: int) -> str:
+    """A statement about a session's publication, with one of its filters."""
+    return f"{what} TABLE own{{n}} WHERE ({FILTERS[session][number]})".format(n=session)
 
 
 class StreamedWorkload:
@@ -80,6 +104,7 @@ class StreamedWorkload:
         before_rollback: called before anything is rolled back.
         prepares: transactions may be prepared.
         rolls_back: what may be rolled back is.
+        filters: publications with row filters are there, and are altered.
     """
 
     def __init__(
@@ -90,9 +115,10 @@ class StreamedWorkload:
         *,
         prepares: bool = False,
         rolls_back: bool = True,
+        filters: bool = False,
     ) -> None:
         self._rng = random.Random(seed)
-        self._sessions = [_Session(connect(), n, self._rng) for n in range(SESSIONS)]
+        self._sessions = [_Session(connect(), n, self._rng, filters) for n in range(SESSIONS)]
         self._before_rollback = before_rollback
         self._prepares, self._rolls_back = prepares, rolls_back
 
@@ -129,8 +155,8 @@ class StreamedWorkload:
 
 
 class _Session:
-    def __init__(self, connection: psycopg.Connection[Any], number: int, rng: random.Random) -> None:
-        self.connection, self.savepoints = connection, list[str]()
+    def __init__(self, connection: psycopg.Connection[Any], number: int, rng: random.Random, filters: bool) -> None:
+        self.connection, self.savepoints, self._filters = connection, list[str](), filters
         self._rng, self._number, self._next, self._names = rng, number, 1, 0
         self.is_open, self._has_origin = False, False
 
@@ -169,20 +195,35 @@ class _Session:
             f"SELECT pg_logical_emit_message(true, 'said', repeat('m', {count}))",
             f"SELECT pg_logical_emit_message(false, 'at once', 'by {self._number}')",
             f"TRUNCATE {table}",
-            f"INSERT INTO parted SELECT {self._number}000000 + g, g % 2, repeat('p', g % 50) FROM {rows}",
-            f"UPDATE parted SET region = 1 - region WHERE id BETWEEN {own_low} AND {own_low + count}",
-            f"DELETE FROM parted WHERE id BETWEEN {own_low} AND {own_low + 5}",
+            "copy",
+            f"INSERT INTO regional SELECT {self._number}000000 + g, g % 2, repeat('p', g % 50) FROM {rows}",
+            f"UPDATE regional SET region = 1 - region WHERE id BETWEEN {own_low} AND {own_low + count}",
+            f"DELETE FROM regional WHERE id BETWEEN {own_low} AND {own_low + 5}",
             f"INSERT INTO figures (id, a) SELECT {self._number}000000 + g, g FROM {rows}",
             f"UPDATE figures SET a = a + 1 WHERE id BETWEEN {own_low} AND {own_low + count}",
             f"INSERT INTO aside.thing SELECT g, 'thing' FROM {rows}",
-            "copy",
+            *(self._changes_of_parted(first, count, low) if self._filters else ()),
         )
-        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 1, 0.7, 0.5, 1, 0.5, 1, 3)
-        chosen = rng.choices(changes, weights)[0]
+        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 3, 1, 0.7, 0.5, 1, 0.5, 1, 2, 2, 1, 0.2)
+        chosen = rng.choices(changes, weights[: len(changes)])[0]
         if chosen == "copy":
             self._copy(table, first, count)
         elif ("UPDATE" not in chosen and "DELETE" not in chosen) or self._number != 3 or " own3" not in chosen:
             self._run(chosen)
+
+    def _changes_of_parted(self, first: int, count: int, low: int) -> tuple[str, ...]:
+        """Of the partitioned table, each session's rows; some go from one partition to the other."""
+        own, number = f"session = {self._number}", self._number
+        rows = (
+            f"SELECT {SESSIONS} * g + {number}, 'parted', {number} FROM generate_series({first}, {first + count - 1}) g"
+        )
+        moved = f"SELECT max(id) FROM parted WHERE {own} AND id < {SESSIONS * (low + count)}"
+        return (
+            f"INSERT INTO parted {rows}",
+            f"UPDATE parted SET a = 'moved', id = id + 1000000000 WHERE {own} AND id = ({moved})",
+            f"DELETE FROM parted WHERE {own} AND id BETWEEN {SESSIONS * low} AND {SESSIONS * (low + count // 2)}",
+            f"TRUNCATE {f'own{number}'} RESTART IDENTITY",
+        )
 
     def _copy(self, table: str, first: int, count: int) -> None:
         self._run("SELECT 1")
@@ -197,14 +238,17 @@ class _Session:
         """A definition inside of the transaction."""
         table, name = f"own{self._number}", f"c{self._names}"
         self._names += 1
-        choice = self._rng.randrange(3)
+        choice = self._rng.randrange(5 if self._filters else 3)
         if choice == 0:
             self._run(f"ALTER TABLE {table} ADD COLUMN {name} integer DEFAULT {self._names}")
         elif choice == 1:
             self._run(f"CREATE TABLE made{self._number}_{name} (id integer, note text)")
             self._run(f"INSERT INTO made{self._number}_{name} SELECT g, 'made' FROM generate_series(1, 50) g")
-        else:
+        elif choice == 2:
             self._run(f"ALTER TABLE {table} ALTER b SET STATISTICS {self._names % 100}")
+        else:
+            number = self._rng.randrange(len(FILTERS[self._number]))
+            self._run(filtered_by(f"ALTER PUBLICATION pub_rows{self._number} SET", self._number, number))
 
     def savepoint(self) -> None:
         """A subtransaction."""

@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from oracle.live_run import check, live_run
 from oracle.option_matrix import draw, named
-from oracle.streamed_workload import FILTERED, StreamedWorkload, publications, statements
+from oracle.streamed_runs import AT_ONCE, AT_ONCE_SINCE, check, run_live
+from oracle.streamed_workload import StreamedWorkload, publications, statements
 from oracle.streams import STREAMED_LIMIT, Options
 
 pytestmark = pytest.mark.server
 
 MAJORS = (14, 15, 16, 17, 18, 19)
-AT_ONCE_SINCE = 16
 STREAMS = 6
+FILTERS_SINCE = 15
 DAILY = ((18, 1),)
 
 
@@ -37,18 +37,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_options_drawn(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"run {major} {seed}")
     prepares = rng.random() < 0.7
-    names, filtered = publications(major), publications(major, FILTERED)
-    asked = named(draw(rng, major, names, filtered=filtered, streams=True, prepares=prepares) for _ in range(STREAMS))
+    filters = major >= FILTERS_SINCE and rng.random() < 0.5
+    names = publications(major, filters)
+    drawn = named(draw(rng, major, names, streams=True, prepares=prepares) for _ in range(STREAMS))
+    streams = {name: ("pgoutput", options) for name, options in drawn.items()}
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
-        StreamedWorkload(server.connect, seed, catch_up, prepares=prepares).run(100)
+        StreamedWorkload(server.connect, seed, catch_up, prepares=prepares, filters=filters).run(100)
 
-    check(spark, live_run(major, tmp_path, statements(major), asked, _settings(rng, major), work))
+    check(spark, run_live(major, tmp_path, statements(major, filters), streams, work, _settings(rng, major)))
 
 
 def _settings(rng: random.Random, major: int) -> Options:
     """Of the walsenders' sessions: mostly a limit that is reached soon."""
     limits: list[Options] = [STREAMED_LIMIT, STREAMED_LIMIT, (("logical_decoding_work_mem", "256kB"),)]
     if major >= AT_ONCE_SINCE:
-        limits.append((("debug_logical_replication_streaming", "immediate"),))
+        limits.append(AT_ONCE)
     return rng.choice(limits)

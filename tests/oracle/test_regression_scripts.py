@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from headwater.demo.stream_comparison import Difference
 from oracle.decoded_run import kept_on_failure
 from oracle.isolation_spec import IsolationSpec, Step
-from oracle.live_run import LiveRun, decoded, difference
 from oracle.regression_scripts import PUBLISHED, SCRIPT, SCRIPTS_OF, asked, run_scripts, scripts_of
+from oracle.streamed_runs import Run, decoded, difference
 
 RUNS = [(major, published) for major in SCRIPTS_OF for published in PUBLISHED]
 NEWEST = max(SCRIPTS_OF)
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=[f"pg{major}-{published}" for major, published in RUNS])
-def scripts_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRun]:
+def scripts_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     major, published = request.param
     scripts = scripts_of(major)
     if scripts is None:
@@ -34,9 +34,9 @@ def scripts_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", asked(NEWEST))
-def test_walsenders(spark: SparkSession, scripts_run: LiveRun, name: str) -> None:
+def test_walsenders(spark: SparkSession, scripts_run: Run, name: str) -> None:
     run = scripts_run
-    if name not in run.asked:
+    if name not in run.plugins:
         pytest.skip(f"PostgreSQL {run.major} has no such option")
     actual = decoded(spark, run, name)
     assert len(actual) > FEWEST_MESSAGES

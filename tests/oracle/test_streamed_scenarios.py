@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from oracle.conformance import COMPARED
 from oracle.decoded_run import kept_on_failure
-from oracle.live_run import LiveRun, decoded, difference, live_run, sent_messages
 from oracle.oracle import PUBLICATIONS
 from oracle.scenario_marks import mark
 from oracle.scenarios import IN_PROGRESS, SCENARIOS
 from oracle.script import ScriptRun
-from oracle.streams import STREAMED_LIMIT, STREAMED_STREAMS, is_said_by
+from oracle.streamed_runs import Run, Streams, decoded, difference, run_live, sent_messages
+from oracle.streams import STREAMED_STREAMS, is_said_by, plugin_of
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -29,12 +29,12 @@ NAMES = [name for name, one in SCENARIOS.items() if one.theme == IN_PROGRESS]
 class StreamedScenarios:
     """What walsenders sent of all scenarios, and what we make of it, a stream at a time."""
 
-    def __init__(self, spark: SparkSession, run: LiveRun, version: str) -> None:
+    def __init__(self, spark: SparkSession, run: Run, version: str) -> None:
         self.run, self.version = run, version
         self.decoded: Callable[[str], pa.Table] = cache(lambda name: decoded(spark, run, name))
 
 
-def run_live(major: int, directory: Path) -> tuple[LiveRun, str]:
+def run_scenarios(major: int, directory: Path) -> tuple[Run, str]:
     """All scenarios one after another on one server; its version, too."""
     versions: list[str] = []
 
@@ -52,8 +52,8 @@ def run_live(major: int, directory: Path) -> tuple[LiveRun, str]:
                 # What the next one defines would make pgoutput announce once more what this one has.
                 catch_up()
 
-    asked = {name: options for name, options in STREAMED_STREAMS.items() if is_said_by(name, major)}
-    run = live_run(major, directory, PUBLICATIONS[:1], asked, STREAMED_LIMIT, work)
+    streams: Streams = {n: (plugin_of(n), options) for n, options in STREAMED_STREAMS.items() if is_said_by(n, major)}
+    run = run_live(major, directory, PUBLICATIONS[:1], streams, work)
     return run, versions[0]
 
 
@@ -62,7 +62,7 @@ def streamed(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StreamedScenarios]:
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield StreamedScenarios(spark, *run_live(request.param, directory))
+        yield StreamedScenarios(spark, *run_scenarios(request.param, directory))
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_streamed_scenario(
     streamed: StreamedScenarios, told: str, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     run = streamed.run
-    if name not in run.asked:
+    if name not in run.plugins:
         pytest.skip(f"PostgreSQL {run.major} has no such option")
     actual = streamed.decoded(name)
     record_property(COMPARED, [run.major, streamed.version, told, name, len(sent_messages(run, name, told))])

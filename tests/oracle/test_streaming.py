@@ -9,58 +9,50 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.demo.stream_comparison import joined
 from headwater.pipeline.decode import decode
 from headwater.slots.kept_state import KeptState
-from oracle.live_run import LiveRun, check, decoded, live_run, request_of
+from oracle.streamed_runs import (
+    AT_ONCE,
+    AT_ONCE_SINCE,
+    Run,
+    Streams,
+    check,
+    decoded,
+    pgoutput,
+    request_of,
+    run_live,
+    since,
+)
 from oracle.streamed_workload import StreamedWorkload, statements
-from oracle.streams import STREAMED_LIMIT, TWO_PHASE, TWO_PHASE_PGOUTPUT_SINCE, Options, newest_streaming
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, TWO_PHASE_PGOUTPUT_SINCE, Options
 
 pytestmark = pytest.mark.server
 
 ONE_MEGABYTE: Options = (("logical_decoding_work_mem", "1MB"),)
-AT_ONCE: Options = (("debug_logical_replication_streaming", "immediate"),)
-AT_ONCE_SINCE = 16
-DAILY = (14,)
-
-
-def since(oldest: int) -> list[ParameterSet]:
-    """Majors from one on; most of them are for the long form. Of 18, test_option_matrix has one every day."""
-    return [
-        pytest.param(major, id=f"pg{major}", marks=() if major in DAILY else pytest.mark.slow)
-        for major in (14, 15, 16, 17, 18, 19)
-        if major >= oldest
-    ]
-
 
 TEST_DECODING: Options = (("stream-changes", "1"),)
 SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("include-timestamp", "1"))
 
 
-def pgoutput(major: int, publication: str = "pub_all", *more: tuple[str, str]) -> Options:
-    """Options of a stream of the highest protocol."""
-    return *newest_streaming(major), ("publication_names", publication), ("messages", "true"), *more
-
-
-def streams_of(major: int, two_phase: bool = False) -> dict[str, Options]:
+def streams_of(major: int, two_phase: bool = False) -> Streams:
     """All that is compared on a major."""
     if two_phase:
-        prepared = {f"pgoutput, {TWO_PHASE}": pgoutput(major, "pub_all", ("two_phase", "on"))}
+        prepared = {f"pgoutput, {TWO_PHASE}": ("pgoutput", pgoutput(major, "pub_all", ("two_phase", "on")))}
         return {
-            f"test_decoding, {TWO_PHASE}": TEST_DECODING,
-            f"test_decoding, {TWO_PHASE}, no empty transactions": SKIPPING,
+            f"test_decoding, {TWO_PHASE}": ("test_decoding", TEST_DECODING),
+            f"test_decoding, {TWO_PHASE}, no empty transactions": ("test_decoding", SKIPPING),
             **(prepared if major >= TWO_PHASE_PGOUTPUT_SINCE else {}),
         }
     return {
-        "test_decoding": TEST_DECODING,
-        "test_decoding, no empty transactions": SKIPPING,
-        "pgoutput": pgoutput(major),
-        "pgoutput, some": pgoutput(major, "pub_some"),
-        "pgoutput, binary": pgoutput(major, "pub_all", ("binary", "true")),
+        "test_decoding": ("test_decoding", TEST_DECODING),
+        "test_decoding, no empty transactions": ("test_decoding", SKIPPING),
+        "pgoutput": ("pgoutput", pgoutput(major)),
+        "pgoutput, some": ("pgoutput", pgoutput(major, "pub_some")),
+        "pgoutput, binary": ("pgoutput", pgoutput(major, "pub_all", ("binary", "true"))),
     }
 
 
@@ -73,17 +65,17 @@ def run_workload(
     *,
     two_phase: bool = False,
     rolls_back: bool = True,
-) -> LiveRun:
+) -> Run:
     """A random workload, with a walsender for each stream."""
 
     def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase, rolls_back=rolls_back).run(steps)
 
-    return live_run(major, directory, statements(major), streams_of(major, two_phase), settings, work)
+    return run_live(major, directory, statements(major), streams_of(major, two_phase), work, settings)
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("major", since(14))
+@pytest.mark.parametrize("major", since(14, daily=(14,)))
 def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
     check(spark, run_workload(major, seed, tmp_path, 120))
 
@@ -111,7 +103,8 @@ def test_a_megabyte(spark: SparkSession, major: int, tmp_path: Path) -> None:
 
 def test_another_session_streams_all_anew(spark: SparkSession, tmp_path: Path) -> None:
     run = run_workload(18, 6, tmp_path, 200, rolls_back=False)
-    said = decoded(spark, replace(run, asked={"test_decoding": ()}), "test_decoding").to_pylist()
+    whole = replace(run, plugins={"whole": ("test_decoding", ())})
+    said = decoded(spark, whole, "whole").to_pylist()
     request = request_of(run, "test_decoding")
     kept: list[KeptState] = []
     middle = sorted(message["lsn"] for message in said)[len(said) // 2]

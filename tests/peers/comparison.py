@@ -2,7 +2,7 @@
 
 What is made alike before: times of processing; the ``snapshot`` of the source block, which is null where the converter
 is told to leave null alone; the order of a transaction's tables, and the identity of a Java object that stands for the
-table of a logical message (both as a hash gives them); columns' defaults in schemas; numbers, by their value.
+table of a logical message (both as a hash gives them); numbers, by their value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def of_ours(line: str) -> Any:
 def _alike(event: dict[str, Any]) -> Any:
     payload = event["value"]
     if isinstance(payload, dict) and set(payload) == {"schema", "payload"}:
-        _without_defaults(payload["schema"])
         payload = payload["payload"]
     if payload is not None and "op" in payload:
         for name in _PROCESSED:
@@ -65,12 +64,6 @@ def with_start(theirs: Any, ours: Any) -> Any:
 def _source(event: Any) -> Any:
     payload = event["value"] or {}
     return payload.get("payload", payload).get("source")
-
-
-def _without_defaults(schema: dict[str, Any]) -> None:
-    schema.pop("default", None)
-    for field in schema.get("fields", ()):
-        _without_defaults(field)
 
 
 def difference(theirs: Any, ours: Any, path: str = "") -> str | None:

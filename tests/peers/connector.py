@@ -111,6 +111,28 @@ def run_peer(major: int, setup: Iterable[str], work: Iterable[str], ways: Iterab
     return PeerRun(backup, directory / "pg_wal", events)
 
 
+def run_tables(major: int, work: Iterable[str], directory: Path) -> PeerRun:
+    """Run DDL on a server; what the connector reads of its tables, as schema changes of Debezium's other connectors.
+
+    Args:
+        major: PostgreSQL's major version.
+        work: statements, of one session, behind the backup.
+        directory: where files are left.
+    """
+    with EmbeddedPostgres(find_programs(major), autovacuum=False, loopback=True) as server:
+        server.stop()
+        backup = server.copy_data_directory(directory / "backup")
+        server.start()
+        with server.connect() as connection:
+            for statement in work:
+                connection.execute(statement.encode())
+        file = _properties_file(server, "plain", directory)
+        _run_java("PrintTables.java", [file])
+        server.stop()
+        shutil.copytree(server.wal_directory, directory / "pg_wal")
+    return PeerRun(backup, directory / "pg_wal", {"tables": file.with_suffix(".json").read_text().splitlines()})
+
+
 def statements(name: str) -> list[str]:
     """Those of a file of SQL beside this one."""
     return [part for part in (HERE / name).read_text().split(";\n") if part.strip()]
@@ -122,11 +144,15 @@ def _slot(way: str) -> str:
 
 def _print_events(server: EmbeddedPostgres, ways: Iterable[str], directory: Path) -> dict[str, list[str]]:
     files = {way: _properties_file(server, way, directory) for way in ways}
+    _run_java("PrintEvents.java", files.values())
+    return {way: file.with_suffix(".json").read_text().splitlines() for way, file in files.items()}
+
+
+def _run_java(program: str, files: Iterable[Path]) -> None:
     java = ["java", "-Xmx512m", "-Duser.timezone=UTC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    command = [*java, "-cp", f"{JARS}/*", str(HERE / "PrintEvents.java"), *map(str, files.values())]
+    command = [*java, "-cp", f"{JARS}/*", str(HERE / program), *map(str, files)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert run.returncode == 0, run.stderr[-4000:]
-    return {way: file.with_suffix(".json").read_text().splitlines() for way, file in files.items()}
 
 
 def _properties_file(server: EmbeddedPostgres, way: str, directory: Path) -> Path:

@@ -94,3 +94,10 @@ SELECT pg_logical_emit_message(true, 'only', 'x');
 COMMIT;
 CREATE TABLE later (a int PRIMARY KEY);
 INSERT INTO later VALUES (1);
+INSERT INTO df (id) VALUES (1);
+UPDATE df SET id = 2;
+TRUNCATE df;
+INSERT INTO dn (id, w) VALUES (1, 'w');
+DELETE FROM dn;
+INSERT INTO dn (id, w) VALUES (2, 'w');
+UPDATE dn SET id = 3

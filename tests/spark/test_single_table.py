@@ -351,7 +351,7 @@ def test_styles_change_what_is_text_and_nothing_else(log: Log) -> None:
     first, second, third = log.values("styles", *columns, **STYLES)
     moment = datetime(2024, 2, 3, 4, 5, 6, 700_000)
     single = struct.unpack("<f", struct.pack("<f", 1 / 3))[0]
-    texts = ("+1-0 -2 +0:00:00", "$1,234.50", "(0.1,0.3)", '{"02/02/2024 23:05:06.7 EST"}')
+    texts = ({"months": 12, "days": -2, "microseconds": 0}, "$1,234.50", "(0.1,0.3)", [moment.replace(tzinfo=UTC)])
     assert first == (1, "03/02/2024", moment, moment.replace(tzinfo=UTC), 1 / 3, single, b"x", *texts)
     assert (second, third) == ((2, *first[1:]), (3, "a text", *[None] * 9))
     before = log.rows("styles", **STYLES)[1]["_before"]

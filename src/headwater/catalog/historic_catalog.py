@@ -218,6 +218,15 @@ class HistoricCatalog:
         layout, encoding = self._store.layout_of(catalog), self._store.encoding
         return [NamedRow(layout, row, encoding, self._chunks) for row in self._keyed(catalog, index, key)]
 
+    def derived(self, question: tuple[str, Any], build: Callable[[Any], T]) -> T:
+        """An answer that rests on rows that :meth:`named_rows` gives, from memory as long as these are the same.
+
+        Args:
+            question: what it is, and of what.
+            build: makes it, given the latter.
+        """
+        return self._remember(question, build)
+
     def follows(self, catalog: str) -> bool:
         """Whether there is a catalog of this name here."""
         return self._store.follows(catalog)

@@ -90,6 +90,7 @@ class Column:
         missing: the fast default's datum as stored (``attmissingval``'s single element: the raw fixed-length bytes, or
             a whole varlena with its header, never out of line), or None.
         collation: ``attcollation``, 0 for a type that has none.
+        default: the expression of its default in SQL, if a plugin has looked it up; else empty.
     """
 
     number: int
@@ -103,6 +104,7 @@ class Column:
     not_null: bool = False
     missing: bytes | None = None
     collation: int = 0
+    default: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ statements can be run. Work goes with what was touched; temporary objects are kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -96,6 +96,8 @@ class DdlEvent:
         sql: statements that repeat the change, in order, without semicolons; empty where another event's do it.
         part: of a change whose statements cannot be run one behind the other, which part of them, from 0 on.
         unsupported: why there are none, though there should be; empty otherwise.
+        table: the table behind the change that the object is, or is a constraint or index of; None if it is none, or is
+            gone.
     """
 
     action: str
@@ -106,6 +108,7 @@ class DdlEvent:
     sql: tuple[str, ...]
     part: int = 0
     unsupported: str = ""
+    table: TableDefinition | None = None
 
     def structure(self) -> dict[str, Any]:
         """It as a value of JSON."""
@@ -176,18 +179,27 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     either = change.either
     kind = either.what if isinstance(either, OtherDefinition) else either.kind
     name = _event_name(change)
+    bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step))
     try:
         statements = sorted(_statements(change, step), key=lambda one: one[:2])
     except UnsupportedDefinitionError as error:
-        event = DdlEvent(action, kind, name, before, after, (), unsupported=error.message)
-        yield _usual_phase(action), either.oid, event
+        yield _usual_phase(action), either.oid, replace(bare, unsupported=error.message)
         return
     if not statements:
-        yield _usual_phase(action), either.oid, DdlEvent(action, kind, name, before, after, ())
+        yield _usual_phase(action), either.oid, bare
     parts = groupby(statements, key=lambda one: (one.phase, one.order))
     for part, ((phase, order), group) in enumerate(parts):
         sql = tuple(one.sql for one in group)
-        yield phase, (order << 40) + either.oid, DdlEvent(action, kind, name, before, after, sql, part)
+        yield phase, (order << 40) + either.oid, replace(bare, sql=sql, part=part)
+
+
+def _table_of(either: Definition, step: Step) -> TableDefinition | None:
+    """The table behind a step that an object is, or belongs to."""
+    if isinstance(either, ConstraintDefinition | IndexDefinition):
+        found = step.after.read(ObjectKey(PG_CLASS, either.table_oid))
+    else:
+        found = step.table_after(either.oid)
+    return found if isinstance(found, TableDefinition) else None
 
 
 def _event_name(change: Change) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.named_row import NamedRow
 from headwater.catalog.node_tree import Node
 from headwater.definitions.constants import Label, constant
@@ -201,6 +202,19 @@ class TableReader:
             table_oid=0 if owner is None else owner[0],
             is_identity=owner is not None and owner[2] == "i",
         )
+
+
+def column_defaults(view: HistoricCatalog, table: int) -> dict[int, str]:
+    """The defaults of a table's columns in SQL, by their numbers, as far as they can be told.
+
+    Args:
+        view: the catalog, with definitions.
+        table: its OID.
+    """
+    source = DefinitionSource(view)
+    trees = {row.integer("adnum"): row.text("adbin") for row in source.rows("pg_attrdef", "adrelid", table)}
+    told = {number: source.expression(tree, table).sql for number, tree in trees.items() if tree is not None}
+    return {number: sql for number, sql in told.items() if sql is not None}
 
 
 def _owner(naming: Naming, table: int, column: int) -> str:

@@ -148,7 +148,8 @@ class _Describing:
         return said
 
     def shown(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
-        """The relation without columns that nobody wants."""
+        """The relation without columns that nobody wants, with what the plugin looks up of it."""
+        schema = self.plugin.looked_up(schema, catalog)
         return schema if self.plugin.chosen is None else self.plugin.chosen.shown(schema, catalog)
 
 
@@ -191,6 +192,7 @@ class _Assembler:
         uses = self.resolver.resolutions
         choice = choose(rows, candidates, resolved.resolution, uses, len(txns.xid))
         self._tell_passed_over(candidates, resolved.resolution)
+        self._require_sure_blocks(candidates, resolved.resolution, choice)
         busy, shown = self._busy(candidates, choice, truncates, messages, framed)
         busy[[made.txn for made in ddl]] = True
         memory = replace(memory, shown=shown)
@@ -206,7 +208,13 @@ class _Assembler:
             require_told(before, units)
             follows_many = before == MANY
             memory = with_changes(memory, self._last_changes(candidates, resolved, choice, messages, units, before))
-        plan = Plan(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many)
+        plan = Plan(
+            *(units, changes, events, uses, spans, rows.locators, grid, left_out, cuts, leads, follows_many),
+            counted=_counted(synced.counted, unit_of),
+            before=memory.last,
+        )
+        if self.plugin.tells_last:
+            memory = replace(memory, last=plan.last)
         count = int(taken(rows.changes.count, at[choice.wanted]).sum())
         is_table = np.array([not use.is_toast for use in uses] + [False], np.bool_)
         unwanted = is_table[resolved.resolution] & ~choice.wanted
@@ -248,7 +256,7 @@ class _Assembler:
         """What the plugin makes of the DDL of output transactions, by their places."""
         placed = ddl_of_window(self.rows, self.window.commits, self.store, self.output)
         for (txn, lsn), events in groupby(placed, key=lambda one: (one.txn, one.lsn)):
-            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number))
+            texts = tuple(text for one in events for text in self.plugin.ddl(one.event, one.number, one.behind))
             if texts:
                 yield DdlMessages(txn, lsn, texts)
 
@@ -289,6 +297,20 @@ class _Assembler:
         before = self.window.memory.shown
         busy |= ends_of_shown(self.txns, begun, np.array(before, np.int64))
         return self.output & busy, still_shown(self.txns, begun, before)
+
+    def _require_sure_blocks(self, candidates: Candidates, resolution: Int64s, choice: Choice) -> None:
+        """Refuse to find out in tasks which blocks say nothing: what ends their transactions depends on that."""
+        if self.txns.streamed is None or not self.plugin.puts_off_streams:
+            return
+        is_filtered = np.array([use.filters is not None for use in self.resolver.resolutions] + [False], np.bool_)
+        is_of_block = self.txns.kind[candidates.txn] == STREAMS
+        rows = np.flatnonzero(choice.wanted & is_filtered[resolution] & is_of_block)
+        if len(rows):
+            raise PluginError(
+                f"plugin {self.plugin.name} cannot leave out streamed blocks that a row filter makes empty",
+                lsn=int(candidates.first[rows[0]]),
+                hint="show empty transactions, leave streaming off, or raise logical_decoding_work_mem",
+            )
 
     def _tell_passed_over(self, candidates: Candidates, resolution: Int64s) -> None:
         """Tell the plugin of rows that it does not want of relations of which it wants others."""
@@ -361,3 +383,10 @@ class _Assembler:
 
     def _end_before(self, txn: int) -> int:
         return self.scope.end_before(int(self.txns.place[txn]))
+
+
+def _counted(counted: Int64s, unit_of: Int64s) -> Int64s:
+    """By units what is by replays; what is not output counts for nobody."""
+    unit = unit_of[counted[0]]
+    by_unit = np.stack([unit, counted[1], counted[2]])[:, unit >= 0]
+    return by_unit[:, np.lexsort(by_unit[::-1])]

@@ -270,7 +270,7 @@ class DatabasePlan:
 
     def _open_named(self, files: Iterable[Locator]) -> CatalogStore:
         request = self.opened.request
-        return open_catalog(request.catalog, request.database, files, with_definitions=request.with_ddl)
+        return open_catalog(request.catalog, request.database, files, with_definitions=bool(request.with_definitions))
 
 
 class _Session:

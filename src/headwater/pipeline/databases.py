@@ -24,10 +24,11 @@ from headwater.pg.catalogs import PG_DATABASE
 from headwater.pipeline.database_plan import DatabasePlan, pieces_of
 from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.pipeline.named_catalog import is_server, state_in_file
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request, open_store
+from headwater.pipeline.request import DecodeRequest, OpenRequest, following_definitions, open_request, open_store
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
 from headwater.pipeline.window import NO_COMMIT, Scope
+from headwater.plugins.loading import definitions_asked_for
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.rmgr.index import Request
 from headwater.rmgr.registry import DBASE
@@ -86,6 +87,8 @@ class ChosenDatabases:
             HeadwaterError: as :func:`headwater.pipeline.request.open_request`.
         """
         check_whole_cluster(request)
+        asked = definitions_asked_for(request.plugin, request.options)
+        request = following_definitions(request, asked, "several databases are decoded without them")
         rows = list_databases(request.catalog)
         absent = absent_databases(request.catalog, rows)
         found = cls(request, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))

@@ -44,6 +44,7 @@ class PlacedDdl(NamedTuple):
         xid: the transaction's, 32 bits.
         commit_lsn: where the commit record starts; commit_time: microseconds since 2000-01-01.
         event: it.
+        behind: the catalog as the transaction saw it behind the event.
     """
 
     lsn: int
@@ -53,6 +54,7 @@ class PlacedDdl(NamedTuple):
     commit_lsn: int
     commit_time: int
     event: DdlEvent
+    behind: HistoricCatalog
 
 
 def ddl_of_window(
@@ -76,8 +78,9 @@ def ddl_of_window(
     for number in chosen.tolist():
         lsn, time = int(txns.commit_lsn[number]), int(txns.commit_time[number])
         transaction = _Transaction(store, txns, number, grouped)
-        xid, events = int(txns.xid[number]), transaction.events()
-        yield from (PlacedDdl(place, at, number, xid, lsn, time, one) for at, (place, one) in enumerate(events))
+        xid = int(txns.xid[number])
+        for at, (place, event, behind) in enumerate(transaction.events()):
+            yield PlacedDdl(place, at, number, xid, lsn, time, event, behind)
 
 
 class _RowsByTransaction:
@@ -127,8 +130,8 @@ class _Transaction:
         self._lsns, self._highest = rows.commands(number) if self._store.redo.numbers_commands else ([], [])
         self._changes = rows.changes(number) if self._lsns else []
 
-    def events(self) -> Iterator[tuple[int, DdlEvent]]:
-        """The events, each with its place."""
+    def events(self) -> Iterator[tuple[int, DdlEvent, HistoricCatalog]]:
+        """The events, each with its place and the view behind it."""
         touched = {key for key in self._store.touched_by(self._xids) if rests_on(key)}
         if not touched:
             return
@@ -137,7 +140,7 @@ class _Transaction:
         behind = self._store.view(self._commit + 1)
         for (place, command), keys in zip(steps, self._shares(steps, touched), strict=True):
             after = behind if command is None else self._seen(command)
-            yield from ((place, event) for event in ddl_events(before, after, keys))
+            yield from ((place, event, after) for event in ddl_events(before, after, keys))
             before = after
 
     def _seen(self, command: int) -> HistoricCatalog:

@@ -6,13 +6,12 @@ nothing but the slice, the WAL directory and the plugin, all of which pickle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.catalog.relation import RelationSchema
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import SlicePlugin, SliceTables
 from headwater.reorder.plan import RelationUse, Slice
@@ -23,14 +22,60 @@ from headwater.rows.conversion import converted_messages, refusal
 from headwater.rows.filters.changes import let_pass, looked_at
 from headwater.rows.filters.located import locate_tuples
 from headwater.rows.items import DELETE, REFUSED, SKIPPED, Cells, Messages
-from headwater.rows.layout import compile_layouts
-from headwater.rows.render import place_of_cell, print_located, render
+from headwater.rows.layout import SliceLayouts, compile_layouts
+from headwater.rows.render import Located, place_of_cell, print_located
 from headwater.rows.session import SessionSettings
-from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent
+from headwater.rows.tentative import NOTHING_TENTATIVE, Tentative, announce_sent, may_depend
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
 from headwater.wal.stretches import read_stretches
+
+
+@dataclass(frozen=True)
+class LocatedSlice:
+    """A slice's changes with their tuples taken apart, before anything is printed.
+
+    Attributes:
+        changes: those that row filters let pass; kinds: uint8[n] what they were before.
+        located: where the values of their tuples lie.
+        layouts: of the relation versions.
+        session: settings that values are printed under.
+    """
+
+    changes: SliceChanges
+    kinds: NDArray[np.uint8]
+    located: Located
+    layouts: SliceLayouts
+    session: SessionSettings
+
+    def cells(self) -> Cells:
+        """All values printed; what located them is used up.
+
+        Raises:
+            HeadwaterError: a value or a type stands in the way.
+        """
+        return print_located(self.located, self.changes.items, self.layouts)
+
+    def text(self) -> Cells:
+        """The same for readers of rows: all of it is text in UTF8.
+
+        Raises:
+            HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
+        """
+        cells = self.cells()
+        refused = np.flatnonzero(cells.kind == REFUSED)
+        if len(refused):
+            raise self._refusal(cells, int(refused[0]))
+        return cells
+
+    def _refusal(self, cells: Cells, cell: int) -> DecodingError:
+        items, session = self.changes.items, self.session
+        item, number = place_of_cell(cells, cell)
+        schema = self.changes.relations[int(items.layout[item])].schema
+        place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
+        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
+        return refusal(session.encoding, session.client_encoding, found, int(items.lsn[item]), place)
 
 
 @dataclass(frozen=True)
@@ -73,30 +118,32 @@ class SliceDecoder:
         """The messages can go to a column of strings."""
         return self.plugin.is_text and self.session.is_utf8
 
-    def cells(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]] = lambda schema: ()) -> DecodedSlice:
-        """Read, collect and render the rows of a slice.
+    def located(self, plan: Slice) -> LocatedSlice:
+        """Read and collect the rows of a slice, take them apart, and leave out what row filters do not let pass.
 
         Args:
             plan: the slice.
-            exact: which columns of a relation are read back from their text, whatever style the session prints.
 
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
         changes = self.collected(plan)
-        kinds = changes.items.kind
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
-        exactly = [exact(schema) for schema in schemas]
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
-        layouts = compile_layouts(schemas, session, shown, exactly, binary=self.plugin.wants_binary)
-        if all(use.filters is None for use in changes.relations):
-            return DecodedSlice(changes, kinds, NOTHING_TENTATIVE, render(changes.tuples, changes.items, layouts))
-        tuples = locate_tuples(changes.tuples, changes.items, layouts)
-        items = let_pass(tuples, changes.items, changes.relations, self.directory.major, self.session.encoding)
-        cells = print_located(tuples.located, items, layouts)
-        changes, tentative = announce_sent(plan, replace(changes, items=items), cells)
-        return DecodedSlice(changes, kinds, tentative, cells)
+        layouts = compile_layouts(schemas, session, shown, binary=self.plugin.wants_binary)
+        tuples, kinds = locate_tuples(changes.tuples, changes.items, layouts), changes.items.kind
+        if any(use.filters is not None for use in changes.relations):
+            major, encoding = self.directory.major, self.session.encoding
+            changes = replace(changes, items=let_pass(tuples, changes.items, changes.relations, major, encoding))
+        return LocatedSlice(changes, kinds, tuples.located, layouts, self.session)
+
+    def cells(self, plan: Slice) -> DecodedSlice:
+        """The same, and print what is left; raises as :meth:`located`, or a value stands in the way."""
+        found = self.located(plan)
+        changes, cells = found.changes, found.cells()
+        changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
+        return DecodedSlice(changes, found.kinds, tentative, cells)
 
     def collected(self, plan: Slice) -> SliceChanges:
         """Read and collect the rows of a slice.
@@ -146,27 +193,6 @@ class SliceDecoder:
         if not self.plugin.is_text or self.plugin.wants_client_encoding:
             return messages
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)
-
-    def rows(self, plan: Slice, exact: Callable[[RelationSchema], Container[int]]) -> DecodedSlice:
-        """Like :meth:`cells`, for readers of rows: all values are text in UTF8.
-
-        Raises:
-            HeadwaterError: as :meth:`cells`, or a value has a character that is none in UTF8.
-        """
-        decoded = self.cells(plan, exact)
-        refused = np.flatnonzero(decoded.cells.kind == REFUSED)
-        if len(refused):
-            raise self._refusal(decoded, int(refused[0]))
-        return decoded
-
-    def _refusal(self, decoded: DecodedSlice, cell: int) -> DecodingError:
-        cells, changes = decoded.cells, decoded.changes
-        item, number = place_of_cell(cells, cell)
-        schema = changes.relations[int(changes.items.layout[item])].schema
-        place = f'column "{schema.columns[number].name}" of table "{schema.namespace}.{schema.name}"'
-        found = cells.text[cells.start[cell] :][: cells.length[cell]].tobytes()
-        session = self.session
-        return refusal(session.encoding, session.client_encoding, found, int(changes.items.lsn[item]), place)
 
 
 def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:

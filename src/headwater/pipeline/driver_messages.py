@@ -277,7 +277,7 @@ class DriverMessages:
             if any(number for _, number in announced_with):
                 for resolution, (send, number) in zip(one.relations, announced_with, strict=True):
                     if send or number:
-                        yield *place, number, self.resolver.resolutions[resolution].messages
+                        yield *place, number, self._announcements(one, [resolution])
                 sends = [False] * len(sends)
             texts = self._truncate_messages(one, sends)
             if texts:
@@ -290,13 +290,21 @@ class DriverMessages:
                 continue
             yield int(unit_of[txn]), int(self.txns.place[txn]), int(self.txns.end_lsn[txn]), 0, messages
 
+    def _announcements(self, wanted: WantedTruncate, relations: Sequence[int]) -> tuple[bytes, ...]:
+        """What announces some relations of a truncate."""
+        messages = [message for number in relations for message in self.resolver.resolutions[number].messages]
+        if messages and self.txns.kind[wanted.txn] == STREAMS:
+            return tuple(self.plugin.stream_schema(messages, wanted.xid))
+        return tuple(messages)
+
     def _truncate_messages(self, wanted: WantedTruncate, sends: Sequence[bool]) -> tuple[bytes, ...]:
         uses = [self.resolver.resolutions[number] for number in wanted.relations]
-        messages = [message for use, send in zip(uses, sends, strict=True) if send for message in use.messages]
+        messages = self._announcements(
+            wanted, [number for number, send in zip(wanted.relations, sends, strict=True) if send]
+        )
         schemas = [use.schema for use in uses if use.wants & WANT_TRUNCATE]
         cascade, restart_seqs = (bool(wanted.flags & flag) for flag in (TRUNCATE_CASCADE, TRUNCATE_RESTART_SEQS))
         if self.txns.kind[wanted.txn] == STREAMS:
-            messages = self.plugin.stream_schema(messages, wanted.xid) if messages else []
             top = int(self.txns.xid[wanted.txn])
             made = self.plugin.stream_truncate(schemas, cascade, restart_seqs, top, wanted.xid) if schemas else []
         else:

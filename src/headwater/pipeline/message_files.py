@@ -42,8 +42,7 @@ class Told:
     """Messages of a task's file that depend on other slices, or on which those of others depend.
 
     Attributes:
-        kind: GIVEN, HELD or DEPENDENT (:class:`headwater.rows.items.Conditions`).
-        number: what they share with messages of other slices.
+        kind, number, counts_as: see :class:`headwater.rows.items.Conditions`.
         at: how many messages of the file are before them.
         count: how many they are; size: bytes of data in them.
         place: in a file of lines the bytes before them; end: before what follows.
@@ -52,6 +51,7 @@ class Told:
 
     kind: int
     number: int
+    counts_as: int
     at: int
     count: int
     size: int
@@ -200,9 +200,10 @@ def set_apart(messages: Messages) -> tuple[Messages, tuple[Told, ...]]:
     if not len(messages.conditions.kind):
         return messages, ()
     stays, told, gone = np.ones(len(messages.lsn), np.bool_), [], 0
-    for kind, number, first, count in zip(*(column.tolist() for column in messages.conditions), strict=True):
+    columns = (column.tolist() for column in messages.conditions)
+    for kind, number, counts_as, first, count in zip(*columns, strict=True):
         size = int(messages.offsets[first + count] - messages.offsets[first])
-        one = Told(kind, number, first - gone, count, size)
+        one = Told(kind, number, counts_as, first - gone, count, size)
         if kind == HELD:
             stays[first : first + count] = False
             gone += count

@@ -13,7 +13,7 @@ from headwater.errors import CatalogError, SegmentError, UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
-from headwater.plugins.loading import load_plugin
+from headwater.plugins.loading import definitions_asked_for, load_plugin
 from headwater.plugins.own_publications import OwnPublication, OwnPublications
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from headwater.reorder.state import State
@@ -56,7 +56,9 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
-        with_ddl: the definitions of objects are followed, too, so that DDL can be told as events.
+        with_ddl: DDL is told as events.
+        with_definitions: the definitions of objects are followed, too, which DDL is told by; None: if DDL is asked
+            for, or the plugin asks for them and they can be had.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
 
@@ -80,6 +82,7 @@ class DecodeRequest:
     from_replica_level: bool = False
     two_phase: bool = False
     with_ddl: bool = False
+    with_definitions: bool | None = None
     slot: str = ""
     makes_slot: bool = False
     publish: tuple[str, ...] = ()
@@ -165,10 +168,14 @@ def open_request(
         if kept is not None:
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
-    if kept is None:
-        store = open_catalog(request.catalog, request.database, with_definitions=request.with_ddl)
+    store = None if kept is None else CatalogStore.of_image(kept.state.catalog)
+    if request.with_definitions is None:
+        missing = "" if store is None or store.has_definitions else "the state, or exported catalog, has none"
+        asked = "" if make_plugin is not None else definitions_asked_for(request.plugin, request.options)
+        request = following_definitions(request, asked, missing)
+    if kept is None or store is None:
+        store = open_catalog(request.catalog, request.database, with_definitions=bool(request.with_definitions))
         return open_store(request, store, directory, make_plugin)
-    store = CatalogStore.of_image(kept.state.catalog)
     check_definitions(store, request)
     session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
     check_order(request)
@@ -229,6 +236,7 @@ def _session_and_plugin(
         marks_rows=request.from_replica_level,
         two_phase=request.two_phase,
         with_ddl=request.with_ddl,
+        with_definitions=store.has_definitions and bool(request.with_definitions),
         slot=request.slot,
         is_init=request.makes_slot,
         database=store.database_name,
@@ -345,6 +353,19 @@ def check_no_user(request: DecodeRequest) -> None:
             "a role's settings cannot be had with a state: it has those of its sessions",
             hint="give settings with --set NAME=VALUE (in the data source, the options set.NAME)",
         )
+
+
+def following_definitions(request: DecodeRequest, asked: str, missing: str) -> DecodeRequest:
+    """A request that says whether the definitions of objects are followed; warns of what they are missed for.
+
+    Args:
+        request: it, which does not say.
+        asked: what its plugin tells by them, of itself; empty for nothing.
+        missing: why they cannot be had; empty if they can be.
+    """
+    if asked and missing and not request.with_ddl:
+        warn(f"{request.plugin} does not tell {asked}, which takes the definitions of objects: {missing}")
+    return replace(request, with_definitions=request.with_ddl or (asked != "" and missing == ""))
 
 
 def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:

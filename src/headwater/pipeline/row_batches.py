@@ -1,4 +1,4 @@
-"""A decoded slice as rows: the columns of every change, and images or the columns of one table.
+"""A located slice as rows: the columns of every change, and images or the columns of one table.
 
 In: what :mod:`headwater.pipeline.decode_job` makes of a slice. Out: an Arrow batch in output order.
 
@@ -19,7 +19,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.definitions.events import DdlEvent
 from headwater.definitions.objects import TableDefinition
 from headwater.errors import CatalogError
-from headwater.pipeline.decode_job import DecodedSlice
+from headwater.pipeline.decode_job import LocatedSlice
 from headwater.rows.arrow import IMAGE, NAMES, Rows, change_rows, images, old_is_key
 from headwater.rows.completeness import WORDS, completeness
 from headwater.rows.items import LITERAL
@@ -100,21 +100,17 @@ class RowForm:
             return pa.schema([*common, ("_before", IMAGE), ("_after", IMAGE)])
         return pa.schema([*common, ("_before", self.table.arrow_struct), *self.table.arrow_schema])
 
-    def exact_columns(self, schema: RelationSchema) -> frozenset[int]:
-        """Numbers of the columns of a relation version that have another type than text here."""
-        return frozenset() if self.table is None else self.table.exact_columns(schema)
-
-    def batch(self, decoded: DecodedSlice) -> pa.RecordBatch:
+    def batch(self, located: LocatedSlice) -> pa.RecordBatch:
         """The changes of a slice as rows, in output order.
 
         Raises:
             DecodingError: a value does not fit its column.
         """
-        rows = change_rows(decoded.changes.items)
-        told = _told(decoded)
-        made = [self._changes(decoded, rows)]
+        rows = change_rows(located.changes.items)
+        told = _told(located)
+        made = [self._changes(located, rows)]
         if told:
-            made.append(self._told(decoded, told))
+            made.append(self._told(located, told))
         table = pa.Table.from_batches(made)
         if told:
             places = np.concatenate([rows, np.array([one.item for one in told], np.int64)])
@@ -122,33 +118,34 @@ class RowForm:
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else made[0]
 
-    def _changes(self, decoded: DecodedSlice, rows: Rows) -> pa.RecordBatch:
-        items, cells = decoded.changes.items, decoded.cells
-        schemas = [use.schema for use in decoded.changes.relations]
+    def _changes(self, located: LocatedSlice, rows: Rows) -> pa.RecordBatch:
+        items, tuples = located.changes.items, located.located
+        schemas = [use.schema for use in located.changes.relations]
         layout = pa.array(items.layout[rows])
         names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
-        common = [*_common(decoded, rows, _numbers_in_records(decoded)[rows], pa.array(items.kind[rows])), *names]
-        held = [old_is_key(cells, items, rows)]
+        common = [*_common(located, rows, _numbers_in_records(located)[rows], pa.array(items.kind[rows])), *names]
+        held = [old_is_key(tuples.old_first, items, rows)]
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in schemas], np.int64)
-            held.append(pa.array(WORDS).take(pa.array(completeness(items, cells, natts)[rows])))
+            marks = completeness(items, tuples.cells.kinds, (tuples.new_first, tuples.old_first), natts)
+            held.append(pa.array(WORDS).take(pa.array(marks[rows])))
         if self.has_ddl:
             held.append(pa.nulls(len(rows), pa.string()))
         if self.table is None:
-            shown = images(cells, items, schemas, rows)
+            shown = images(located.text(), items, schemas, rows)
             arrays = [*common, shown.unchanged, *held, shown.before, shown.after]
         else:
-            typed = typed_columns(cells, items, self.table, schemas=schemas, rows=rows)
+            typed = typed_columns(tuples, items, self.table, located.session, schemas=schemas, rows=rows)
             arrays = [*common, typed.unchanged, *held, typed.before, *typed.rows.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _told(self, decoded: DecodedSlice, told: Sequence[_Told]) -> pa.RecordBatch:
+    def _told(self, located: LocatedSlice, told: Sequence[_Told]) -> pa.RecordBatch:
         """Truncates and DDL."""
         rows = np.array([one.item for one in told], np.int64)
         number = np.array([one.number for one in told], np.int64)
         names = [pa.array([getattr(one, part) for one in told], pa.string()) for part in _NAME_PARTS]
         kinds = np.array([_TRUNCATE if one.ddl is None else _DDL for one in told], np.uint8)
-        common = [*_common(decoded, rows, number, pa.array(kinds)), *names]
+        common = [*_common(located, rows, number, pa.array(kinds)), *names]
         unchanged = pa.array([[]] * len(rows), NAMES)
         rest = [pa.nulls(len(rows), field.type) for field in list(self.arrow_schema)[len(_COMMON) - 1 :]]
         if self.has_ddl:
@@ -205,8 +202,8 @@ def ddl_message(event: DdlEvent, number: int) -> bytes:
     return json.dumps([*names, number, either.oid, told]).encode()
 
 
-def _told(decoded: DecodedSlice) -> list[_Told]:
-    items, literals = decoded.changes.items, decoded.changes.literals
+def _told(located: LocatedSlice) -> list[_Told]:
+    items, literals = located.changes.items, located.changes.literals
     found = []
     for item in np.flatnonzero(items.kind == LITERAL):
         literal = items.layout[item]
@@ -216,9 +213,9 @@ def _told(decoded: DecodedSlice) -> list[_Told]:
     return found
 
 
-def _common(decoded: DecodedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
+def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
     """The columns of every change up to its operation."""
-    items, transactions = decoded.changes.items, decoded.changes.transactions
+    items, transactions = located.changes.items, located.changes.transactions
     txn = items.txn[rows]
     time = transactions.commit_time[txn] + POSTGRES_EPOCH
     return [
@@ -227,14 +224,14 @@ def _common(decoded: DecodedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -
         pa.array(numbers),
         pa.array(time).view(pa.timestamp("us", tz="UTC")),
         pa.array(transactions.xid[txn].astype(np.int64)),
-        _origins(decoded).take(pa.array(txn)),
+        _origins(located).take(pa.array(txn)),
         pa.array(_OPERATIONS).take(kinds),
     ]
 
 
-def _numbers_in_records(decoded: DecodedSlice) -> Rows:
+def _numbers_in_records(located: LocatedSlice) -> Rows:
     """int64[n] the number of each item among those of its record, from 0."""
-    items = decoded.changes.items
+    items = located.changes.items
     places = np.arange(len(items.lsn))
     is_first = np.ones(len(places), np.bool_)
     is_first[1:] = (items.lsn[1:] != items.lsn[:-1]) | (items.txn[1:] != items.txn[:-1])
@@ -242,11 +239,11 @@ def _numbers_in_records(decoded: DecodedSlice) -> Rows:
     return numbers
 
 
-def _origins(decoded: DecodedSlice) -> pa.StringArray:
+def _origins(located: LocatedSlice) -> pa.StringArray:
     """The origin's name of every transaction, null for local ones."""
-    literals = decoded.changes.literals
+    literals = located.changes.literals
     names = []
-    for number in decoded.changes.transactions.origin:
+    for number in located.changes.transactions.origin:
         message = literals.first[number - 1]
         data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes() if number else None
         names.append(data.decode() if data is not None else None)

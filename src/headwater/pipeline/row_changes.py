@@ -179,7 +179,7 @@ class RowChanges(SlicePlugin):
         where = self.choice.where
         return [truncate_message(schema, number) for number, schema in enumerate(schemas) if where.keeps(schema)]
 
-    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
         """A message, which becomes a row."""
         return [ddl_message(event, number)]
 

@@ -31,13 +31,13 @@ from headwater.pipeline.message_files import (
 from headwater.pipeline.scratch import new_file, writing
 from headwater.reorder.plan import Slice
 from headwater.reorder.unit_flags import MAY_HAVE_WRITTEN
-from headwater.rows.items import DEPENDENT, GIVEN, Messages
+from headwater.rows.items import COUNTED, DEPENDENT, HELD, Messages
 
 
 def depends_on_others(plan: Slice) -> bool:
     """Whether messages of a slice may depend on those of earlier ones."""
     is_numbered = bool(plan.event_tentative.any() or plan.tentative[3].any())
-    return is_numbered or bool((plan.unit_flags & MAY_HAVE_WRITTEN).any())
+    return is_numbered or bool(plan.counted.size) or bool((plan.unit_flags & MAY_HAVE_WRITTEN).any())
 
 
 @dataclass
@@ -46,19 +46,23 @@ class Settlement:
 
     _given: set[int] = field(default_factory=set)
 
-    def goes_out(self, kind: int, number: int) -> bool:
+    def goes_out(self, kind: int, number: int, counts_as: int) -> bool:
         """Whether messages of this kind and number go out; to be asked once for each."""
         was_given = number in self._given
         if kind == DEPENDENT:
             return was_given
-        self._given.add(number)
-        return kind == GIVEN or not was_given
+        if kind != COUNTED:
+            self._given.add(number)
+        elif was_given:
+            self._given.add(counts_as)
+        return kind != HELD or not was_given
 
     def settled(self, messages: Messages) -> Messages:
         """Those messages of a slice that go out."""
         stays = np.ones(len(messages.lsn), np.bool_)
-        for kind, number, first, count in zip(*(column.tolist() for column in messages.conditions), strict=True):
-            stays[first : first + count] = self.goes_out(kind, number)
+        columns = (column.tolist() for column in messages.conditions)
+        for kind, number, counts_as, first, count in zip(*columns, strict=True):
+            stays[first : first + count] = self.goes_out(kind, number, counts_as)
         return messages if stays.all() else messages.take(np.flatnonzero(stays))
 
     def settle(self, path: str, counts: MessageCounts, form: MessageForm) -> MessageCounts:
@@ -75,7 +79,7 @@ class Settlement:
         Raises:
             HeadwaterError: it cannot be written.
         """
-        changes = [one for one in counts.told if self.goes_out(one.kind, one.number) != one.is_there]
+        changes = [one for one in counts.told if self.goes_out(one.kind, one.number, one.counts_as) != one.is_there]
         if not changes:
             return counts
         settled = f"{path}.settled"

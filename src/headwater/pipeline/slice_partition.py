@@ -46,7 +46,7 @@ def read_slice(partition: InputPartition) -> Iterator[pa.RecordBatch]:
             messages = settlement.settled(partition.decoder.messages(plan))
             yield from map(check_text, message_batches(messages, partition.decoder.is_text))
         else:
-            yield partition.form.batch(partition.decoder.rows(plan, partition.form.exact_columns))
+            yield partition.form.batch(partition.decoder.located(plan))
 
 
 def partitions_of(slices: Sequence[Slice], decoder: SliceDecoder, form: RowForm | None) -> list[SlicePartition]:

@@ -17,7 +17,7 @@ from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
 from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.typed import ON_UNREPRESENTABLE
+from headwater.rows.column_types import ON_UNREPRESENTABLE
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.local_path import local_path
 
@@ -75,7 +75,7 @@ class SourceOptions:
         request: what to decode; its plugin is empty for rows of changes.
         publications: names.
         partition_bytes: bytes of WAL records per partition.
-        on_unrepresentable: one of ON_UNREPRESENTABLE of :mod:`headwater.rows.typed`.
+        on_unrepresentable: one of ON_UNREPRESENTABLE of :mod:`headwater.rows.column_types`.
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         images: rows of a single table have its images too, instead of its own columns.
         push_filters: take filters that Spark hands over.

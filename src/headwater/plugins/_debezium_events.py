@@ -31,8 +31,9 @@ EVENTS_AT_MOST = 3
 # Indexes into the rules: which operations give events, tombstones, transaction metadata.
 SHOWS_CREATED, SHOWS_UPDATED, SHOWS_DELETED, TOMBSTONES, METADATA = 0, 1, 2, 3, 4
 
-NO_TABLE, SILENT = -1, -2
-"""What stands for the table of a logical message, each of which is counted for itself, and of what gives no event."""
+NO_TABLE, SILENT, UNCOUNTED = -1, -2, -3
+"""What stands for the table of a logical message, each of which is counted for itself, of what gives no event, and of
+an event that is not counted."""
 
 
 class Keys(NamedTuple):
@@ -42,7 +43,7 @@ class Keys(NamedTuple):
         first: int64[L+1] the key of layout i is the columns ``[first[i], first[i+1])``.
         attribute: int32[k] index of each column's cell inside a tuple.
         table: int32[L] number of the layout's table; versions of one table share it.
-        made_table: int32[] of each ready-made message: its table, NO_TABLE or SILENT.
+        made_table: int32[] of each ready-made message: its table, NO_TABLE, SILENT or UNCOUNTED.
     """
 
     first: Int64s
@@ -233,6 +234,8 @@ def number_events(
         if kind in (TOMBSTONE, KEY_TOMBSTONE) or transactions.flags[t] & BARE:
             continue
         table = _table_of(events, e, items, plan, keys)
+        if table == UNCOUNTED:
+            continue
         if table == NO_TABLE or seen[table] == 0:
             tallies.table[tally], tallies.events[tally] = table, 0
             tally += 1

@@ -136,6 +136,7 @@ class PluginContext:
         marks_rows: not all rows need be complete, and each is to be marked.
         two_phase: prepared transactions are wanted at PREPARE, of a plugin that can do it.
         with_ddl: DDL is wanted, of a plugin that tells it.
+        with_definitions: the catalog has the definitions of objects, which DDL and columns' defaults are told by.
         slot: name of the slot, empty without one.
         is_init: the slot is being made.
         database: name of the database.
@@ -146,6 +147,7 @@ class PluginContext:
     marks_rows: bool = False
     two_phase: bool = False
     with_ddl: bool = False
+    with_definitions: bool = False
     slot: str = ""
     is_init: bool = False
     database: str = ""
@@ -219,6 +221,7 @@ class SlicePlugin(ABC):
         chooses_messages: of logical messages that it wants it may say nothing.
         leads_messages: what it says of a message that is in no transaction depends on the transaction before it, so
             that both are in one slice.
+        tells_last: what it says depends on where what was output before it ended; then a window's first slice knows it.
         heeded: ids of the invalidation messages that :meth:`forgets` is asked about; it forgets nothing at others.
         two_phase: prepared transactions are decoded at PREPARE.
         stream_limit: transactions in progress are shown in blocks, as soon as so many bytes are queued
@@ -246,12 +249,24 @@ class SlicePlugin(ABC):
     cuts_transactions: bool = True
     chooses_messages: bool = False
     leads_messages: bool = False
+    tells_last: bool = False
     heeded: frozenset[int] = frozenset()
     two_phase: bool = False
     stream_limit: int = 0
     puts_off_streams: bool = False
     chosen: ChosenRows | None = None
     wants_ddl: bool = False
+
+    @classmethod
+    def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
+        """What it tells by the definitions of objects, of itself; empty: nothing, unless DDL is asked for.
+
+        They are followed for it where they can be had; where not, the user is warned.
+
+        Raises:
+            PluginError: an option is wrong.
+        """
+        return ""
 
     @abstractmethod
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None: ...
@@ -267,6 +282,10 @@ class SlicePlugin(ABC):
     @abstractmethod
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """What :meth:`render` must be given for a layout; a plugin that sends schemas sends just these messages."""
+
+    def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """The relation with what else the plugin must know of it, as of that view; itself, if that is nothing."""
+        return schema
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
         """What :meth:`wants` and, if any change is wanted, :meth:`schema_messages` say, asked at once; row filters."""
@@ -306,12 +325,13 @@ class SlicePlugin(ABC):
         """
         return []
 
-    def ddl(self, event: DdlEvent, number: int) -> list[bytes]:
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
         """Messages of what a transaction has changed of an object, at its place among the transaction's changes.
 
         Args:
             event: it.
             number: among the events of the transaction, from 0 on.
+            catalog: as the transaction saw it behind the change.
         """
         return []
 

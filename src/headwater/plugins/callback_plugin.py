@@ -1,9 +1,9 @@
 """Plugins of callbacks in the place of one that renders slices: the way from a slice's tables to calls, in order.
 
-What is known on the driver only (truncates, origins, prepared transactions) travels to the task as a ready-made message
-that holds a pickled event; the task, which got the plugin in the same way, reads it and calls the callback.
-Mirrors the callback wrappers of logical.c: writes are accepted inside of callbacks alone, and an error names slot,
-plugin, callback and LSN.
+What is known on the driver only (truncates, origins, prepared transactions, blocks of transactions in progress) travels
+to the task as a ready-made message that holds a pickled event; the task, which got the plugin in the same way, reads it
+and calls the callback. Mirrors the callback wrappers of logical.c: writes are accepted inside of callbacks alone, one
+that is needed and missing is an error when it would be called, and an error names slot, plugin, callback and LSN.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from headwater.plugins.api import (
     PluginContext,
     SlicePlugin,
     SliceTables,
+    StreamedTransaction,
     TwoPhaseTransaction,
 )
 from headwater.plugins.buffer import pack
 from headwater.plugins.callbacks import (
-    TWO_PHASE,
     UNCHANGED_TOAST,
     Change,
     Column,
@@ -40,11 +40,14 @@ from headwater.plugins.callbacks import (
     Transaction,
     Truncate,
     Value,
+    check_has,
+    decodes_prepared,
     has_callback,
+    streams,
 )
 from headwater.plugins.callbacks import OutputPlugin as Callbacks
 from headwater.plugins.loading import PluginSource
-from headwater.reorder.unit_flags import BARE
+from headwater.reorder.unit_flags import BARE, STREAMED
 from headwater.rows.conversion import converted_text, refusal
 from headwater.rows.items import (
     BINARY,
@@ -66,6 +69,7 @@ from headwater.rows.items import (
 CLIENT_ENCODING = "UTF8"
 
 _ACTIONS = {INSERT: "insert", UPDATE: "update"}
+_OPTIONAL = ("truncate", "message", "stream_truncate", "stream_message")
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,26 @@ class _CameFrom:
 
 @dataclass(frozen=True)
 class _TwoPhase:
-    """A record of a prepared transaction."""
+    """A record of a prepared transaction, also of one that was streamed."""
 
     callback: str
     txn: TwoPhaseTransaction
     gid: str
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of a transaction in progress begins."""
+
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class _Streamed:
+    """The end of a streamed (sub)transaction."""
+
+    callback: str
+    txn: StreamedTransaction
 
 
 class CallbackPlugin(SlicePlugin):
@@ -137,9 +156,11 @@ class CallbackPlugin(SlicePlugin):
         self.plugin = plugin()
         self.is_text = plugin.output_type == "text"
         self.wants_binary = plugin.binary_values
-        self._has = frozenset(one for one in ("truncate", "message", *TWO_PHASE) if has_callback(plugin, one))
-        self.two_phase = context.two_phase and self._decodes_prepared()
-        self._call("startup", None, context.is_init)
+        self._has = frozenset(one for one in _OPTIONAL if has_callback(plugin, one))
+        self.two_phase = context.two_phase and decodes_prepared(plugin)
+        ctx = Context(self.options, self.major, self.slot, streaming=streams(plugin))
+        self._call("startup", None, context.is_init, ctx=ctx)
+        self.stream_limit = context.session.memory_limit if ctx.streaming else 0
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()
@@ -154,18 +175,12 @@ class CallbackPlugin(SlicePlugin):
             vars(plugin).update(state["plugin"])
             self.plugin = plugin
 
-    def _decodes_prepared(self) -> bool:
-        missing = [name for name in TWO_PHASE if name not in self._has]
-        if missing and len(missing) < len(TWO_PHASE):
-            raise PluginError(f"logical replication at prepare time requires a {missing[0]} callback")
-        return not missing
-
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """All changes of tables that are logged, and truncates if there is a callback for these."""
         is_logged = schema.kind in "rpm" and schema.persistence == "p" and schema.oid >= FIRST_UNPINNED_OBJECT_ID
         if not is_logged or schema.rewrite_of:
             return 0
-        return WANT_ALL if "truncate" in self._has else WANT_ALL & ~WANT_TRUNCATE
+        return WANT_ALL if self._has & {"truncate", "stream_truncate"} else WANT_ALL & ~WANT_TRUNCATE
 
     def schema_messages(self, schema: RelationSchema, catalog: CatalogView) -> list[bytes]:
         """None: callbacks are given the relation."""
@@ -185,7 +200,7 @@ class CallbackPlugin(SlicePlugin):
 
     def wants_message(self, transactional: bool) -> bool:
         """With a callback for them."""
-        return "message" in self._has
+        return "message" in self._has or (transactional and "stream_message" in self._has)
 
     def message(self, lsn: int, transactional: bool, prefix: bytes, content: bytes) -> list[bytes]:
         """The event."""
@@ -211,6 +226,26 @@ class CallbackPlugin(SlicePlugin):
         """The event."""
         return self._two_phase("rollback_prepared", txn)
 
+    def stream_start(self, xid: int, is_first: bool) -> list[bytes]:
+        """The event."""
+        return [_packed(_Block(is_first))]
+
+    def stream_stop(self, xid: int) -> list[bytes]:
+        """None: a block that has begun ends."""
+        return []
+
+    def stream_commit(self, txn: StreamedTransaction) -> list[bytes]:
+        """The event."""
+        return [_packed(_Streamed("stream_commit", txn))]
+
+    def stream_abort(self, txn: StreamedTransaction) -> list[bytes]:
+        """The event."""
+        return [_packed(_Streamed("stream_abort", txn))]
+
+    def stream_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
+        """The event."""
+        return self._two_phase("stream_prepare", txn)
+
     def _two_phase(self, callback: str, txn: TwoPhaseTransaction) -> list[bytes]:
         return [_packed(_TwoPhase(callback, txn, self._text(txn.gid, txn.final_lsn)))]
 
@@ -220,7 +255,7 @@ class CallbackPlugin(SlicePlugin):
 
     def render(self, tables: SliceTables) -> Messages:
         """Call the callbacks of a slice, in order; what they write."""
-        ctx = Context(self.options, self.major, self.slot)
+        ctx = self._context()
         rows = _Rows(self.encoding, tables.items, tables.cells, tables.schemas)
         _Calls(self, ctx, tables.items, rows, tables.transactions, tables.literals).run()
         self._call("shutdown", None, ctx=ctx)
@@ -232,13 +267,17 @@ class CallbackPlugin(SlicePlugin):
         self, callback: str, place: tuple[int, int] | None, *arguments: object, ctx: Context | None = None
     ) -> object:
         """Call a callback; with a place (LSN, xid), it may write there."""
-        ctx = ctx or Context(self.options, self.major, self.slot)
+        ctx = ctx or self._context()
         with self._told_of(callback, place):
             ctx._place = place
             try:
+                check_has(type(self.plugin), callback)
                 return getattr(self.plugin, callback)(ctx, *arguments)
             finally:
                 ctx._place = None
+
+    def _context(self) -> Context:
+        return Context(self.options, self.major, self.slot, streaming=self.stream_limit > 0)
 
     @contextmanager
     def _told_of(self, callback: str, place: tuple[int, int] | None) -> Iterator[None]:
@@ -346,6 +385,8 @@ class _Calls:
         for number in range(len(self._transactions.xid)):
             if self._transactions.flags[number] & BARE:
                 self._bare(number)
+            elif self._transactions.flags[number] & STREAMED:
+                self._block(number)
             else:
                 self._transaction(number)
 
@@ -360,26 +401,39 @@ class _Calls:
             self._item(txn, item)
         self._call("prepare" if end else "commit", txn.end_lsn, txn, txn.final_lsn)
 
-    def _item(self, txn: Transaction, item: int) -> None:
+    def _block(self, number: int) -> None:
+        """A block; nothing of one that has nothing."""
+        t = self._transactions
+        begin = self._event(int(t.begin[number]))
+        if not isinstance(begin, _Block):
+            return
+        txn = self._txn(number)
+        txn.is_streamed = not begin.is_first
+        self._call("stream_start", txn.first_lsn, txn)
+        for item in range(int(t.item_start[number]), int(t.item_end[number])):
+            self._item(txn, item, "stream_")
+        self._call("stream_stop", txn.end_lsn, txn)
+
+    def _item(self, txn: Transaction, item: int, prefix: str = "") -> None:
         kind, lsn = int(self._items.kind[item]), int(self._items.lsn[item])
         if kind >= TOAST:
             return
         layout = int(self._items.layout[item])
         if kind == LITERAL:
-            self._literal(txn, layout, lsn)
+            self._literal(txn, layout, lsn, prefix)
             return
         action = _ACTIONS.get(kind, "delete")
         new, old = (self._rows.row(item, layout, is_new) for is_new in (True, False))
         change = Change(action, lsn, int(self._items.xid[item]), new, old)
-        self._call("change", lsn, txn, self._rows.relations[layout], change)
+        self._call(f"{prefix}change", lsn, txn, self._rows.relations[layout], change)
 
-    def _literal(self, txn: Transaction, literal: int, lsn: int) -> None:
+    def _literal(self, txn: Transaction, literal: int, lsn: int, prefix: str) -> None:
         for event in self._events(literal):
             if isinstance(event, _Truncated):
                 relations = tuple(relation_of(schema) for schema in event.schemas)
-                self._call("truncate", lsn, txn, relations, Truncate(lsn, event.cascade, event.restart_seqs))
+                self._call(f"{prefix}truncate", lsn, txn, relations, Truncate(lsn, event.cascade, event.restart_seqs))
             elif isinstance(event, _Said):
-                self._say(txn, event)
+                self._say(txn, event, prefix=prefix)
 
     def _bare(self, number: int) -> None:
         t = self._transactions
@@ -389,20 +443,29 @@ class _Calls:
                     self._say(None, event, int(t.xid[number]))
                 elif isinstance(event, _TwoPhase):
                     self._finish(event)
+                elif isinstance(event, _Streamed):
+                    self._finish_streamed(event)
 
     def _finish(self, event: _TwoPhase) -> None:
         found = event.txn
-        txn = Transaction(found.xid, 0, found.final_lsn, found.end_lsn, found.time, gid=event.gid)
-        if event.callback == "commit_prepared":
-            self._call("commit_prepared", found.end_lsn, txn, found.final_lsn)
-        else:
+        ends_stream = event.callback == "stream_prepare"
+        place = 0, found.final_lsn, found.end_lsn, found.time
+        txn = Transaction(found.xid, found.xid, *place, gid=event.gid, is_streamed=ends_stream)
+        if event.callback == "rollback_prepared":
             self._call("rollback_prepared", found.end_lsn, txn, found.prepare_end_lsn, found.prepare_time)
+        else:
+            self._call(event.callback, found.end_lsn, txn, found.final_lsn)
 
-    def _say(self, txn: Transaction | None, event: _Said, xid: int = 0) -> None:
+    def _finish_streamed(self, event: _Streamed) -> None:
+        found = event.txn
+        place = 0, found.final_lsn, found.end_lsn, found.time
+        txn = Transaction(found.xid, found.toplevel_xid, *place, is_streamed=True)
+        self._call(event.callback, found.end_lsn, txn, found.final_lsn)
+
+    def _say(self, txn: Transaction | None, event: _Said, xid: int = 0, prefix: str = "") -> None:
         place = event.lsn, xid if txn is None else txn.xid
-        self._plugin._call(
-            "message", place, txn, event.lsn, event.transactional, event.prefix, event.content, ctx=self._ctx
-        )
+        said = event.transactional, event.prefix, event.content
+        self._plugin._call(f"{prefix}message", place, txn, event.lsn, *said, ctx=self._ctx)
 
     def _call(self, callback: str, lsn: int, txn: Transaction, *arguments: object) -> None:
         self._plugin._call(callback, (lsn, txn.xid), txn, *arguments, ctx=self._ctx)
@@ -411,6 +474,7 @@ class _Calls:
         t = self._transactions
         txn = Transaction(
             xid=int(t.xid[number]),
+            toplevel_xid=int(t.xid[number]),
             first_lsn=int(t.first_lsn[number]),
             final_lsn=int(t.commit_lsn[number]),
             end_lsn=int(t.end_lsn[number]),

@@ -8,7 +8,8 @@ Where it runs: ``startup`` and the filters where the WAL is planned, once; all o
 of which has a copy of the plugin as ``startup`` left it, and some whole transactions, in the order of their commits. So
 what a plugin keeps between transactions is kept within a task alone.
 
-Known gaps: transactions in progress are not streamed; a transaction is rendered by one task, whatever its size.
+Known gaps: a transaction is rendered by one task, whatever its size, and so is each block of one that is streamed; what
+a plugin keeps with a streamed transaction is gone behind the block, as other tasks may have the others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from headwater.errors import PluginError
+from headwater.pg.sqlstates import OBJECT_NOT_IN_PREREQUISITE_STATE
 
 POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -140,18 +142,23 @@ class Truncate:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction (ReorderBufferTXN).
+    """A transaction (ReorderBufferTXN); a subtransaction, where ``stream_abort`` tells that one was rolled back.
 
     Attributes:
-        xid: of the toplevel transaction.
-        first_lsn: where it first showed; final_lsn: start of its commit record, or PREPARE's; end_lsn: its end.
-        time: of the commit, or PREPARE, in microseconds since 2000-01-01; the origin's if it has one.
-        origin: name of the replication origin that it came from, None if it is local; origin_lsn: its commit there.
+        xid: its own; toplevel_xid: of the toplevel transaction, the same but for subtransactions.
+        first_lsn: where it, or its streamed block, first showed; 0 where it ends without its changes.
+        final_lsn: start of its commit record, or PREPARE's; end_lsn: its end. Of a block the record that it is
+            streamed at, and its last change.
+        time: of the commit, or PREPARE, in microseconds since 2000-01-01; the origin's if it has one; 0 in a block.
+        origin: name of the replication origin that it came from, None if it is local; origin_lsn: its commit there. Of
+            what is streamed, the first block has the name alone, and all else has neither.
         gid: of a prepared transaction.
-        private: whatever a plugin wants to keep with it (output_plugin_private).
+        is_streamed: blocks of it have been streamed before (rbtxn_is_streamed).
+        private: whatever a plugin wants to keep with it (output_plugin_private), in a block up to its end.
     """
 
     xid: int
+    toplevel_xid: int
     first_lsn: int
     final_lsn: int
     end_lsn: int
@@ -159,6 +166,7 @@ class Transaction:
     origin: str | None = None
     origin_lsn: int = 0
     gid: str | None = None
+    is_streamed: bool = False
     private: Any = None
 
     @property
@@ -175,11 +183,14 @@ class Context:
         options: as given, (name, value); a value of None means an option without one.
         major: PostgreSQL's major version.
         slot: name of the slot, empty without one.
+        streaming: transactions in progress are streamed; true if the plugin has callbacks for it, until ``startup``
+            says otherwise.
     """
 
     options: tuple[tuple[str, str | None], ...]
     major: int
     slot: str = ""
+    streaming: bool = False
     _written: list[tuple[int, int, bytes]] = field(default_factory=list, repr=False)
     _place: tuple[int, int] | None = field(default=None, repr=False)
 
@@ -265,17 +276,78 @@ class OutputPlugin:
     def rollback_prepared(self, ctx: Context, txn: Transaction, prepare_end_lsn: int, prepare_time: int) -> None:
         """It was rolled back."""
 
+    def stream_start(self, ctx: Context, txn: Transaction) -> None:
+        """Before the first change of a block of a transaction in progress."""
+
+    def stream_stop(self, ctx: Context, txn: Transaction) -> None:
+        """Behind the last change of the block."""
+
+    def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: int) -> None:
+        """A transaction, or a subtransaction, of which something was streamed, was rolled back."""
+
+    def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
+        """A transaction that was streamed was prepared."""
+
+    def stream_commit(self, ctx: Context, txn: Transaction, commit_lsn: int) -> None:
+        """A transaction that was streamed committed."""
+
+    def stream_change(self, ctx: Context, txn: Transaction, relation: Relation, change: Change) -> None:
+        """As :meth:`change`, in a block."""
+
+    def stream_message(
+        self, ctx: Context, txn: Transaction, message_lsn: int, transactional: bool, prefix: str, content: bytes
+    ) -> None:
+        """As :meth:`message`, in a block."""
+
+    def stream_truncate(self, ctx: Context, txn: Transaction, relations: Sequence[Relation], change: Truncate) -> None:
+        """As :meth:`truncate`, in a block."""
+
 
 NEEDED = ("begin", "change", "commit")
 """Callbacks without which a plugin is none."""
 
 TWO_PHASE = ("begin_prepare", "prepare", "commit_prepared", "rollback_prepared")
-"""Callbacks of which a plugin has all, or none."""
+"""Callbacks that are needed where prepared transactions are decoded at PREPARE, as they are with any of these,
+``stream_prepare`` or ``filter_prepare``."""
+
+STREAM = ("stream_start", "stream_stop", "stream_abort", "stream_commit", "stream_change")
+"""Callbacks that are needed where transactions in progress are streamed, as they are with any of these,
+``stream_message`` or ``stream_truncate``."""
 
 
 def has_callback(plugin: type[OutputPlugin], name: str) -> bool:
     """Whether a plugin has a callback of its own."""
     return getattr(plugin, name) is not getattr(OutputPlugin, name)
+
+
+def decodes_prepared(plugin: type[OutputPlugin]) -> bool:
+    """Whether it has any callback of prepared transactions (StartupDecodingContext)."""
+    return any(has_callback(plugin, name) for name in (*TWO_PHASE, "stream_prepare", "filter_prepare"))
+
+
+def streams(plugin: type[OutputPlugin]) -> bool:
+    """Whether it has any callback of transactions in progress (StartupDecodingContext)."""
+    return any(has_callback(plugin, name) for name in (*STREAM, "stream_message", "stream_truncate"))
+
+
+def check_has(plugin: type[OutputPlugin], name: str) -> None:
+    """Whether a plugin has a callback that is to be called now (the callback wrappers of logical.c).
+
+    Raises:
+        PluginError: it is missing.
+    """
+    if has_callback(plugin, name):
+        return
+    for names, what in _NEEDED_FOR:
+        if name in names:
+            raise PluginError(f"{what} requires a {name}_cb callback", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE)
+
+
+_NEEDED_FOR = (
+    (STREAM, "logical streaming"),
+    (("stream_prepare",), "logical streaming at prepare time"),
+    (TWO_PHASE, "logical replication at prepare time"),
+)
 
 
 def check_callbacks(plugin: type[OutputPlugin]) -> None:

@@ -1,8 +1,9 @@
 """Which messages of a slice depend on other slices, where row filters decide what gives a message.
 
 Two kinds of messages go out once, before whatever comes first: the announcement of a relation, and BEGIN of a
-transaction that is cut over several slices; and COMMIT goes out only if BEGIN did. PostgreSQL: ``schema_sent`` of
-RelationSyncEntry and ``sent_begin_txn`` of PGOutputTxnData (pgoutput.c).
+transaction that is cut over several slices; and COMMIT goes out only if BEGIN did. What a streamed transaction has
+announced counts for all from its commit on. PostgreSQL: ``schema_sent`` and ``streamed_txns`` of RelationSyncEntry and
+``sent_begin_txn`` of PGOutputTxnData (pgoutput.c).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 from headwater.plugins._plan import BEGIN, CHANGE, COMMIT, READY, UNSENDABLE, Plan, Ready
 from headwater.plugins.api import SliceTables
 from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, MAY_HAVE_WRITTEN
-from headwater.rows.items import DEPENDENT, GIVEN, HELD, LITERAL, NO_CONDITIONS, Conditions
+from headwater.rows.items import COUNTED, DEPENDENT, GIVEN, HELD, LITERAL, NO_CONDITIONS, Conditions
 
-_Group = tuple[int, int, int, int]
-"""First message, how many, kind and number."""
+_Group = tuple[int, int, int, int, int]
+"""First message, how many, kind, number, and the other number."""
 
 
 def find_conditions(
@@ -31,13 +32,19 @@ def find_conditions(
         puts_begin_off: BEGIN goes out with the first message.
         sends_origins: a message of its own tells a transaction's origin, behind BEGIN.
     """
-    groups = list(_announcements(tables, ready, plan))
+    groups = [*_announcements(tables, ready, plan), *_counted(tables, plan)]
     if puts_begin_off:
         groups += _boundaries(tables, ready, plan, sends_origins)
     if not groups:
         return NO_CONDITIONS
-    first, count, kind, number = np.array(sorted(groups), np.int64).T
-    return Conditions(kind.astype(np.uint8), number, first, count)
+    first, count, kind, number, counts_as = np.array(sorted(groups), np.int64).T
+    return Conditions(kind.astype(np.uint8), number, counts_as, first, count)
+
+
+def _counted(tables: SliceTables, plan: Plan) -> Iterator[_Group]:
+    """Where streamed transactions commit."""
+    for unit, number, counts_as in tables.tentative.counted.T.tolist():
+        yield int(np.searchsorted(plan.txn, unit)), 0, COUNTED, number, counts_as
 
 
 def _announcements(tables: SliceTables, ready: Ready, plan: Plan) -> Iterator[_Group]:
@@ -46,7 +53,8 @@ def _announcements(tables: SliceTables, ready: Ready, plan: Plan) -> Iterator[_G
     if not len(tentative.item):
         return
     changes, literals = np.flatnonzero(plan.op == CHANGE), np.flatnonzero(np.isin(plan.op, (READY, UNSENDABLE)))
-    for item, number, is_first in zip(*(column.tolist() for column in tentative), strict=True):
+    columns = (column.tolist() for column in (tentative.item, tentative.number, tentative.is_first))
+    for item, number, is_first in zip(*columns, strict=True):
         layout = int(items.layout[item])
         bounds = ready.literal_first if items.kind[item] == LITERAL else ready.schema_first
         count = int(bounds[layout + 1] - bounds[layout])
@@ -54,7 +62,7 @@ def _announcements(tables: SliceTables, ready: Ready, plan: Plan) -> Iterator[_G
             first = int(literals[np.flatnonzero(plan.arg[literals] == bounds[layout])[0]])
         else:
             first = int(changes[np.searchsorted(plan.arg[changes], item)]) - count
-        yield first, count, GIVEN if is_first else HELD, number
+        yield first, count, GIVEN if is_first else HELD, number, 0
 
 
 def _boundaries(tables: SliceTables, ready: Ready, plan: Plan, sends_origins: bool) -> Iterator[_Group]:
@@ -69,6 +77,6 @@ def _boundaries(tables: SliceTables, ready: Ready, plan: Plan, sends_origins: bo
         if len(begins) and (may_have or flags[txn] & BEGINS_HERE):
             origin = int(tables.transactions.origin[txn]) if sends_origins else 0
             more = int(ready.literal_first[origin] - ready.literal_first[origin - 1]) if origin else 0
-            yield int(begins[0]), 1 + more, HELD if may_have else GIVEN, number
+            yield int(begins[0]), 1 + more, HELD if may_have else GIVEN, number, 0
         if len(ends) and may_have and not len(begins):
-            yield int(ends[0]), 1, DEPENDENT, number
+            yield int(ends[0]), 1, DEPENDENT, number, 0

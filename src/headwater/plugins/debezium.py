@@ -4,18 +4,21 @@ Mirrors version 3.6.1.Final of the connector, reading a publication of all table
 converter prints its records. Where it reads the server's catalog of the moment, the catalog as of the change counts
 here. The times of processing are those of the commit, so that the same WAL gives the same bytes.
 
-Known gaps: columns' defaults, and others in ``docs/debezium.md``.
+Known gaps: those in ``docs/debezium.md``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.catalog.relation import RelationSchema
+from headwater.definitions.tables import column_defaults
 from headwater.errors import HeadwaterError, PluginError, warn
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.version import VERSIONS
@@ -30,10 +33,12 @@ from headwater.plugins.api import (
     WANT_TRUNCATE,
     WANT_UPDATE,
     CatalogView,
+    DdlEvent,
     PluginContext,
     SliceTables,
 )
 from headwater.plugins.buffer import Rendering
+from headwater.plugins.debezium_ddl import schema_change
 from headwater.plugins.debezium_options import parse_options
 from headwater.plugins.debezium_words import SILENT_MESSAGE, Vocabulary
 from headwater.plugins.kernel_plugin import KernelPlugin
@@ -64,6 +69,7 @@ class Debezium(KernelPlugin):
     sends_schema = False
     needs_tuples = True
     sends_origins = False
+    tells_last = True
 
     def __init__(self, options: Sequence[tuple[str, str | None]], context: PluginContext) -> None:
         """Parse the options.
@@ -84,7 +90,24 @@ class Debezium(KernelPlugin):
         self.is_text = True
         self.skips_empty = VERSIONS[context.major].puts_off_begin
         self.cuts_transactions = not self.options.transaction_metadata
+        self._knows_defaults = context.with_definitions
+        self.wants_ddl = context.with_definitions and self.options.schema_changes
         self.vocabulary = Vocabulary(self.options, context.session, context.database)
+
+    @classmethod
+    def asks_for_definitions(cls, options: Sequence[tuple[str, str | None]]) -> str:
+        """Defaults, and DDL unless ``include.schema.changes`` says otherwise."""
+        return "DDL and columns' defaults" if parse_options(options).schema_changes else "columns' defaults"
+
+    def looked_up(self, schema: RelationSchema, catalog: CatalogView) -> RelationSchema:
+        """With the defaults of its columns, if the catalog has them."""
+        if not self._knows_defaults or schema.oid < FIRST_NORMAL_OBJECT_ID:
+            return schema
+        assert isinstance(catalog, HistoricCatalog)
+        found = catalog.derived(("column defaults", schema.oid), lambda oid: column_defaults(catalog, oid))
+        if not found:
+            return schema
+        return replace(schema, columns=tuple(replace(c, default=found.get(c.number, "")) for c in schema.columns))
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
         """What a publication of all tables has of those asked for.
@@ -128,6 +151,10 @@ class Debezium(KernelPlugin):
         if not self.options.shows_prefix(prefix.decode("utf-8", "replace")):
             return [SILENT_MESSAGE]
         return [self.vocabulary.message(prefix, content)]
+
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
+        """One event, as Debezium's other connectors have them."""
+        return schema_change(self.vocabulary, event, catalog)
 
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """What the kernel finds by the transaction."""

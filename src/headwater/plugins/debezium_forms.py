@@ -81,7 +81,7 @@ class Forms:
         Raises:
             PluginError: the connector shows it, and here it cannot be shown yet.
         """
-        type, typmod = _root(column)
+        type, typmod = root_type(column)
         if type.element is None:
             return self._scalar(type, typmod)
         return self._array(type, type.element, typmod)
@@ -272,14 +272,15 @@ _VARIABLE_SCALE: Schema = {
 }
 
 
-def field_schema(form: Form, name: str, is_optional: bool) -> Schema:
-    """The schema of a field, its entries in the order of ``JsonConverter``."""
+def field_schema(form: Form, name: str, is_optional: bool, default: Any = None) -> Schema:
+    """The schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
     inner = dict(form.schema)
     head = {key: inner.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in inner}
-    return head | {"optional": is_optional} | inner | {"field": name}
+    said = {} if default is None else {"default": default}
+    return head | {"optional": is_optional} | inner | said | {"field": name}
 
 
-def _root(column: Column) -> tuple[TypeInfo, int]:
+def root_type(column: Column) -> tuple[TypeInfo, int]:
     """The type that a domain is made of, and the modifiers that count."""
     assert column.type is not None
     type, typmod = column.type, column.typmod

@@ -45,6 +45,7 @@ class DebeziumOptions:
         skipped: letters of operations that give no events.
         placeholder: what stands for a long value that was not written again.
         money_digits: digits behind the point of amounts of money.
+        schema_changes: DDL gives events (``include.schema.changes``, of Debezium's other connectors).
         event_form: ``record`` or ``value`` (``event.form``, which the connector does not have).
         includes, excludes: patterns of ``schema.table``; schemas_included, schemas_excluded: of schemas;
             prefixes_included, prefixes_excluded: of prefixes of logical messages. An empty include list has all.
@@ -64,6 +65,7 @@ class DebeziumOptions:
     skipped: frozenset[str] = frozenset("t")
     placeholder: str = "__debezium_unavailable_value"
     money_digits: int = 2
+    schema_changes: bool = True
     event_form: str = "record"
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
@@ -137,15 +139,6 @@ def _switch(name: str, value: str) -> bool:
     return found == "true"
 
 
-def _keeps_null(name: str, value: str) -> bool:
-    if _switch(name, value):
-        raise PluginError(
-            f'option "{name}" is not supported by debezium here but for false: columns\' defaults are not known',
-            sqlstate=FEATURE_NOT_SUPPORTED,
-        )
-    return False
-
-
 def _prefix(name: str, value: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9._-]+", value) is None:
         raise _wrong(name, value, "letters, digits, dots, hyphens and underscores")
@@ -210,6 +203,7 @@ _OPTIONS: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "skipped.operations": ("skipped", _operations),
     "unavailable.value.placeholder": ("placeholder", _text),
     "money.fraction.digits": ("money_digits", _digits),
+    "include.schema.changes": ("schema_changes", _switch),
     "event.form": ("event_form", _one_of(EVENT_FORMS)),
     "table.include.list": ("includes", _patterns),
     "table.exclude.list": ("excludes", _patterns),

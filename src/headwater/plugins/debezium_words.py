@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,92 +22,32 @@ from headwater.plugins import _debezium as k
 from headwater.plugins import _debezium_events as events
 from headwater.plugins._plan import Int64s
 from headwater.plugins.buffer import pack
+from headwater.plugins.debezium_defaults import default_value
 from headwater.plugins.debezium_forms import Form, Forms, Schema, field_schema, json_text
 from headwater.plugins.debezium_options import DebeziumOptions
+from headwater.plugins.debezium_schemas import (
+    MESSAGE_KEY,
+    PLACE,
+    SOURCE,
+    TIMES,
+    TRANSACTION,
+    TRANSACTION_KEY,
+    field,
+    mark,
+    struct,
+)
 from headwater.rows.session import SessionSettings
 
 VERSION = "3.6.1.Final"
 """The version of Debezium whose events these are."""
 
+UNCOUNTED_TABLE = b"\1"
+"""What stands for the table of a ready-made event that is not counted among a transaction's."""
+
 SILENT_MESSAGE = b""
 """A ready-made message that gives no event: its transaction is one that the connector has seen."""
 
 _LONGEST_TOPIC = 249
-
-
-def _mark(mark: int) -> str:
-    return chr(mark)
-
-
-def _field(type: str, field: str, *, optional: bool = False, **more: Any) -> Schema:
-    return {"type": type, "optional": optional, **more, "field": field}
-
-
-def _struct(fields: Sequence[Schema], name: str, *, optional: bool = False, version: int | None = 1) -> Schema:
-    schema: Schema = {"type": "struct", "fields": list(fields), "optional": optional, "name": name}
-    return schema if version is None else schema | {"version": version}
-
-
-_SNAPSHOTS = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
-
-_SOURCE = _struct(
-    [
-        _field("string", "version"),
-        _field("string", "connector"),
-        _field("string", "name"),
-        _field("int64", "ts_ms"),
-        _field(
-            "string",
-            "snapshot",
-            optional=True,
-            name="io.debezium.data.Enum",
-            version=1,
-            parameters={"allowed": _SNAPSHOTS},
-            default="false",
-        ),
-        _field("string", "db"),
-        _field("string", "sequence", optional=True),
-        _field("int64", "ts_us", optional=True),
-        _field("int64", "ts_ns", optional=True),
-        _field("string", "schema"),
-        _field("string", "table"),
-        _field("int64", "txId", optional=True),
-        _field("int64", "lsn", optional=True),
-        _field("int64", "xmin", optional=True),
-        _field("string", "origin", optional=True),
-        _field("int64", "origin_lsn", optional=True),
-    ],
-    "io.debezium.connector.postgresql.Source",
-) | {"field": "source"}
-
-_PLACE = _struct(
-    [_field("string", "id"), _field("int64", "total_order"), _field("int64", "data_collection_order")],
-    "event.block",
-    optional=True,
-) | {"field": "transaction"}
-
-_TIMES = [_field("int64", name, optional=True) for name in ("ts_ms", "ts_us", "ts_ns")]
-
-_TRANSACTION_KEY = _struct([_field("string", "id")], "io.debezium.connector.common.TransactionMetadataKey")
-_TRANSACTION = _struct(
-    [
-        _field("string", "status"),
-        _field("string", "id"),
-        _field("int64", "event_count", optional=True),
-        {
-            "type": "array",
-            "items": _struct(
-                [_field("string", "data_collection"), _field("int64", "event_count")], "event.collection", optional=True
-            ),
-            "optional": True,
-            "field": "data_collections",
-        },
-        _field("int64", "ts_ms"),
-    ],
-    "io.debezium.connector.common.TransactionMetadataValue",
-)
-
-_MESSAGE_KEY = _struct([_field("string", "prefix", optional=True)], "io.debezium.connector.postgresql.MessageKey")
 
 
 @dataclass(frozen=True)
@@ -208,34 +147,34 @@ class Vocabulary:
         head = {"version": VERSION, "connector": "postgresql", "name": self.options.topic_prefix}
         place = json_text({"schema": namespace, "table": table})[1:-1]
         return (
-            f'{json_text(head)[:-1]},"ts_ms":{_mark(k.MILLIS)},"snapshot":"false","db":{json_text(self.database)},'
-            f'"sequence":"[{_mark(k.SEQUENCE)}]","ts_us":{_mark(k.MICROS)},"ts_ns":{_mark(k.NANOS)},{place},'
-            f'"txId":{_mark(k.XID)},"lsn":{_mark(k.LSN)},"xmin":null,"origin":{_mark(k.ORIGIN)}}}'
+            f'{json_text(head)[:-1]},"ts_ms":{mark(k.MILLIS)},"snapshot":"false","db":{json_text(self.database)},'
+            f'"sequence":"[{mark(k.SEQUENCE)}]","ts_us":{mark(k.MICROS)},"ts_ns":{mark(k.NANOS)},{place},'
+            f'"txId":{mark(k.XID)},"lsn":{mark(k.LSN)},"xmin":null,"origin":{mark(k.ORIGIN)}}}'
         )
 
     def change(self, envelope: Schema, source: str, operation: str, before: str, after: str) -> str:
         """The value of a change of a row, or of a truncate."""
         return self.value(
             envelope,
-            f'{{"before":{before},"after":{after},"source":{source},"transaction":{_mark(k.TRANSACTION)},'
-            f'"op":"{operation}","ts_ms":{_mark(k.MILLIS)},"ts_us":{_mark(k.MICROS)},"ts_ns":{_mark(k.NANOS)}}}',
+            f'{{"before":{before},"after":{after},"source":{source},"transaction":{mark(k.TRANSACTION)},'
+            f'"op":"{operation}","ts_ms":{mark(k.MILLIS)},"ts_us":{mark(k.MICROS)},"ts_ns":{mark(k.NANOS)}}}',
         )
 
     @cached_property
     def _frames(self) -> list[str]:
         """The templates of a transaction's begin and end."""
-        key = self.key(_TRANSACTION_KEY, f'{{"id":{_mark(k.ID)}}}')
+        key = self.key(TRANSACTION_KEY, f'{{"id":{mark(k.ID)}}}')
         return [
             self.event(
                 self.topic("transaction"),
                 key,
                 self.value(
-                    _TRANSACTION,
-                    f'{{"status":"{status}","id":{_mark(k.ID)},"event_count":{count},"data_collections":{tables},'
-                    f'"ts_ms":{_mark(k.MILLIS)}}}',
+                    TRANSACTION,
+                    f'{{"status":"{status}","id":{mark(k.ID)},"event_count":{count},"data_collections":{tables},'
+                    f'"ts_ms":{mark(k.MILLIS)}}}',
                 ),
             )
-            for status, count, tables in (("BEGIN", "null", "null"), ("END", _mark(k.COUNT), _mark(k.TABLES)))
+            for status, count, tables in (("BEGIN", "null", "null"), ("END", mark(k.COUNT), mark(k.TABLES)))
         ]
 
     # -- literals
@@ -256,11 +195,11 @@ class Vocabulary:
         told = json_text(prefix.decode("latin-1")).encode("latin-1")
         shown = self._content(content)
         source = self.source("", "")
-        key = self.session.encoded(self.key(_MESSAGE_KEY, '{"prefix":\0}'))
+        key = self.session.encoded(self.key(MESSAGE_KEY, '{"prefix":\0}'))
         value = self.session.encoded(
             self.value(
                 self._message_schema,
-                f'{{"op":"m","ts_ms":{_mark(k.MILLIS)},"source":{source},"transaction":{_mark(k.TRANSACTION)},'
+                f'{{"op":"m","ts_ms":{mark(k.MILLIS)},"source":{source},"transaction":{mark(k.TRANSACTION)},'
                 f'"message":{{"prefix":\0,"content":{json_text(shown)}}}}}',
             )
         )
@@ -276,12 +215,12 @@ class Vocabulary:
 
     @cached_property
     def _message_schema(self) -> Schema:
-        content = _field("bytes" if self.options.binary_mode == "bytes" else "string", "content", optional=True)
-        message = _struct(
-            [_field("string", "prefix", optional=True), content], "io.debezium.connector.postgresql.Message"
+        content = field("bytes" if self.options.binary_mode == "bytes" else "string", "content", optional=True)
+        message = struct(
+            [field("string", "prefix", optional=True), content], "io.debezium.connector.postgresql.Message"
         )
-        return _struct(
-            [_field("string", "op"), _TIMES[0], _SOURCE, _PLACE, message | {"field": "message"}],
+        return struct(
+            [field("string", "op"), TIMES[0], SOURCE, PLACE, message | {"field": "message"}],
             "io.debezium.connector.postgresql.MessageValue",
         )
 
@@ -320,29 +259,32 @@ class _Layout:
         key = tuple(places[number] for number in key_columns(schema) if number in places)
         table = f"{schema.namespace}.{schema.name}"
         topic = vocabulary.topic(table)
-        fields = [field_schema(form, column.name, not column.not_null) for column, form in columns]
-        rows = _struct(fields, f"{topic}.Value", optional=True, version=None)
-        envelope = _struct(
-            [rows | {"field": "before"}, rows | {"field": "after"}, _SOURCE, _PLACE, _field("string", "op"), *_TIMES],
+        fields = [
+            field_schema(form, column.name, not column.not_null, default_value(column, form))
+            for column, form in columns
+        ]
+        rows = struct(fields, f"{topic}.Value", optional=True, version=None)
+        envelope = struct(
+            [rows | {"field": "before"}, rows | {"field": "after"}, SOURCE, PLACE, field("string", "op"), *TIMES],
             f"{topic}.Envelope",
             version=2,
         )
-        key_schema = _struct([fields[place] for place in key], f"{topic}.Key", version=None)
+        key_schema = struct([fields[place] for place in key], f"{topic}.Key", version=None)
         source = vocabulary.source(schema.namespace, schema.name)
         made = cls(table, topic, columns, key, envelope, source, ())
         return cls(table, topic, columns, key, envelope, source, made._templates(vocabulary, key_schema))
 
     def _templates(self, vocabulary: Vocabulary, key_schema: Schema) -> tuple[str, ...]:
         def event(value: str, header: str = "") -> str:
-            other = vocabulary.header(key_schema, _mark(k.OTHER_KEY))
+            other = vocabulary.header(key_schema, mark(k.OTHER_KEY))
             headers = f',"headers":{{"{header}":{other}}}' if header else ""
-            key = vocabulary.key(key_schema, _mark(k.KEY)) if self.key else "null"
+            key = vocabulary.key(key_schema, mark(k.KEY)) if self.key else "null"
             return vocabulary.event(self.topic, key, value, headers)
 
         def change(operation: str, before: str, after: str) -> str:
             return vocabulary.change(self.envelope, self.source, operation, before, after)
 
-        before, after = _mark(k.BEFORE), _mark(k.AFTER)
+        before, after = mark(k.BEFORE), mark(k.AFTER)
         created, deleted = change("c", "null", after), change("d", before, "null")
         return (
             event(created),
@@ -366,7 +308,8 @@ def _is_generated(column: Column) -> bool:
 
 def _column_words(column: Column, form: Form) -> tuple[str, str, str]:
     """What stands before a value, behind a comma, and for it where there is none."""
-    null = form.zero if column.not_null else "null"
+    default = default_value(column, form) if column.not_null else None
+    null = "null" if not column.not_null else form.zero if default is None else json_text(default)
     placeholder = form.placeholder if not column.not_null or form.placeholder != "null" else ""
     return f",{json_text(column.name)}:", null, placeholder
 
@@ -381,6 +324,8 @@ def _made_table(name: bytes | None, numbers: dict[bytes, int]) -> int:
     """The number of a ready-made message's table."""
     if name is None:
         return events.SILENT
+    if name == UNCOUNTED_TABLE:
+        return events.UNCOUNTED
     return numbers.setdefault(name, len(numbers)) if name else events.NO_TABLE
 
 

@@ -118,6 +118,18 @@ def load_plugin(name: str) -> MakePlugin:
     )
 
 
+def definitions_asked_for(name: str, options: Sequence[tuple[str, str | None]]) -> str:
+    """What an output plugin tells by the definitions of objects; see :meth:`SlicePlugin.asks_for_definitions`.
+
+    Raises:
+        PluginError: there is no such plugin, or an option is wrong.
+    """
+    made = load_plugin(name)
+    if isinstance(made, type) and issubclass(made, SlicePlugin):
+        return made.asks_for_definitions(options)
+    return ""
+
+
 def _called(plugin: type[callbacks.OutputPlugin], name: str, source: PluginSource | None) -> MakePlugin:
     from headwater.plugins.callback_plugin import CallbackPlugin
 

@@ -239,7 +239,8 @@ class TestDecoding(KernelPlugin):
         lines = make_lines(tables.schemas, tables.schema_messages, self.major, self.session)
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in tables.schemas], np.int64)
-            lines = lines._replace(marks=completeness(tables.items, tables.cells, natts))
+            firsts = tables.cells.new_first, tables.cells.old_first
+            lines = lines._replace(marks=completeness(tables.items, tables.cells.kind, firsts, natts))
         stamps = self._stamps(tables.transactions)
         items, cells, with_xids = tables.items, tables.cells, self.options.include_xids
         streamed = self._streamed(tables.transactions)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct_rows, lookup
+from headwater.reorder.keys import distinct, lookup, lower
 from headwater.reorder.replays import STREAM_ABORTS, STREAM_COMMITS, STREAM_PREPARES, Replays
-from headwater.reorder.schema_memory import SchemaMemory, StreamedAnnouncement
+from headwater.reorder.schema_memory import SchemaMemory
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -28,15 +28,17 @@ class AnnouncedInMind(NamedTuple):
         relations: int64[m] distinct OIDs.
         published_as: int64[m] by stretch: as which relation each is announced for all, 0 if it is not; number: int64[m]
             of the announcement, if it may not have been made, else 0.
-        streamed: by transactions in progress, q of them; xid: int64[q] whose; stretch: int64[q].
+        xid: int64[q] toplevel xids of transactions in progress, each with a relation that it has announced for itself;
+            stretch, own_published_as, own_number: int64[q] likewise.
     """
 
     relations: Int64s
     published_as: Int64s
     number: Int64s
-    streamed: tuple[StreamedAnnouncement, ...]
     xid: Int64s
     stretch: Int64s
+    own_published_as: Int64s
+    own_number: Int64s
 
 
 def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
@@ -45,13 +47,15 @@ def announced_in_mind(memory: SchemaMemory) -> AnnouncedInMind:
     relations = sorted({*announced, *(one.relation for one in memory.streamed)})
     stretch = {relation: len(relations) - 1 - number for number, relation in enumerate(relations)}
     of_all = [announced.get(relation) for relation in reversed(relations)]
+    xid, relation, own_published_as, own_number = np.array(memory.streamed, np.int64).reshape(-1, 4).T.copy()
     return AnnouncedInMind(
         relations=np.array(relations, np.int64),
         published_as=np.array([one.published_as if one else 0 for one in of_all], np.int64),
         number=np.array([one.number if one else 0 for one in of_all], np.int64),
-        streamed=memory.streamed,
-        xid=np.array([one.xid for one in memory.streamed], np.int64),
-        stretch=np.array([stretch[one.relation] for one in memory.streamed], np.int64),
+        xid=xid,
+        stretch=np.array([stretch[oid] for oid in relation.tolist()], np.int64),
+        own_published_as=own_published_as,
+        own_number=own_number,
     )
 
 
@@ -62,7 +66,7 @@ class Announcers(NamedTuple):
         of: int64[t] the announcer of each replay.
         top: int64[a + 1] toplevel xids.
         ends: int64[a + 1] the replay from which on what it has announced counts for all, t for none.
-        is_open: bool[a + 1] its transaction goes on behind the window, and it is the last one of it.
+        is_open: bool[a + 1] its transaction goes on behind the window, and what it has announced still counts then.
         tops: int64[s] sorted toplevel xids; first: int64[s] the first announcer of each.
     """
 
@@ -103,7 +107,8 @@ def announcers(txns: Replays, before: Int64s, counts_prepared: bool) -> Announce
     top[number] = tops
     counts = (kind == STREAM_COMMITS) | ((kind == STREAM_PREPARES) & counts_prepared)
     ends[number[counts]] = replay[counts]
-    is_over = (kind == STREAM_COMMITS) | (kind == STREAM_PREPARES) | ((kind == STREAM_ABORTS) & ~is_cut)
+    # Nothing is left of what was announced before a subtransaction was rolled back.
+    is_over = kind >= STREAM_COMMITS
     is_last = np.append(tops[1:] != tops[:-1], True)[: len(tops)]
     is_open[number[is_last & ~is_over]] = True
     return Announcers(of[:-1], top, ends, is_open, tops[is_new], number[is_new])
@@ -118,43 +123,190 @@ def _concerned(txns: Replays) -> tuple[Int64s, Int64s, Bools]:
     return which, top, (txns.kind[which] == STREAM_ABORTS) & (txns.xid[which] != top)
 
 
-class AnnouncedBy(NamedTuple):
-    """What is announced in a window, by touches or, below 0, by what was known before it (the last one is -1).
+def announcement_numbers(txns: Replays, txn: Int64s, lsn: Int64s) -> Int64s:
+    """What to call announcements that are possible from some changes on: by the LSN, and no two alike.
 
-    Attributes:
-        sends: int64[k] touches before which the schema goes.
-        common: int64[c] stretches that come to be announced for all; by: int64[c].
-        own: int64[2, o] stretches, and who has announced each for itself; own_by: int64[o].
-    """
-
-    sends: Int64s
-    common: Int64s
-    by: Int64s
-    own: Int64s
-    own_by: Int64s
-
-
-def announced_by(stretch: Int64s, txn: Int64s, who: Announcers, common: Int64s, known: Int64s) -> AnnouncedBy:
-    """Which touches announce their relation.
+    A record may lie in several blocks, of which each but the first begins with another change of it.
 
     Args:
-        stretch: int64[n] of wanted touches, in order; txn: int64[n] their replays.
-        who: the announcers.
-        common: int64[c] stretches that were announced for all before the window.
-        known: int64[2, q] stretches, and who had announced them for itself before it.
+        txns: what is replayed.
+        txn: int64[n]; lsn: int64[n] the changes.
     """
-    both = np.concatenate([known, np.stack([stretch, who.of[txn]])], axis=1)
-    pairs, number = distinct_rows(both)
-    first = np.full(pairs.shape[1], both.shape[1], np.int64)
-    np.minimum.at(first, number, np.arange(both.shape[1]))
-    first -= known.shape[1]
-    is_own = pairs[1] > 0
-    # A stretch is announced for all at a touch of no streamed transaction, or where one that has announced it commits.
-    since = np.where(is_own, 2 * who.ends[pairs[1]], 2 * np.append(txn, 0)[np.maximum(first, -1)] + 1)
-    order = np.lexsort((since, pairs[0]))
-    counts = (~is_own | (who.ends[pairs[1]] < len(who.of))) & ~np.isin(pairs[0], common)
-    order = order[counts[order]]
-    leaders = order[np.append(True, np.diff(pairs[0][order]) != 0)[: len(order)]]
-    sends = np.concatenate([first[is_own & (first >= 0)], first[leaders[~is_own[leaders]]]])
-    own = np.ascontiguousarray(pairs[:, is_own])
-    return AnnouncedBy(sends, pairs[0][leaders], first[leaders], own, first[is_own])
+    if txns.streamed is None:
+        return lsn
+    blocks, block = txns.streamed.blocks, txns.streamed.block[txn]
+    lo, taken = (np.append(column, 0)[block] for column in (blocks.lo, blocks.lo_taken))
+    return lsn + np.where((block >= 0) & (lo == lsn), taken, 0)
+
+
+class Touched(NamedTuple):
+    """Wanted touches, n of them in order.
+
+    Attributes:
+        stretch: int64[n]; txn: int64[n] their replays.
+        is_certain: bool[n] they give a message, whatever row filters say.
+        number: int64[n] of the announcement that a touch is the first to be possible before.
+    """
+
+    stretch: Int64s
+    txn: Int64s
+    is_certain: Bools
+    number: Int64s
+
+
+class Known(NamedTuple):
+    """What was announced before the window, q of them.
+
+    Attributes:
+        stretch: int64[q]; announcer: int64[q] who has announced it; each pair once.
+        number: int64[q] of the announcement, if it may not have been made, else 0.
+    """
+
+    stretch: Int64s
+    announcer: Int64s
+    number: Int64s
+
+
+class AnnouncedBy(NamedTuple):
+    """What is or may be announced in a window, by touches or, below 0, by what was known before it (the last is -1).
+
+    Attributes:
+        sends: bool[n] touches before which the schema goes for sure.
+        tentative: int64[n] the number of the announcement that may go before a touch, else 0.
+        common: int64[c] stretches that are announced for all at the end; by: int64[c]; number: int64[c] of the
+            announcement, if it may not have been made, else 0.
+        own: int64[2, o] stretches, and who has announced each for itself; own_by, own_number: int64[o] likewise.
+        counted: int64[3, k] replays at which streamed transactions commit, the number of what one of them may have
+            announced, and that of the announcement for all that this counts as.
+    """
+
+    sends: Bools
+    tentative: Int64s
+    common: Int64s
+    by: Int64s
+    number: Int64s
+    own: Int64s
+    own_by: Int64s
+    own_number: Int64s
+    counted: Int64s
+
+
+def announced_by(touched: Touched, who: Announcers, known: Known) -> AnnouncedBy:
+    """Which touches announce their relation, or may.
+
+    Args:
+        touched: them; who: the announcers.
+        known: what these had announced before the window.
+    """
+    pairs = _pairs(touched, who, known)
+    common = _common(pairs, touched.txn, who)
+    number, until, leads = pairs.number.copy(), _time(pairs.sure), pairs.announcer > 0
+    for_all = np.flatnonzero(~leads)
+    at = np.searchsorted(common.stretch, pairs.stretch[for_all])
+    number[for_all], until[for_all] = common.number[at], common.until[at]
+    leads[for_all] = common.by[at] == pairs.first[for_all]
+    sends = np.zeros(len(touched.txn), np.bool_)
+    sends[pairs.first[leads & (number == 0) & (pairs.first >= 0)]] = True
+    tentative = np.zeros(len(sends), np.int64)
+    if number.any():
+        tentative = np.where(_time(np.arange(len(sends))) <= until[pairs.of], number[pairs.of], 0)
+    own = np.flatnonzero(pairs.announcer > 0)
+    return AnnouncedBy(
+        sends=sends,
+        tentative=tentative,
+        common=common.stretch,
+        by=common.by,
+        number=np.where(common.until < _NEVER, 0, common.number),
+        own=np.stack([pairs.stretch[own], pairs.announcer[own]]),
+        own_by=pairs.first[own],
+        own_number=pairs.left[own],
+        counted=common.counted,
+    )
+
+
+_NEVER = int(np.iinfo(np.int64).max)
+
+
+def _time(touch: Int64s) -> Int64s:
+    """When touches are, where a commit before touch i is at 2 i, and what was known at -1."""
+    return np.where(touch < 0, -1, 2 * touch + 1)
+
+
+class _Pairs(NamedTuple):
+    """Stretches and who announces them, p of them.
+
+    Attributes:
+        of: int64[n] the pair of each touch.
+        stretch: int64[p]; announcer: int64[p].
+        first: int64[p] the touch before which it may be announced first or, below 0, what was known.
+        number: int64[p] of that announcement, if it may not be made, else 0; left: int64[p] the same at the end.
+        sure: int64[p] the first certain touch, n for none.
+    """
+
+    of: Int64s
+    stretch: Int64s
+    announcer: Int64s
+    first: Int64s
+    number: Int64s
+    left: Int64s
+    sure: Int64s
+
+
+def _pairs(touched: Touched, who: Announcers, known: Known) -> _Pairs:
+    before, size, count = len(known.number), len(who.top), len(touched.txn)
+    keys = np.append(known.stretch * size + known.announcer, touched.stretch * size + who.of[touched.txn])
+    found = distinct(keys)
+    stretch, announcer = np.divmod(found.values, size)
+    first, of = found.first - before, found.number[before:]
+    numbers = np.append(np.where(touched.is_certain, 0, touched.number), known.number)
+    number, sure = numbers[first], np.full(len(first), count, np.int64)
+    if number.any():
+        certain = np.flatnonzero(touched.is_certain)
+        lower(sure, of[certain], certain)
+    return _Pairs(of, stretch, announcer, first, number, np.where(sure < count, 0, number), sure)
+
+
+class _Common(NamedTuple):
+    """Stretches that come to be announced for all, or may, c of them.
+
+    Attributes:
+        stretch: int64[c] sorted; by: int64[c] by what, as of :class:`AnnouncedBy`.
+        number: int64[c] of the announcement, if it may not be made.
+        until: int64[c] the time from which on it is sure, :data:`_NEVER` for none.
+        counted: see :class:`AnnouncedBy`.
+    """
+
+    stretch: Int64s
+    by: Int64s
+    number: Int64s
+    until: Int64s
+    counted: Int64s
+
+
+def _common(pairs: _Pairs, txn: Int64s, who: Announcers) -> _Common:
+    """A stretch is announced for all at a touch of no streamed transaction, or where one that has announced it commits.
+
+    Whichever may be the first of these has the number; what others may have announced when they commit counts as that.
+    """
+    never, end = len(who.of), who.ends[pairs.announcer]
+    for_all, commits = np.flatnonzero(pairs.announcer == 0), np.flatnonzero((pairs.announcer > 0) & (end < never))
+    sure = for_all[(pairs.number[for_all] != 0) & (pairs.sure[for_all] < len(txn))]
+    pair = np.concatenate([for_all, sure, commits])
+    touch, at_commit = np.append(pairs.first[for_all], pairs.sure[sure]), 2 * np.searchsorted(txn, end[commits])
+    time = np.append(_time(touch), at_commit)
+    replay = np.append(np.full(len(touch), never), end[commits])
+    number = np.concatenate([pairs.number[for_all], np.zeros(len(sure), np.int64), pairs.left[commits]])
+    order = np.lexsort((replay, time, pairs.stretch[pair]))
+    pair, time, replay, number = pair[order], time[order], replay[order], number[order]
+    is_leader = np.append(True, np.diff(pairs.stretch[pair]) != 0)[: len(pair)]
+    of, leader = np.cumsum(is_leader) - 1, np.flatnonzero(is_leader)
+    until = np.full(len(leader), _NEVER, np.int64)
+    np.minimum.at(until, of[number == 0], time[number == 0])
+    counts = np.flatnonzero((replay < never) & (number != 0) & ~is_leader & (time < until[of]))
+    return _Common(
+        stretch=pairs.stretch[pair[leader]],
+        by=pairs.first[pair[leader]],
+        number=number[leader],
+        until=until,
+        counted=np.stack([replay[counts], number[counts], number[leader[of[counts]]]]),
+    )

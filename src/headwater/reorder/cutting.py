@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, distinct_rows
-from headwater.reorder.plan import NO_TIME, ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
+from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
 from headwater.reorder.streams import EVERY
@@ -197,7 +197,8 @@ class _Cutter:
             announcements=np.stack(
                 [announced.unit - piece.start, announced.first, np.searchsorted(used, announced.resolution)]
             ),
-            tentative=_tentative(rows.take(np.flatnonzero(may_be_filtered)), used, piece),
+            tentative=_tentative(rows.take(np.flatnonzero(may_be_filtered)), self._is_streamed, used, piece),
+            counted=_counted(self.plan.counted, piece),
             event_unit=self.plan.events.unit[events] - piece.start,
             event_place=self.plan.events.place[events],
             event_order=self.plan.events.order[events],
@@ -214,15 +215,15 @@ class _Cutter:
 
     @cached_property
     def _last_ends(self) -> Int64s:
-        """int64[u] where the unit before each one ended, -1 for none."""
-        return np.append(np.full(1, -1, np.int64), self.plan.units.end_lsn)[:-1]
+        """int64[u] where the unit before each one ended."""
+        return np.append(np.full(1, self.plan.before.end, np.int64), self.plan.units.end_lsn)[:-1]
 
     @cached_property
     def _last_times(self) -> Int64s:
-        """int64[u] the commit time of the transaction before each unit, NO_TIME for none."""
+        """int64[u] the commit time of the transaction before each unit."""
         number = np.where(self.plan.units.is_bare, -1, np.arange(len(self.plan.units.xid)))
         last = np.append(np.full(1, -1, np.int64), np.maximum.accumulate(number))[:-1]
-        return np.where(last >= 0, self.plan.units.commit_time[last], NO_TIME)
+        return np.where(last >= 0, self.plan.units.commit_time[last], self.plan.before.time)
 
     def _rows(self, piece: _Piece) -> ChangeRows:
         """The rows of a piece. A cut transaction's: no row crosses the grid, so few need a look."""
@@ -264,6 +265,14 @@ class _Cutter:
         of_block = np.flatnonzero(np.isin(rows.unit, units.streamed.unit))
         found, _ = distinct_rows(np.stack([rows.unit[of_block] - piece.start, rows.xid[of_block].astype(np.int64)]))
         return np.append(xid, found[1]), np.append(unit, found[0])
+
+    @cached_property
+    def _is_streamed(self) -> NDArray[np.bool_]:
+        """bool[u] the unit is a block of a streamed transaction."""
+        found = np.zeros(len(self.plan.units.xid), np.bool_)
+        if self.plan.units.streamed is not None:
+            found[self.plan.units.streamed.unit] = True
+        return found
 
     @cached_property
     def _is_filtered(self) -> NDArray[np.bool_]:
@@ -348,18 +357,30 @@ def _flags(units: Units, piece: _Piece) -> Int64s:
     return flags
 
 
-def _tentative(rows: ChangeRows, used: Int64s, piece: _Piece) -> Int64s:
-    """int64[6, b] of the rows of relations with row filters: where an announcement goes, or may go first and last."""
+def _tentative(rows: ChangeRows, is_streamed: NDArray[np.bool_], used: Int64s, piece: _Piece) -> Int64s:
+    """int64[6, b] of the rows of relations with row filters: where an announcement goes, or may go first and last.
+
+    A streamed transaction's number may also be that of the announcement for all, from its commit on.
+    """
     numbered = np.flatnonzero(rows.tentative)
-    groups = distinct(rows.tentative[numbered])
-    last = np.zeros(len(groups.values), np.int64)
-    np.maximum.at(last, groups.number, numbered)
+    keys = np.stack([rows.tentative[numbered], is_streamed[rows.unit[numbered]]])
+    groups, number = distinct_rows(keys)
+    first, last = np.full(groups.shape[1], EVERYTHING), np.zeros(groups.shape[1], np.int64)
+    np.minimum.at(first, number, numbered)
+    np.maximum.at(last, number, numbered)
     plain = np.flatnonzero(rows.announce)
-    low, high = (rows.take(np.append(plain, ends)) for ends in (numbered[groups.first], last))
+    low, high = (rows.take(np.append(plain, ends)) for ends in (first, last))
     relation = np.searchsorted(used, low.resolution)
     return np.stack(
         [low.unit - piece.start, low.first, relation, low.tentative, high.unit - piece.start, high.last]
     ).astype(np.int64)
+
+
+def _counted(counted: Int64s, piece: _Piece) -> Int64s:
+    """Those of a plan that are a piece's."""
+    found = counted[:, slice(*np.searchsorted(counted[0], [piece.start, piece.stop]))].copy()
+    found[0] -= piece.start
+    return found
 
 
 def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema, RowFilters
 from headwater.constant_columns import MAY_BE_CONSTANT, taken
+from headwater.reorder.schema_memory import NOTHING_BEFORE, LastOutput
 from headwater.reorder.wants import certain_wants
 from headwater.rmgr.index import GRID
 
 Int64s = NDArray[np.int64]
-
-NO_TIME = -946_684_800_000_000
-"""The commit time of no transaction: the beginning of 1970, in microseconds since 2000."""
 
 Ranges = tuple[tuple[int, int], ...]
 """Stretches of WAL ``(lo, hi)``, LSNs."""
@@ -124,21 +123,24 @@ class Announcements:
         """None of them tentative."""
         return cls(sends, np.broadcast_to(np.zeros(1, np.int64), len(sends)))
 
+    @classmethod
+    def of(cls, count: int, which: Int64s, sends: NDArray[np.bool_], tentative: Int64s) -> Announcements:
+        """Of so many touches, of which these are some: before the others none goes."""
+        before = np.zeros(count, np.bool_)
+        before[which] = sends
+        if not tentative.any():
+            return cls.certain(before)
+        numbers = np.zeros(count, np.int64)
+        numbers[which] = tentative
+        return cls(before, numbers)
+
     def take(self, which: Int64s | slice) -> Announcements:
         """Of some of them."""
         return Announcements(self.sends[which], taken(self.tentative, which))
 
     def spread(self, count: int, which: Int64s | slice) -> Announcements:
         """Of more touches, of which these are some."""
-        if isinstance(which, slice):
-            return self
-        sends = np.zeros(count, np.bool_)
-        sends[which] = self.sends
-        if not self.tentative.any():
-            return Announcements.certain(sends)
-        tentative = np.zeros(count, np.int64)
-        tentative[which] = self.tentative
-        return Announcements(sends, tentative)
+        return self if isinstance(which, slice) else Announcements.of(count, which, self.sends, self.tentative)
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ class Slice:
             :mod:`headwater.reorder.unit_flags`); unit_origin is 1 + index
             into ``origin_messages``.
         unit_last_end, unit_last_time: int64[u] where what is output before the unit ended, and the time of the last
-            transaction before it; -1 and NO_TIME for none in this plan.
+            transaction before it; -1 and NO_TIME for none that is known.
         unit_lo, unit_hi: int64[u] only changes with ``unit_lo < lsn <= unit_hi`` belong to this slice; and of the
             record at ``unit_lo`` those from number ``unit_lo_taken`` on, of that at ``unit_hi`` those before
             ``unit_hi_taken``: both int64[u].
@@ -223,8 +225,9 @@ class Slice:
         spans: int64[4, s] (unit or -1 for any without catalog changes, file, from LSN, relation or -1), sorted.
         announcements: int64[3, a] (unit, LSN, relation): its first change from there on is announced.
         tentative: int64[6, b] (unit, LSN, relation, number of the announcement or 0, unit, LSN): so is the first one up
-             to the second place that row filters let pass, if there is any; with a number, unless it was announced in a
-             slice before.
+             to the second place that row filters let pass, if there is any, in blocks of the same transaction or in no
+             block; with a number, unless it was announced in a slice before.
+        counted: int64[3, c] see :class:`Plan`.
         event_unit, event_place, event_order, event_lsn, event_made, event_tentative: int64[e] see :class:`Events`;
             messages: those made of them.
         relations: the relation versions.
@@ -258,6 +261,7 @@ class Slice:
     spans: Int64s
     announcements: Int64s
     tentative: Int64s
+    counted: Int64s
     event_unit: Int64s
     event_place: Int64s
     event_order: Int64s
@@ -285,6 +289,9 @@ class Plan:
         left_out: replication origins (0: local) whose changes are among the records and are not wanted.
         cuts_transactions, leads_messages: what the plugin says of slices (``SlicePlugin``).
         follows_many: with ``leads_messages``, the last transaction before gave more than one message of changes.
+        counted: int64[3, n] (unit, number, number): from this end of a streamed transaction on an announcement of the
+            first number counts as one of the second; sorted.
+        before: what was output before all of this, if that is known.
     """
 
     units: Units
@@ -298,3 +305,15 @@ class Plan:
     cuts_transactions: bool = True
     leads_messages: bool = False
     follows_many: bool = False
+    counted: Int64s = field(default_factory=lambda: np.empty((3, 0), np.int64))
+    before: LastOutput = NOTHING_BEFORE
+
+    @cached_property
+    def last(self) -> LastOutput:
+        """What is output last."""
+        units = self.units
+        times = units.commit_time[~units.is_bare]
+        return LastOutput(
+            int(units.end_lsn[-1]) if len(units.end_lsn) else self.before.end,
+            int(times[-1]) if len(times) else self.before.time,
+        )

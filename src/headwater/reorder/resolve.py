@@ -45,7 +45,7 @@ class Describe(Protocol):
         """What it says of a relation that is shown so, as of a view."""
 
     def shown(self, schema: RelationSchema, catalog: Any) -> RelationSchema:
-        """The relation without columns that nobody wants."""
+        """The relation without columns that nobody wants, with what the plugin looks up of it."""
 
 
 class Resolved(NamedTuple):

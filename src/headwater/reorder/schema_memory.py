@@ -57,8 +57,8 @@ class Entry(NamedTuple):
 class Announced(NamedTuple):
     """A relation that has been announced, and as which relation it was published then, both by OID.
 
-    With a number other than 0 it may have been, if row filters let pass any of its changes since; the number is then
-    the LSN of the first of them.
+    With a number other than 0 it may have been, if row filters let pass any of its changes since: what depends on that
+    has the number, too (:mod:`headwater.reorder.announcing`).
     """
 
     relation: int
@@ -72,6 +72,7 @@ class StreamedAnnouncement(NamedTuple):
     xid: int
     relation: int
     published_as: int
+    number: int = 0
 
 
 class NameInMind(NamedTuple):
@@ -164,6 +165,25 @@ class Given:
         )
 
 
+class LastOutput(NamedTuple):
+    """What was output before something else.
+
+    Attributes:
+        end: LSN where it ended, -1 if nothing is known of it.
+        time: the commit time of the last transaction, NO_TIME likewise.
+    """
+
+    end: int
+    time: int
+
+
+NO_TIME = -946_684_800_000_000
+"""The commit time of no transaction: the beginning of 1970, in microseconds since 2000."""
+
+NOTHING_BEFORE = LastOutput(-1, NO_TIME)
+"""At the start."""
+
+
 @dataclass(frozen=True)
 class SchemaMemory:
     """What is in mind between two windows of one session.
@@ -176,6 +196,7 @@ class SchemaMemory:
         warned: names of publications whose absence has been warned of.
         streamed: what transactions in progress have announced: it counts for the others once they commit.
         shown: xids of transactions in progress of which something has been shown.
+        last: what was output last, of a plugin that tells of what came before.
         latest: LSN of the latest change at which something was looked up: changes behind it that go by what is in mind
             see the same themselves.
     """
@@ -191,7 +212,13 @@ class SchemaMemory:
     warned: tuple[str, ...] = ()
     streamed: tuple[StreamedAnnouncement, ...] = ()
     shown: tuple[int, ...] = ()
+    last: LastOutput = NOTHING_BEFORE
     latest: int = 0
+
+    @property
+    def in_new_session(self) -> SchemaMemory:
+        """What another session that goes on from here begins with: what was output last was so."""
+        return SchemaMemory(last=self.last)
 
 
 NOTHING_IN_MIND = SchemaMemory()

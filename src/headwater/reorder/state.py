@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from headwater.catalog.image import CatalogImage
 from headwater.reorder.control import Control
 from headwater.reorder.open_transactions import OpenTransactions
-from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
+from headwater.reorder.schema_memory import SchemaMemory
 from headwater.reorder.streams import NOTHING_QUEUED, Accounting
 
 
@@ -48,5 +48,5 @@ class State:
 
     @property
     def in_new_session(self) -> State:
-        """The state as a new session begins with it: the plugin has nothing in mind, and nothing is streamed yet."""
-        return replace(self, memory=NOTHING_IN_MIND, accounting=self.accounting.in_new_session)
+        """The state as a new session begins with it: the plugin has nothing announced, and nothing is streamed yet."""
+        return replace(self, memory=self.memory.in_new_session, accounting=self.accounting.in_new_session)

@@ -21,15 +21,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.errors import PluginError
-from headwater.reorder.announcing import announced_by, announced_in_mind, announcers
+from headwater.reorder.announcing import (
+    Known,
+    Touched,
+    announced_by,
+    announced_in_mind,
+    announcement_numbers,
+    announcers,
+)
 from headwater.reorder.changes import Candidates
 from headwater.reorder.forgetting import Forgetting
-from headwater.reorder.keys import distinct, distinct_rows, lookup, lower, stable_order
+from headwater.reorder.keys import distinct, distinct_rows, lookup, stable_order
 from headwater.reorder.plan import Announcements
 from headwater.reorder.publications_in_mind import Asked, SchemaSender
 from headwater.reorder.resolve import Resolved, Resolver, wanted_kinds
@@ -70,6 +77,7 @@ class SyncedRows:
         others: int64[k] the resolutions of the other touches.
         announce: candidates before which the schema goes, c of them; announce_others: other touches likewise, k.
         own: bool[t] transactions with spans of their own.
+        counted: int64[3, n] see :class:`headwater.reorder.announcing.AnnouncedBy`.
     """
 
     resolved: Resolved
@@ -77,6 +85,7 @@ class SyncedRows:
     announce: Announcements
     announce_others: Announcements
     own: Bools
+    counted: Int64s
 
 
 def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
@@ -89,7 +98,7 @@ def as_seen(resolved: Resolved, others: Touches, own: Bools) -> SyncedRows:
     announce, announce_others = (
         Announcements.certain(np.zeros(len(some), np.bool_)) for some in (resolved.resolution, others.resolution)
     )
-    return SyncedRows(resolved, others.resolution, announce, announce_others, own)
+    return SyncedRows(resolved, others.resolution, announce, announce_others, own, np.empty((3, 0), np.int64))
 
 
 def sync_rows(
@@ -139,13 +148,13 @@ def sync_rows(
     wanted = gives(np.array([use.wants for use in uses] + [0], np.int64))
     are_filtered = any(use.filters is not None for use in uses)
     certain = gives(np.array([use.certain for use in uses] + [0], np.int64)) if are_filtered else wanted
-    sends, announced = session.announce(wanted, certain, taken)
-    session.require_sendable(wanted, taken, announced.published_as)
-    announce = sends.take(rows_at).spread(len(resolution), touched)
+    found = session.announce(wanted, certain, taken)
+    session.require_sendable(wanted, taken, found.at_end.published_as)
+    announce = found.before.take(rows_at).spread(len(resolution), touched)
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
-    left = session.asked.remembered(end, session.entries(), session.announced(announced))
-    left = replace(left, streamed=session.streamed())
-    return SyncedRows(synced, taken[others_at], announce, sends.take(others_at), own), left
+    left = session.asked.remembered(end, session.entries(), session.announced(found.at_end))
+    left = replace(left, streamed=session.streamed(found.own))
+    return SyncedRows(synced, taken[others_at], announce, found.before.take(others_at), own, found.counted), left
 
 
 def _merged(rows: Touches, others: Touches) -> tuple[Touches, Int64s | slice, Int64s]:
@@ -229,7 +238,6 @@ class _Session:
         self._entry_of = self._entries.source + len(known)
         self._in_mind = announced_in_mind(memory)
         self._announcers = announcers(resolver.txns, self._in_mind.xid, sender.counts_prepared)
-        self._streamed: tuple[Int64s, Int64s] = np.empty((2, 0), np.int64), np.empty(0, np.int64)
         known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
         self._announcement_of = self._announcements.source + len(known)
@@ -278,7 +286,7 @@ class _Session:
             replace(was, wants=said.wants, messages=said.messages, filters=said.filters, is_decided=True)
         )
 
-    def announce(self, wanted: Bools, certain: Bools, taken: Int64s) -> tuple[Announcements, _Announced]:
+    def announce(self, wanted: Bools, certain: Bools, taken: Int64s) -> _Announcing:
         """Before which touches the schema goes: the first wanted one of every announcement that was not sent yet.
 
         Where row filters decide whether that one gives a message, the announcement has a number, which all wanted
@@ -287,75 +295,37 @@ class _Session:
         Args:
             wanted: bool[n] of some change of a touch a message is wanted; certain: bool[n] whatever is in its row.
             taken: int64[n] what each touch is decoded and announced as.
-
-        Returns:
-            before which of the touches, and what is announced at the end, m + h.
         """
-        announced = self._announced_before.longer(len(self._announcement_of))
-        one = self._announcement_of[self._head_of]
+        at_end, who = self._announced_before.longer(len(self._announcement_of)), self._announcers
+        one, of_all = self._announcement_of[self._head_of], np.flatnonzero(at_end.published_as)
+        known = Known(
+            stretch=np.append(of_all, self._in_mind.stretch),
+            announcer=np.append(np.zeros(len(of_all), np.int64), who.known(self._in_mind.xid)),
+            number=np.append(at_end.number[of_all], self._in_mind.own_number),
+        )
+        known_as = np.append(at_end.published_as[of_all], self._in_mind.own_published_as)
+        may_be = ((at_end.published_as == 0) | (at_end.number != 0))[one]
         if self._resolver.txns.streamed is not None:
-            return self._announce_in_blocks(np.flatnonzero(wanted), one, announced, taken), announced
-        sends = np.zeros(len(wanted), np.bool_)
-        which = np.flatnonzero(wanted & ((announced.published_as[one] == 0) | (announced.number[one] != 0)))
-        groups = distinct(one[which])
-        firsts = which[groups.first]
-        sends[firsts] = True
-        found = Announcements.certain(sends)
-        if not certain[firsts].all() or announced.number[one[firsts]].any():
-            found = self._numbered(announced, (which, groups.number, firsts), certain)
-        announced.published_as[one[firsts]] = self._published_as(taken[firsts])
-        return found, announced
+            may_be |= who.of[self._touches.txn] > 0
+        which = np.flatnonzero(wanted & may_be)
+        found = announced_by(self._touched(which, one, certain), who, known)
+        by, own_by = (self._announced_as(by, taken[which], known_as) for by in (found.by, found.own_by))
+        at_end.published_as[found.common], at_end.number[found.common] = by, found.number
+        before = Announcements.of(len(wanted), which, found.sends, found.tentative)
+        stretch, announcer = found.own
+        return _Announcing(before, at_end, _Own(stretch, announcer, own_by, found.own_number), found.counted)
 
-    def _announce_in_blocks(self, which: Int64s, one: Int64s, announced: _Announced, taken: Int64s) -> Announcements:
-        """The same of some wanted touches where transactions are streamed; announced is changed.
+    def _touched(self, which: Int64s, one: Int64s, certain: Bools) -> Touched:
+        """Some touches, as those that may announce."""
+        txn, lsn = self._touches.txn[which], self._touches.lsn[which]
+        return Touched(one[which], txn, certain[which], announcement_numbers(self._resolver.txns, txn, lsn))
 
-        Raises:
-            PluginError: a row filter decides which of them announce.
-        """
-        uses = self._resolver.resolutions
-        filtered = np.array([use.filters is not None for use in uses], np.bool_)[taken[which]]
-        if filtered.any() or announced.number.any():
-            raise PluginError(
-                "row filters and streaming of transactions in progress together are not supported yet",
-                lsn=int(self._touches.lsn[which[np.argmax(filtered)]]),
-                hint="leave streaming off, or raise logical_decoding_work_mem",
-            )
-        known = np.stack([self._in_mind.stretch, self._announcers.known(self._in_mind.xid)])
-        common = np.flatnonzero(announced.published_as)
-        found = announced_by(one[which], self._touches.txn[which], self._announcers, common, known)
-        sends = np.zeros(len(one), np.bool_)
-        sends[which[found.sends]] = True
-        announced.published_as[found.common] = self._announced_as(found.by, taken[which])
-        self._streamed = found.own, self._announced_as(found.own_by, taken[which])
-        return Announcements.certain(sends)
-
-    def _announced_as(self, by: Int64s, taken: Int64s) -> Int64s:
+    def _announced_as(self, by: Int64s, taken: Int64s, known: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that were announced by wanted touches or, below 0, known before the window."""
-        known = np.array([one.published_as for one in self._in_mind.streamed], np.int64)
-        found = np.append(known, self._published_as(taken) if len(taken) else known[:0])
-        return found[by + len(known)]
-
-    def _numbered(self, announced: _Announced, found: tuple[Int64s, Int64s, Int64s], certain: Bools) -> Announcements:
-        """Number those announcements that may not go before their first wanted touch.
-
-        Args:
-            announced: gets what the numbers are at the end.
-            found: int64[w] wanted touches that may be announced, int64[w] which of g announcements each is for, and
-                int64[g] the first touch of each.
-            certain: bool[n].
-        """
-        which, group, firsts = found
-        of_group = self._announcement_of[self._head_of[firsts]]
-        sure = np.full(len(firsts), len(certain), np.int64)
-        lower(sure, group[certain[which]], which[certain[which]])
-        number = announced.number[of_group]
-        number = np.where((number == 0) & (sure != firsts), self._touches.lsn[firsts], number)
-        sends, tentative = np.zeros(len(certain), np.bool_), np.zeros(len(certain), np.int64)
-        sends[firsts] = number == 0
-        is_up_to = which <= sure[group]
-        tentative[which[is_up_to]] = number[group[is_up_to]]
-        announced.number[of_group] = np.where(sure < len(certain), 0, number)
-        return Announcements(sends, tentative)
+        found, is_new = np.empty(len(by), np.int64), by >= 0
+        found[~is_new] = known[by[~is_new]]
+        found[is_new] = self._published_as(taken[by[is_new]])
+        return found
 
     def _published_as(self, taken: Int64s) -> Int64s:
         """int64[n] OIDs of the relations that some are announced as."""
@@ -404,16 +374,16 @@ class _Session:
             if other
         )
 
-    def streamed(self) -> tuple[StreamedAnnouncement, ...]:
-        """What transactions in progress have announced at the end."""
-        if self._resolver.txns.streamed is None:
+    def streamed(self, of: _Own) -> tuple[StreamedAnnouncement, ...]:
+        """What transactions in progress have announced at the end, or may have."""
+        if not len(of.stretch):
             return ()
-        (stretch, announcer), published_as = self._streamed
         kept = self._announcements.kept_source + len(self._announced_before.number)
         order = stable_order(kept)
-        relation = lookup(kept[order], self._announcements.kept[order], stretch)
-        which = np.flatnonzero((relation >= 0) & self._announcers.is_open[announcer])
-        columns = (column[which].tolist() for column in (self._announcers.top[announcer], relation, published_as))
+        relation = lookup(kept[order], self._announcements.kept[order], of.stretch)
+        which = np.flatnonzero((relation >= 0) & self._announcers.is_open[of.announcer])
+        top = self._announcers.top[of.announcer]
+        columns = (column[which].tolist() for column in (top, relation, of.published_as, of.number))
         return tuple(sorted(StreamedAnnouncement(*one) for one in zip(*columns, strict=True)))
 
 
@@ -433,6 +403,35 @@ class _Announced:
         """With so many more, which were not made."""
         nothing = np.zeros(more, np.int64)
         return _Announced(np.concatenate([self.published_as, nothing]), np.concatenate([self.number, nothing]))
+
+
+class _Own(NamedTuple):
+    """What streamed transactions have announced for themselves, or may have, o of them.
+
+    Attributes:
+        stretch, announcer: int64[o].
+        published_as, number: int64[o] as of :class:`_Announced`.
+    """
+
+    stretch: Int64s
+    announcer: Int64s
+    published_as: Int64s
+    number: Int64s
+
+
+class _Announcing(NamedTuple):
+    """What is announced in a window.
+
+    Attributes:
+        before: which touches.
+        at_end: m + h announcements, for all; own: those of streamed transactions.
+        counted: see :class:`headwater.reorder.announcing.AnnouncedBy`.
+    """
+
+    before: Announcements
+    at_end: _Announced
+    own: _Own
+    counted: Int64s
 
 
 def _heads(touches: Touches, phase: Int64s, resolutions: int) -> tuple[Int64s, Int64s]:

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.kernels import borrowing_kernel
+from headwater.rows._compression import decompress, raw_size
 from headwater.rows._stored_columns import Spans
-from headwater.rows._text_bytes import Int
+from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows._text_codes import CORRUPT
-from headwater.rows._text_parts import NO_PART, PLAIN_PART, next_part, open_parts
+from headwater.rows._text_parts import MISSING_PART, NO_PART, PACKED_PART, next_part, open_parts
 from headwater.rows.text_tables import TextTables
 
 
@@ -34,7 +35,10 @@ def find_parts(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> Int:
-    """The kind (NO_PART, NULL_PART, PLAIN_PART), place and length of each part; how many there are, or CORRUPT."""
+    """The kind (NO_PART ... MISSING_PART), place and length of each part; how many there are, or CORRUPT.
+
+    Only in composites are parts packed, or missing: then their place is in the tables' missing values.
+    """
     part = 0
     kind = np.int64(tables.code[0])
     for i in range(len(values.start)):
@@ -44,8 +48,35 @@ def find_parts(
             return CORRUPT
         for item in range(items):
             found, payload, size, at = next_part(tables, 0, kind, values.data, start, length, item, at)
-            if found < NO_PART or found > PLAIN_PART:
+            if found < NO_PART or found > MISSING_PART:
                 return CORRUPT
             kinds[part], starts[part], lengths[part] = found, payload, size
             part += 1
     return part
+
+
+@borrowing_kernel
+def unpacked_size(data: Bytes, kinds: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Int:
+    """How many bytes the packed ones of some parts have when they are decompressed, together; or CORRUPT."""
+    total = np.int64(0)
+    for i in range(len(kinds)):
+        if kinds[i] == PACKED_PART:
+            size = raw_size(data, starts[i], lengths[i])
+            if size < 0:
+                return CORRUPT
+            total += size
+    return total
+
+
+@borrowing_kernel
+def unpack_parts(
+    data: Bytes, kinds: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Bytes, o: Int
+) -> Int:
+    """Decompress parts, which then lie in `out` from `o` on; where they end, or CORRUPT."""
+    for i in range(len(kinds)):
+        if kinds[i] == PACKED_PART:
+            end = decompress(data, starts[i], lengths[i], out, o)
+            if end < 0:
+                return CORRUPT
+            starts[i], lengths[i], o = o, end - o, end
+    return o

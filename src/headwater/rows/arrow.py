@@ -57,9 +57,15 @@ def change_rows(items: Items) -> Rows:
     return np.flatnonzero(items.kind < LITERAL)
 
 
-def old_is_key(cells: Cells, items: Items, rows: Rows) -> pa.BooleanArray:
-    """Whether only the key of the old tuple was logged; null where no old tuple was."""
-    return pa.array(items.flags[rows] & OLD_IS_KEY != 0, mask=cells.old_first[rows] < 0)
+def old_is_key(old_first: NDArray[np.int64], items: Items, rows: Rows) -> pa.BooleanArray:
+    """Whether only the key of the old tuple was logged; null where no old tuple was.
+
+    Args:
+        old_first: int64[n] the first cell of each old tuple, -1 where there is none.
+        items: n of them.
+        rows: int64[k] items.
+    """
+    return pa.array(items.flags[rows] & OLD_IS_KEY != 0, mask=old_first[rows] < 0)
 
 
 def is_shown(column: Column) -> bool:

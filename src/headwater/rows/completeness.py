@@ -9,31 +9,38 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.rows.items import DELETE, LITERAL, OLD_IS_KEY, TEXT, UNCHANGED, UNKNOWN, Cells, Items
+from headwater.rows._deform import IN_ARENA
+from headwater.rows.items import DELETE, LITERAL, OLD_IS_KEY, TEXT, UNCHANGED, UNKNOWN, Items
 
 ABSENT_ROW, PARTIAL, COMPLETE = 0, 1, 2
 WORDS = ("absent", "partial", "complete")
 """By number: nothing of the row is known, some of its columns are, all are."""
 
 
-def completeness(items: Items, cells: Cells, natts: NDArray[np.int64]) -> NDArray[np.uint8]:
+def completeness(
+    items: Items,
+    kinds: NDArray[np.uint8],
+    firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    natts: NDArray[np.int64],
+) -> NDArray[np.uint8]:
     """uint8[n] one of the above for each change, ABSENT_ROW for other items.
 
     Args:
         items: n of them.
-        cells: what ``render`` made of them.
+        kinds: uint8[m] of the cells of their tuples, printed or located.
+        firsts: int64[n] the first cell of each new tuple, -1 where there is none; likewise of each old one.
         natts: int64[l] attributes of each layout.
     """
-    is_change = items.kind < LITERAL
+    (new_first, old_first), is_change = firsts, items.kind < LITERAL
     counts = np.where(is_change, natts[np.where(is_change, items.layout, 0)] if len(natts) else 0, 0)
-    shown = np.where(items.kind == DELETE, cells.old_first, cells.new_first)
+    shown = np.where(items.kind == DELETE, old_first, new_first)
     has_row = is_change & (shown >= 0)
-    is_missing = (cells.kind == UNCHANGED) | (cells.kind == UNKNOWN)
+    is_missing = (kinds == UNCHANGED) | (kinds == UNKNOWN)
     missing = _any(is_missing, shown, np.where(has_row, counts, 0))
-    both = np.flatnonzero(missing & (items.kind != DELETE) & (cells.old_first >= 0))
+    both = np.flatnonzero(missing & (items.kind != DELETE) & (old_first >= 0))
     for item in both.tolist():
-        new, old = (slice(first, first + counts[item]) for first in (cells.new_first[item], cells.old_first[item]))
-        is_old = (cells.kind[new] == UNCHANGED) & (cells.kind[old] == TEXT)
+        new, old = (slice(first, first + counts[item]) for first in (new_first[item], old_first[item]))
+        is_old = (kinds[new] == UNCHANGED) & ((kinds[old] == TEXT) | (kinds[old] == IN_ARENA))
         missing[item] = bool((is_missing[new] & ~is_old).any())
     missing |= (items.kind == DELETE) & (items.flags & OLD_IS_KEY != 0)
     return np.where(has_row, np.where(missing, PARTIAL, COMPLETE), ABSENT_ROW).astype(np.uint8)

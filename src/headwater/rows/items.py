@@ -122,27 +122,29 @@ class Literals(NamedTuple):
     data: NDArray[np.uint8]
 
 
-GIVEN, HELD, DEPENDENT = 0, 1, 2
+GIVEN, HELD, DEPENDENT, COUNTED = 0, 1, 2, 3
 """Kinds of :class:`Conditions`: messages that are there, messages that are there unless an earlier slice has had such
-with the same number, and messages that are there only if one has."""
+with the same number, and messages that are there only if one has. And a place, without messages, from which on those
+that were there with one number count as such with another."""
 
 
 class Conditions(NamedTuple):
     """Messages of a slice on which those of others depend, or that depend on those, c groups of them in order.
 
     Attributes:
-        kind: uint8[c] GIVEN, HELD or DEPENDENT.
-        number: int64[c] what they share with messages of other slices.
+        kind: uint8[c] GIVEN, HELD, DEPENDENT or COUNTED.
+        number: int64[c] what they share with messages of other slices; counts_as: int64[c] the other one, if COUNTED.
         first: int64[c] the first message; messages: int64[c] how many.
     """
 
     kind: NDArray[np.uint8]
     number: NDArray[np.int64]
+    counts_as: NDArray[np.int64]
     first: NDArray[np.int64]
     messages: NDArray[np.int64]
 
 
-NO_CONDITIONS = Conditions(np.empty(0, np.uint8), *(np.empty(0, np.int64) for _ in range(3)))
+NO_CONDITIONS = Conditions(np.empty(0, np.uint8), *(np.empty(0, np.int64) for _ in range(4)))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,6 @@ def compile_layouts(
     schemas: Sequence[RelationSchema],
     session: SessionSettings,
     shown: Sequence[Container[int] | None] | None = None,
-    exact: Sequence[Container[int]] | None = None,
     *,
     binary: bool = False,
 ) -> SliceLayouts:
@@ -83,8 +82,6 @@ def compile_layouts(
         session: the settings that values are printed under.
         shown: for each version the numbers of the columns that anybody looks at (None: all); others are passed over
             like dropped ones.
-        exact: for each version the numbers of the columns whose text is read back, and so does not depend on the
-            session's styles (None: none).
         binary: cells are BINARY, as the type's send function makes them; those of a type that has none stay TEXT.
 
     Raises:
@@ -98,9 +95,7 @@ def compile_layouts(
     labels = [_label(schema, column) for schema in schemas for column in schema.columns]
     payloads = [missing_payload(column, label.decode()) for column, label in zip(columns, labels, strict=True)]
     types = [None if column.is_dropped else column.type for column in columns]
-    read_back = zip(schemas, exact or [()] * len(schemas), strict=True)
-    is_exact = [column.number in numbers for schema, numbers in read_back for column in schema.columns]
-    texts = build_text_tables(types, session, frozenset(np.flatnonzero(is_exact).tolist()), binary=binary)
+    texts = build_text_tables(types, session, binary=binary)
     return SliceLayouts(
         first_column=np.cumsum([0, *(len(schema.columns) for schema in schemas)], dtype=np.int64),
         columns=_columns(columns, payloads),

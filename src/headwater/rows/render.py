@@ -23,6 +23,7 @@ from headwater.rows.added_types import chosen_values, print_added, replace_value
 from headwater.rows.conversion import converted_cells
 from headwater.rows.items import BINARY, NULL, REFUSED, TEXT, Cells, Items
 from headwater.rows.layout import SliceLayouts, column_label
+from headwater.rows.text_tables import TextTables
 
 _MALFORMED = {
     _deform.BAD_TUPLE: "malformed tuple: its header does not fit its length",
@@ -193,21 +194,46 @@ def _print_cells(
     firsts: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.uint8]:
     """Print all cells; their text."""
-    print_cells = _printer(layouts)
+
+    def refuse(status: int, cell: int) -> NoReturn:
+        column = int(cells.owners[cell])
+        lsn = int(items.lsn[_item_of(cell, firsts)])
+        raise_cell(status, lsn, column_label(layouts, column), layouts.unsent.get(column))
+
+    return print_all(data, arena, layouts.texts, cells, refuse, text)
+
+
+def print_all(
+    data: NDArray[np.uint8],
+    arena: NDArray[np.uint8],
+    tables: TextTables,
+    cells: LocatedCells,
+    refuse: Callable[[int, int], NoReturn],
+    text: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
+    """Print cells one behind the other; their text. What located them becomes where their text lies.
+
+    Args:
+        data: uint8[]; arena: uint8[] where payloads lie.
+        tables: of the cells' columns.
+        cells: them.
+        refuse: called with a kernel's status, and the cell that it could not print.
+        text: uint8[] to be written first, None for a guess.
+    """
+    print_cells = _printer(tables)
+    text = np.empty(_guess(cells), dtype=np.uint8) if text is None else text
     state = np.zeros(_print.STATE_SIZE, dtype=np.int64)
-    while status := print_cells(data, arena, layouts.texts, cells.arrays(), text, state):
-        cell, used = int(state[_print.CELL]), int(state[_print.TEXT_END])
+    while status := print_cells(data, arena, tables, cells.arrays(), text, state):
+        used = int(state[_print.TEXT_END])
         if status != NEED_SPACE or len(text) - used >= _MAX_AHEAD:
-            lsn = int(items.lsn[_item_of(cell, firsts)])
-            column = int(cells.owners[cell])
-            _raise_cell(status, lsn, column_label(layouts, column), layouts.unsent.get(column))
+            refuse(status, int(state[_print.CELL]))
         text = _grown(text, used, 2 * len(text) + 64)
     return text[: state[_print.TEXT_END]]
 
 
-def _printer(layouts: SliceLayouts) -> Callable[..., int]:
-    """The kernel that knows all codes of the layouts, and fewest others."""
-    codes = layouts.texts.code
+def _printer(tables: TextTables) -> Callable[..., int]:
+    """The kernel that knows all codes of the tables, and fewest others."""
+    codes = tables.code
     if (codes >= SENT).any():
         return _print.print_forms
     return _print.print_common if np.isin(codes, _print.COMMON).all() else _print.print_any
@@ -272,7 +298,7 @@ def _raise_item(status: int, state: NDArray[np.int64], items: Items, layouts: Sl
     raise DecodingError(f"item {item} of kind {kind} refers to relation version {layout}", lsn=lsn)
 
 
-def _raise_cell(status: int, lsn: int, place: str, unsent: str | None) -> NoReturn:
+def raise_cell(status: int, lsn: int, place: str, unsent: str | None) -> NoReturn:
     """Raise what a status of a printing kernel means."""
     if status == NO_SEND_FUNCTION:
         # The server's own words (getTypeBinaryOutputInfo).

@@ -1,51 +1,40 @@
-"""The columns of one table, typed, from the cells of its changes.
+"""The columns of one table, typed, from the tuples of its changes.
 
 Columns are those of the table as of one place in the log, most often the end of a window; tuples may be of any earlier
 version of it, or of another relation that bore its name. A column of the same relation is known by its attnum, so
 renaming it or moving others about does not matter; of another relation it is known by its name.
 
-What Spark's type cannot hold (see :data:`REASONS`) is, as :class:`TypedTable` is told, an error or null, or the columns
-of the types that have such values are text altogether. A value of an older type is read as the newer one where every
-value that both hold prints alike (:func:`_reads_as`); anything else is an error. Errors tell table, column and LSN,
-never the value.
-
-Known gaps: arrays, composites, ranges, intervals, times and numerics without a precision stay text; a domain over
-numeric(p,s) too, as the precision belongs to the domain.
+Values go into columns as they are stored (:mod:`headwater.rows.columns`). What a column cannot hold is, as
+:class:`TypedTable` is told, an error or null, or the columns of the types that have such values are text altogether. A
+value of an older type is printed, and read as the newer one, where every value that both hold prints alike
+(:func:`_reads_as`); anything else is an error. Errors tell table, column and LSN, never the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
-from headwater.rows import _parse
-from headwater.rows.arrow import NAMES, Rows, change_rows, first_refused, is_shown, kinds_of, texts, values
-from headwater.rows.items import TEXT, UNCHANGED, UNKNOWN, Cells, Items
+from headwater.rows import _columns, _deform
+from headwater.rows._columns import Stored
+from headwater.rows.arrow import NAMES, Rows, change_rows, is_shown
+from headwater.rows.column_types import ERROR, NULL, SPARK, ColumnType, Target, column_type
+from headwater.rows.columns import Asked, Values, arrow_array
+from headwater.rows.items import ABSENT, TEXT, UNCHANGED, UNKNOWN, Items
+from headwater.rows.printed_columns import printed_column
+from headwater.rows.read_back import read_back
+from headwater.rows.render import Located
+from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import base_type
-from headwater.rows.type_forms import STRING as STRING_FORM
-from headwater.rows.type_forms import arrow_form
-
-ERROR, NULL, STRING = "error", "null", "string"
-ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
-"""What is done with a value that Spark's type cannot hold."""
-
-REASONS = {
-    _parse.INFINITE: "infinity",
-    _parse.BEFORE_YEAR_1: "a date before the year 1",
-    _parse.AFTER_YEAR_9999: "a date after the year 9999",
-}
-"""What dates and times may hold and Spark's cannot; numerics may hold NaN, and without a precision infinity."""
 
 _NUMERIC = 1700
-_OF_LIMITED_RANGE = frozenset({1082, 1114, 1184})
 
 # Older types whose every value, where it fits, prints as the same value of the newer type does.
 _READ_AS = {
@@ -62,11 +51,15 @@ class TypedTable:
 
     Attributes:
         schema: the table as its columns are wanted.
-        on_unrepresentable: one of :data:`ON_UNREPRESENTABLE`.
+        on_unrepresentable: one of :data:`~headwater.rows.column_types.ON_UNREPRESENTABLE`.
+        target: what the columns are for.
+        money_decimals: digits behind the point of an amount of money; None for text.
     """
 
     schema: RelationSchema
     on_unrepresentable: str = ERROR
+    target: Target = SPARK
+    money_decimals: int | None = None
 
     @property
     def columns(self) -> list[Column]:
@@ -76,7 +69,7 @@ class TypedTable:
     @property
     def arrow_schema(self) -> pa.Schema:
         """Names and types of :func:`typed_columns`."""
-        return pa.schema([(column.name, self.type_of(column)[0]) for column in self.columns])
+        return pa.schema([(column.name, self.type_of(column).arrow) for column in self.columns])
 
     @property
     def arrow_struct(self) -> pa.StructType:
@@ -94,28 +87,11 @@ class TypedTable:
         return f"STRUCT<{', '.join(self._spark_column(column, ': ') for column in self.columns)}>"
 
     def _spark_column(self, column: Column, between: str) -> str:
-        return f"`{column.name.replace('`', '``')}`{between}{self.type_of(column)[1]}"
+        return f"`{column.name.replace('`', '``')}`{between}{self.type_of(column).spark}"
 
-    def type_of(self, column: Column) -> tuple[pa.DataType, str]:
-        """A column's type in Arrow and in Spark."""
-        assert column.type is not None
-        base = base_type(column.type)
-        limited = base.oid in _OF_LIMITED_RANGE
-        if base.oid == _NUMERIC and column.type.base is None and column.typmod >= 4:
-            # numeric_typmod_precision, numeric_typmod_scale (utils/adt/numeric.c).
-            precision = (column.typmod - 4) >> 16 & 0xFFFF
-            scale = ((column.typmod - 4 & 0x7FF) ^ 1024) - 1024
-            limited = 0 <= scale <= precision <= 38
-            if limited and self.on_unrepresentable != STRING:
-                return pa.decimal128(precision, scale), f"DECIMAL({precision},{scale})"
-        form = STRING_FORM if limited and self.on_unrepresentable == STRING else arrow_form(base)
-        return form.type, form.spark
-
-    def exact_columns(self, version: RelationSchema) -> frozenset[int]:
-        """Numbers of the columns of a version whose text :func:`typed_columns` reads back: those not shown as text."""
-        kept = [column for column in self.columns if not pa.types.is_string(self.type_of(column)[0])]
-        found = [self.column_in(column, version) for column in kept]
-        return frozenset(column.number for column in found if column is not None)
+    def type_of(self, column: Column) -> ColumnType:
+        """A column's type."""
+        return column_type(column, self.target, self.on_unrepresentable, self.money_decimals)
 
     def column_in(self, column: Column, version: RelationSchema) -> Column | None:
         """What holds a column's values in tuples of a version of the table, or of another relation."""
@@ -141,9 +117,10 @@ class TypedRows:
 
 
 def typed_columns(
-    cells: Cells,
+    located: Located,
     items: Items,
     table: TypedTable,
+    session: SessionSettings,
     *,
     schemas: Sequence[RelationSchema] | None = None,
     rows: Rows | None = None,
@@ -151,18 +128,21 @@ def typed_columns(
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
     Args:
-        cells: what ``render`` made of the items; columns of :meth:`TypedTable.exact_columns` printed as such.
+        located: where the values of the items' tuples lie.
         items: the items.
         table: the table as its columns are wanted.
+        session: settings that text is printed under.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
+        RecordError: a value is malformed.
+        UnsupportedTypeError: a value's type has no text form, and the session takes none.
     """
     rows = change_rows(items) if rows is None else rows
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
-    reader = _Reader(cells, items, table, versions, rows)
+    reader = _Reader(located, items, table, session, versions, rows)
     new, old, unchanged = [], [], []
     for column in table.columns:
         after, before, is_unchanged = reader.picks(column)
@@ -171,7 +151,7 @@ def typed_columns(
         unchanged.append(is_unchanged)
     return TypedRows(
         pa.RecordBatch.from_struct_array(reader.struct(new)),
-        reader.struct(old, mask=cells.old_first[rows] < 0),
+        reader.struct(old, mask=located.old_first[rows] < 0),
         _name_lists([column.name for column in table.columns], unchanged, len(rows)),
     )
 
@@ -187,9 +167,10 @@ def _name_lists(names: list[str], chosen: list[NDArray[np.bool_]], rows: int) ->
 class _Reader:
     """One call of :func:`typed_columns`."""
 
-    cells: Cells
+    located: Located
     items: Items
     table: TypedTable
+    session: SessionSettings
     versions: Sequence[RelationSchema]
     rows: Rows
 
@@ -210,101 +191,84 @@ class _Reader:
         """A column's cell in each row and in each old tuple, -1 for none or NULL; and whether it is unchanged."""
         own = [self.table.column_in(column, version) for version in self.versions]
         place = np.array([-1 if found is None else found.number - 1 for found in own], dtype=np.int64)[self.layout]
-        old, new = self.cells.old_first[self.rows], self.cells.new_first[self.rows]
+        old, new = self.located.old_first[self.rows], self.located.new_first[self.rows]
         before = np.where((old >= 0) & (place >= 0), old + place, -1)
         after = np.where((new >= 0) & (place >= 0), new + place, -1)
-        before[kinds_of(self.cells, before) != TEXT] = -1
-        kinds = kinds_of(self.cells, after)
+        before[self._kinds(before) != TEXT] = -1
+        kinds = self._kinds(after)
         is_unchanged = ((kinds == UNCHANGED) & (before < 0)) | (kinds == UNKNOWN)
         fallback = (new < 0) | (kinds == UNCHANGED)
         after = np.where(fallback, before, after)
-        after[kinds_of(self.cells, after) != TEXT] = -1
+        after[self._kinds(after) != TEXT] = -1
         return after, before, is_unchanged
 
+    def _kinds(self, picks: Rows) -> NDArray[np.uint8]:
+        """Kinds of cells, TEXT for all values, ABSENT for -1."""
+        kinds = np.full(len(picks), ABSENT, dtype=np.uint8)
+        kinds[picks >= 0] = self.located.cells.kinds[picks[picks >= 0]]
+        kinds[kinds == _deform.IN_ARENA] = TEXT
+        return kinds
+
     def array(self, column: Column, picks: Rows) -> pa.Array:
-        """A column's values."""
-        self._check_types(column, picks)
-        type = self.table.type_of(column)[0]
+        """A column's values, of whatever versions of the table they are."""
+        type = self.table.type_of(column)
+        own = [self.table.column_in(column, version) for version in self.versions]
+        found = [type if one is None or one is column else self.table.type_of(one) for one in own]
+        first: dict[ColumnType, int] = {}
+        group = np.array([first.setdefault(one, number) for number, one in enumerate(found)], np.int64)[self.layout]
+        numbers = np.unique(group[picks >= 0]).tolist()
+        if len(numbers) < 2:
+            return self._of_version(column, type, own[numbers[0]] if numbers else None, picks)
+        parts = [self._of_version(column, type, own[one], np.where(group == one, picks, -1)) for one in numbers]
+        which = np.searchsorted(numbers, np.where(picks >= 0, group, numbers[0]))
+        return pa.concat_arrays(parts).take(pa.array(which * len(picks) + np.arange(len(picks))))
 
-        def place(row: int) -> str:
-            return self._place(column, row)
+    def _of_version(self, column: Column, type: ColumnType, own: Column | None, picks: Rows) -> pa.Array:
+        """The same of rows in which the column had a certain type, or of no rows."""
+        found = type if own is None or own is column else self.table.type_of(own)
+        if found == type or (found.arrow == type.arrow and self._reads(own, column, type)):
+            return arrow_array(found, self._values(picks), self._asked(column))
+        assert own is not None
+        assert own.type is not None
+        if not self._reads(own, column, type):
+            raise self._misfit(column, type, int(np.argmax(picks >= 0)))
+        misfit, where = partial(self._misfit, column, type), self._where(column)
+        stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
+        printed = printed_column(stored, base_type(own.type), self.session, where, exact=is_exact)
+        return read_back(printed.view(pa.string()), type, self.table.on_unrepresentable == NULL, where, misfit)
 
-        if pa.types.is_string(type):
-            return texts(self.cells, picks, place)
-        if pa.types.is_binary(type):
-            return values(_parse.BYTEA, self.cells, picks, place)
-        if pa.types.is_integer(type):
-            return self._cast(column, self._numbers(column, _parse.INTEGERS, picks, np.int64), type)
-        if pa.types.is_date32(type):
-            return self._numbers(column, _parse.DATES, picks, np.int32).view(type)
-        if pa.types.is_timestamp(type):
-            return self._numbers(column, _parse.TIMESTAMPS, picks, np.int64).view(type)
-        found = texts(self.cells, picks, place)
-        if pa.types.is_boolean(type):
-            return pc.equal(found, "t")
-        return self._cast(column, self._finite(column, found) if pa.types.is_decimal(type) else found, type)
+    def _reads(self, own: Column | None, column: Column, type: ColumnType) -> bool:
+        """Whether values of another type that the column had can be read as its own."""
+        return own is None or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
 
-    def _numbers(self, column: Column, form: int, picks: Rows, dtype: type[np.int32] | type[np.int64]) -> pa.Array:
-        out, fits = np.empty(len(picks), dtype=dtype), np.empty(len(picks), dtype=np.uint8)
-        cells, is_null = self.cells, picks < 0
-        if _parse.parse_numbers(form, cells.text, cells.start, cells.length, picks, out, fits):
-            unreadable = np.flatnonzero(fits == _parse.UNREADABLE)
-            if len(unreadable):
-                raise self._misfit(column, int(unreadable[0]))
-            first = int(np.flatnonzero(fits)[0])
-            self._require_null(column, first, REASONS[int(fits[first])])
-            is_null |= fits != _parse.FITS
-        return pa.array(out, mask=is_null)
+    def _values(self, picks: Rows) -> Values:
+        """Where the values of some cells lie."""
+        cells, there = self.located.cells, picks >= 0
+        at = np.where(there, picks, 0)
+        kind = np.full(len(picks), _columns.NONE, np.uint8)
+        if len(cells.kinds):
+            kind[there] = np.where(cells.kinds[at[there]] == _deform.IN_ARENA, _columns.IN_ARENA, _columns.VALUE)
+        start = cells.starts[at] if len(cells.kinds) else np.zeros(len(picks), np.int64)
+        length = cells.lengths[at] if len(cells.kinds) else np.zeros(len(picks), np.int32)
+        return Values(Stored(kind, start, length, self.located.data, self.located.arena), np.arange(len(picks)))
 
-    def _finite(self, column: Column, found: pa.StringArray) -> pa.StringArray:
-        """Numerics without those that no decimal can hold."""
-        special = pc.is_in(found, pa.array(["NaN", "Infinity", "-Infinity"]))
-        if not pc.any(special).as_py():
-            return found
-        first = pc.index(special, True).as_py()
-        self._require_null(column, first, "NaN" if found[first].as_py() == "NaN" else "infinity")
-        return pc.if_else(special, None, found)
+    def _asked(self, column: Column) -> Asked:
+        with_null = self.table.on_unrepresentable == NULL
+        return Asked(self.session, with_null, lambda row: self._place(column, row), self._lsn)
 
-    def _cast(self, column: Column, found: pa.Array, type: pa.DataType) -> pa.Array:
-        try:
-            return found.cast(type)
-        except pa.ArrowInvalid:
-            raise self._misfit(column, first_refused(found, lambda part: part.cast(type))) from None
+    def _where(self, column: Column) -> Callable[[int], tuple[str, int]]:
+        return lambda row: (self._place(column, row), self._lsn(row))
 
-    def _check_types(self, column: Column, picks: Rows) -> None:
-        """Refuse values of an older type that cannot be read as the column's."""
-        wrong = np.array([not self._reads(column, version) for version in self.versions], np.bool_)
-        if not wrong.any():
-            return
-        bad = np.flatnonzero(wrong[self.layout] & (picks >= 0))
-        if len(bad):
-            raise self._misfit(column, int(bad[0]))
-
-    def _reads(self, column: Column, version: RelationSchema) -> bool:
-        older = self.table.column_in(column, version)
-        if older is None or pa.types.is_string(self.table.type_of(column)[0]):
-            return True
-        return _reads_as(older.type, column.type)
-
-    def _require_null(self, column: Column, row: int, reason: str) -> None:
-        """Whether what Spark cannot hold becomes null is the user's choice."""
-        if self.table.on_unrepresentable == NULL:
-            return
-        raise DecodingError(
-            f"{self._place(column, row)} holds {reason}, which {self.table.type_of(column)[1]} cannot hold",
-            lsn=self._lsn(row),
-            hint='set onUnrepresentable to "null", or to "string" for text',
-        )
-
-    def _misfit(self, column: Column, row: int) -> DecodingError:
+    def _misfit(self, column: Column, type: ColumnType, row: int) -> DecodingError:
         """The error of a value that does not fit the column's type."""
-        name = self.table.type_of(column)[1]
         older = self.table.column_in(column, self.versions[self.layout[row]])
         if older is None or older.type is None or (older.type, older.typmod) == (column.type, column.typmod):
-            return DecodingError(f"a value of {self._place(column, row)} does not fit type {name}", lsn=self._lsn(row))
+            return DecodingError(
+                f"a value of {self._place(column, row)} does not fit type {type.name}", lsn=self._lsn(row)
+            )
         return DecodingError(
             f"a value of {self._place(column, row)}, whose type was {older.type.display_name}, does not fit type "
-            f"{name}, which the column has later",
+            f"{type.name}, which the column has later",
             lsn=self._lsn(row),
             hint="set images to true to read its changes as text, or read the time before apart",
         )

@@ -13,29 +13,34 @@ from hypothesis import strategies as st
 
 from headwater.pipeline.message_files import MessageForm, message_batches, message_table, set_apart, write_messages
 from headwater.pipeline.settling import Settlement
-from headwater.rows.items import DEPENDENT, GIVEN, HELD, Conditions, Messages
+from headwater.rows.items import COUNTED, DEPENDENT, GIVEN, HELD, Conditions, Messages
 
 Group = tuple[int, int, int]
-"""Kind, or -1 for messages without a condition; number; how many messages."""
+"""Kind, or -1 for messages without a condition; number; how many messages, or of COUNTED, which has none, what it
+counts as."""
 
 GROUPS = st.lists(
-    st.tuples(st.sampled_from([-1, -1, GIVEN, HELD, DEPENDENT]), st.integers(1, 4), st.integers(1, 3)), max_size=6
+    st.tuples(st.sampled_from([-1, -1, GIVEN, HELD, DEPENDENT, COUNTED]), st.integers(1, 4), st.integers(1, 3)),
+    max_size=6,
 )
 SESSIONS = st.lists(GROUPS, max_size=5)
 
 
 def slice_of(groups: list[Group], first: int) -> Messages:
     """The messages of a slice, each with a text of its own."""
-    count = sum(one[2] for one in groups)
+    counts = [0 if kind == COUNTED else more for kind, _, more in groups]
+    count = sum(counts)
     texts = [f"message {first + number}\n{'x' * (number % 4)}".encode() for number in range(count)]
     offsets = np.cumsum([0, *map(len, texts)])
     lsn = np.arange(first, first + count)
-    starts = np.cumsum([0, *(one[2] for one in groups)])
+    starts = np.cumsum([0, *counts])
     rows = [
-        (kind, number, start, more) for (kind, number, more), start in zip(groups, starts, strict=False) if kind >= 0
+        (kind, number, more if kind == COUNTED else 0, start, count)
+        for (kind, number, more), start, count in zip(groups, starts, counts, strict=False)
+        if kind >= 0
     ]
-    kind, number, start, more = np.array(rows, np.int64).reshape(-1, 4).T
-    conditions = Conditions(kind.astype(np.uint8), number, start, more)
+    kind, number, counts_as, start, more = np.array(rows, np.int64).reshape(-1, 5).T
+    conditions = Conditions(kind.astype(np.uint8), number, counts_as, start, more)
     return Messages(lsn, lsn + 700, offsets, np.frombuffer(b"".join(texts), np.uint8), conditions)
 
 
@@ -45,6 +50,9 @@ def said(session: list[list[Group]]) -> list[int]:
     found, first = [], 1
     for groups in session:
         for kind, number, count in groups:
+            if kind == COUNTED:
+                given_before |= {count} if number in given_before else set()
+                continue
             goes_out = kind in (-1, GIVEN) or (number in given_before) == (kind == DEPENDENT)
             if kind in (GIVEN, HELD):
                 given_before.add(number)
@@ -55,7 +63,7 @@ def said(session: list[list[Group]]) -> list[int]:
 
 def slices_of(session: list[list[Group]]) -> list[Messages]:
     """The slices of a session."""
-    firsts = np.cumsum([1, *(sum(one[2] for one in groups) for groups in session)])
+    firsts = np.cumsum([1, *(sum(count for kind, _, count in groups if kind != COUNTED) for groups in session)])
     return [slice_of(groups, int(first)) for groups, first in zip(session, firsts, strict=False)]
 
 

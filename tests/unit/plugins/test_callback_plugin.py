@@ -11,11 +11,11 @@ from plugin_slices import INT4, TEXT, Change, Slice, Txn, make_column, make_tabl
 
 from headwater.errors import PluginError
 from headwater.plugins import UNCHANGED_TOAST, OutputPlugin
-from headwater.plugins.api import PluginContext, SliceTables, TwoPhaseTransaction
+from headwater.plugins.api import PluginContext, SliceTables, StreamedTransaction, TwoPhaseTransaction
 from headwater.plugins.callback_plugin import CallbackPlugin
-from headwater.plugins.callbacks import NEEDED, TWO_PHASE, check_callbacks
+from headwater.plugins.callbacks import NEEDED, STREAM, TWO_PHASE, check_callbacks
 from headwater.plugins.loading import PluginSource, load_plugin
-from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE
+from headwater.reorder.unit_flags import BARE, BEGINS_HERE, ENDS_HERE, STREAMED
 from headwater.rows import items as it
 from headwater.rows.session import SessionSettings
 
@@ -59,6 +59,30 @@ class Everything(OutputPlugin):
     def rollback_prepared(self, ctx: Any, txn: Any, prepare_end_lsn: int, prepare_time: int) -> None:
         ctx.write(f"rollback_prepared {txn.gid} {prepare_end_lsn} {prepare_time}")
 
+    def stream_start(self, ctx: Any, txn: Any) -> None:
+        ctx.write(f"stream_start {txn.xid} {txn.is_streamed}")
+
+    def stream_stop(self, ctx: Any, txn: Any) -> None:
+        ctx.write(f"stream_stop {txn.xid}")
+
+    def stream_abort(self, ctx: Any, txn: Any, abort_lsn: int) -> None:
+        ctx.write(f"stream_abort {txn.xid} of {txn.toplevel_xid} {abort_lsn}")
+
+    def stream_prepare(self, ctx: Any, txn: Any, prepare_lsn: int) -> None:
+        ctx.write(f"stream_prepare {txn.gid} {prepare_lsn}")
+
+    def stream_commit(self, ctx: Any, txn: Any, commit_lsn: int) -> None:
+        ctx.write(f"stream_commit {txn.xid} {commit_lsn}")
+
+    def stream_change(self, ctx: Any, txn: Any, relation: Any, change: Any) -> None:
+        ctx.write(f"stream_change {relation.name} {change.xid} {dict(change.new)}")
+
+    def stream_message(self, ctx: Any, txn: Any, lsn: int, transactional: bool, prefix: str, content: bytes) -> None:
+        ctx.write(f"stream_message {txn.xid} {lsn} {transactional} {prefix} {content!r}")
+
+    def stream_truncate(self, ctx: Any, txn: Any, relations: Any, change: Any) -> None:
+        ctx.write(f"stream_truncate {[one.name for one in relations]} {change.cascade} {change.restart_seqs}")
+
 
 def made(plugin: type[OutputPlugin] = Everything, **context: Any) -> CallbackPlugin:
     return CallbackPlugin(plugin, "mine", None, (("a", "1"),), PluginContext(16, **context))
@@ -100,8 +124,7 @@ def test_calls_of_a_transaction() -> None:
     ]
 
 
-def test_calls_of_prepared_ones_and_of_what_stands_alone() -> None:
-    plugin = made(two_phase=True)
+def prepared_transactions(plugin: CallbackPlugin) -> Slice:
     prepare = TwoPhaseTransaction(700, b"g", 60, 68, 1, 68, 1)
     finish = TwoPhaseTransaction(701, b"h", 160, 168, 2, 120, 9)
     literals = (
@@ -115,12 +138,59 @@ def test_calls_of_prepared_ones_and_of_what_stands_alone() -> None:
         Txn(700, (), first_lsn=5, commit_lsn=60, end_lsn=68, begin=1, end=2),
         *(Txn(701, (Change(it.LITERAL, 168, n),), flags=BARE | BEGINS_HERE | ENDS_HERE) for n in (2, 3, 4)),
     )
-    assert lines(plugin, Slice(parts, literals)) == [
+    return Slice(parts, literals)
+
+
+def test_calls_of_prepared_ones_and_of_what_stands_alone() -> None:
+    plugin = made(two_phase=True)
+    assert lines(plugin, prepared_transactions(plugin)) == [
         (5, 700, "begin_prepare g"),
         (68, 700, "prepare g 60"),
         (168, 701, "commit_prepared h 160"),
         (168, 701, "rollback_prepared h 120 9"),
         (90, 701, "message None 90 False p b'm'"),
+    ]
+
+
+def streamed_transactions(plugin: CallbackPlugin) -> Slice:
+    literals = (
+        tuple(plugin.stream_start(700, True)),
+        tuple(plugin.stream_start(700, False)),
+        tuple(plugin.stream_truncate([TABLE], False, True, 700, 701)),
+        tuple(plugin.stream_message(90, b"p", b"m", 700)),
+        tuple(plugin.stream_abort(StreamedTransaction(700, 701, 100, 108, 3))),
+        tuple(plugin.stream_commit(StreamedTransaction(700, 700, 160, 168, 4))),
+        tuple(plugin.stream_prepare(TwoPhaseTransaction(702, b"g", 260, 268, 1, 268, 1))),
+    )
+    streamed = BEGINS_HERE | ENDS_HERE | STREAMED
+    first = (Change(it.INSERT, 10, 0, (b"1", b"x")),)
+    rest = tuple(Change(it.LITERAL, lsn, literal) for lsn, literal in ((40, 2), (90, 3)))
+    empty = Txn(700, (), flags=streamed)
+    parts = (
+        Txn(700, first, first_lsn=5, end_lsn=30, begin=1, flags=streamed),
+        empty,
+        Txn(700, rest, first_lsn=35, end_lsn=95, begin=2, flags=streamed),
+        *(
+            Txn(xid, (Change(it.LITERAL, lsn, literal),), flags=BARE | BEGINS_HERE | ENDS_HERE)
+            for xid, lsn, literal in ((701, 108, 4), (700, 168, 5), (702, 268, 6))
+        ),
+    )
+    return Slice(parts, literals, (TABLE,))
+
+
+def test_calls_of_transactions_in_progress() -> None:
+    plugin = made()
+    assert lines(plugin, streamed_transactions(plugin)) == [
+        (5, 700, "stream_start 700 False"),
+        (10, 700, "stream_change t 700 {'a': '1', 'b': 'x'}"),
+        (30, 700, "stream_stop 700"),
+        (35, 700, "stream_start 700 True"),
+        (40, 700, "stream_truncate ['t'] False True"),
+        (90, 700, "stream_message 700 90 True p b'm'"),
+        (95, 700, "stream_stop 700"),
+        (108, 701, "stream_abort 701 of 700 100"),
+        (168, 700, "stream_commit 700 160"),
+        (268, 702, "stream_prepare g 260"),
     ]
 
 
@@ -138,12 +208,50 @@ def test_callbacks_that_are_needed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TWO_PHASE)
-def test_all_callbacks_of_two_phase_or_none(name: str) -> None:
+def test_callbacks_that_are_needed_at_prepare_time(name: str) -> None:
+    """With any of them; one that is missing is told of when it would be called."""
     some = {one: getattr(Everything, one) for one in (*NEEDED, *TWO_PHASE) if one != name}
-    with pytest.raises(PluginError, match=f"logical replication at prepare time requires a {name} callback"):
-        made(type("Lacking", (OutputPlugin,), some), two_phase=True)
+    plugin = made(type("Lacking", (OutputPlugin,), some), two_phase=True, slot="mine_too")
+    assert plugin.two_phase
+    with pytest.raises(PluginError, match=f"logical replication at prepare time requires a {name}_cb callback") as said:
+        lines(plugin, prepared_transactions(plugin))
+    where = f': slot "mine_too", output plugin "mine", in the {name} callback'
+    assert said.value.message.endswith(where)
+    assert said.value.sqlstate == "55000"
+    assert said.value.lsn == {"begin_prepare": 5, "prepare": 68}.get(name, 168)
+
+
+@pytest.mark.parametrize("name", STREAM)
+def test_callbacks_that_are_needed_for_streaming(name: str) -> None:
+    some = {one: getattr(Everything, one) for one in (*NEEDED, *STREAM) if one != name}
+    plugin = made(type("Lacking", (OutputPlugin,), some))
+    assert plugin.stream_limit == 64 << 20
+    with pytest.raises(PluginError, match=f"logical streaming requires a {name}_cb callback: .* in the {name} call"):
+        lines(plugin, streamed_transactions(plugin))
+
+
+def test_a_stream_is_prepared_by_a_callback_of_its_own() -> None:
+    some = {one: getattr(Everything, one) for one in (*NEEDED, *STREAM, *TWO_PHASE)}
+    plugin = made(type("Lacking", (OutputPlugin,), some))
+    with pytest.raises(PluginError, match="logical streaming at prepare time requires a stream_prepare_cb callback"):
+        lines(plugin, streamed_transactions(plugin))
+
+
+@pytest.mark.parametrize("name", ["stream_prepare", "filter_prepare"])
+def test_any_callback_of_two_phase_is_for_two_phase(name: str) -> None:
     none = {one: getattr(Everything, one) for one in NEEDED}
     assert not made(type("Plain", (OutputPlugin,), none), two_phase=True).two_phase
+    one = {name: lambda *_: True}
+    assert made(type("One", (OutputPlugin,), none | one), two_phase=True).two_phase
+    assert not made(type("One", (OutputPlugin,), none | one)).two_phase
+
+
+def test_a_plugin_without_callbacks_for_it_is_not_streamed() -> None:
+    none = {one: getattr(Everything, one) for one in NEEDED}
+    assert made(type("Plain", (OutputPlugin,), none)).stream_limit == 0
+    assert made(type("One", (OutputPlugin,), none | {"stream_truncate": Everything.stream_truncate})).stream_limit
+    declines = {"startup": lambda _self, ctx, _is_init: setattr(ctx, "streaming", False)}
+    assert made(type("Declines", (Everything,), declines)).stream_limit == 0
 
 
 def test_text_is_given_in_utf8_only() -> None:

@@ -208,7 +208,7 @@ class Sliced:
         # Spans of transactions without catalog changes are in every part.
         spans = np.unique(spans, axis=1)
         sends, nothing = Announcements.certain(announce), Announcements.certain(announce[:0])
-        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own)
+        return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own, parts[0].counted)
 
     def _sync_window(
         self,

@@ -39,12 +39,13 @@ from plain_tuples import (
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.errors import DecodingError
 from headwater.rows import _parse
-from headwater.rows.arrow import change_rows, images, old_is_key
+from headwater.rows.arrow import Rows, change_rows, images, old_is_key
+from headwater.rows.column_types import NULL, STRING
 from headwater.rows.items import OLD_IS_KEY, Cells
 from headwater.rows.layout import compile_layouts
-from headwater.rows.render import render
+from headwater.rows.render import locate, render
 from headwater.rows.session import SessionSettings
-from headwater.rows.typed import NULL, STRING, TypedTable, typed_columns
+from headwater.rows.typed import TypedRows, TypedTable, typed_columns
 
 EPOCH_2000 = 946_684_800 * 1_000_000
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -54,6 +55,19 @@ def run(made: Slice, *schemas: RelationSchema, session: SessionSettings | None =
     return render(made.array(), made.items(), compile_layouts(schemas, session or SessionSettings()))
 
 
+def typed(
+    made: Slice,
+    table: TypedTable,
+    *versions: RelationSchema,
+    session: SessionSettings | None = None,
+    rows: Rows | None = None,
+) -> TypedRows:
+    """Typed columns of a slice's changes."""
+    session, schemas = session or SessionSettings(), versions or (table.schema,)
+    located = locate(made.array(), made.items(), compile_layouts(schemas, session))
+    return typed_columns(located, made.items(), table, session, schemas=schemas, rows=rows)
+
+
 def column_of(
     column: Column, datums: list[bytes | None], session: SessionSettings | None = None, *, misfits: str = "error"
 ) -> pa.Array:
@@ -61,7 +75,7 @@ def column_of(
     made = Slice()
     for datum in datums:
         made.insert(form_tuple(schema.columns, [datum]))
-    found = typed_columns(run(made, schema, session=session), made.items(), TypedTable(schema, misfits))
+    found = typed(made, TypedTable(schema, misfits), session=session)
     found.rows.validate(full=True)
     return found.rows.column(0)
 
@@ -121,7 +135,7 @@ def test_images_map_names_to_text() -> None:
         None,
     ]
     assert [[], ["big"], [], [], []] == found.unchanged.to_pylist()
-    assert [None, True, False, False, None] == old_is_key(cells, made.items(), found.rows).to_pylist()
+    assert [None, True, False, False, None] == old_is_key(cells.old_first, made.items(), found.rows).to_pylist()
 
 
 def test_images_take_unchanged_values_from_the_old_tuple() -> None:
@@ -145,7 +159,7 @@ def test_virtual_columns_are_in_neither_form() -> None:
     made.insert(form_tuple(schema.columns, [struct.pack("<i", 1), None]))
     cells = run(made, schema)
     assert [[("id", "1")]] == images(cells, made.items(), [schema]).after.to_pylist()
-    assert ["id"] == typed_columns(cells, made.items(), TypedTable(schema)).rows.schema.names
+    assert ["id"] == typed(made, TypedTable(schema)).rows.schema.names
 
 
 def test_no_changes_at_all() -> None:
@@ -154,11 +168,11 @@ def test_no_changes_at_all() -> None:
     made.literal()
     cells = run(made, schema)
     assert 0 == len(images(cells, made.items(), [schema]).after)
-    assert 0 == typed_columns(cells, made.items(), TypedTable(schema)).rows.num_rows
+    assert 0 == typed(made, TypedTable(schema)).rows.num_rows
     made.delete(None)
     cells = run(made, schema)
     assert [None] == images(cells, made.items(), [schema]).before.to_pylist()
-    assert [{"c1": None, "c2": None}] == typed_columns(cells, made.items(), TypedTable(schema)).rows.to_pylist()
+    assert [{"c1": None, "c2": None}] == typed(made, TypedTable(schema)).rows.to_pylist()
 
 
 def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_old() -> None:
@@ -173,13 +187,13 @@ def test_rows_are_new_tuples_or_deleted_ones_and_unchanged_values_come_from_the_
     made.update(form_tuple(schema.columns, [struct.pack("<i", 3), pointer]))
     made.delete(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
     made.update(form_tuple(schema.columns, [struct.pack("<i", 3), None]))
-    cells, items, table = run(made, schema), made.items(), TypedTable(schema)
-    found = typed_columns(cells, items, table)
+    table = TypedTable(schema)
+    found = typed(made, table)
     assert {"id": [1, 2, 3, 3, 3], "big": ["a", "from old", None, None, None]} == found.rows.to_pydict()
     old = [None, {"id": 1, "big": "from old"}, None, {"id": 3, "big": None}, None]
     assert old == found.before.to_pylist()
     assert [[], [], ["big"], [], []] == found.unchanged.to_pylist()
-    some = typed_columns(cells, items, table, rows=np.array([3, 0]))
+    some = typed(made, table, rows=np.array([3, 0]))
     assert {"id": [3, 1], "big": [None, "a"]} == some.rows.to_pydict()
 
 
@@ -189,7 +203,7 @@ def test_older_versions_of_a_table_show_null_for_columns_they_did_not_have() -> 
     made = Slice()
     made.insert(form_tuple(before.columns, [struct.pack("<i", 1), struct.pack("<i", 2)]))
     made.insert(form_tuple(after.columns, [struct.pack("<i", 3), None, short(b"x")]), layout=1)
-    found = typed_columns(run(made, before, after), made.items(), TypedTable(after), schemas=[before, after])
+    found = typed(made, TypedTable(after), before, after)
     assert {"c1": [1, 3], "new": [None, "x"]} == found.rows.to_pydict()
 
 
@@ -226,8 +240,9 @@ def test_numerics_with_a_precision_are_decimals() -> None:
         (-1, "STRING"),
         (numeric_typmod(38, 10), "DECIMAL(38,10)"),
         (numeric_typmod(39, 10), "STRING"),
-        (numeric_typmod(5, -2), "STRING"),
-        (numeric_typmod(2, 5), "STRING"),
+        (numeric_typmod(5, -2), "DECIMAL(7,0)"),
+        (numeric_typmod(37, -2), "STRING"),
+        (numeric_typmod(2, 5), "DECIMAL(5,5)"),
         (numeric_typmod(5, 0), "DECIMAL(5,0)"),
     ],
 )
@@ -354,7 +369,7 @@ def test_text_that_is_not_utf8_is_an_error() -> None:
     with pytest.raises(DecodingError, match="not valid UTF-8"):
         images(cells, made.items(), [schema])
     with pytest.raises(DecodingError, match=r'column "c1" of table "public\.t" is not valid UTF-8'):
-        typed_columns(cells, made.items(), TypedTable(schema))
+        typed(made, TypedTable(schema))
 
 
 def test_spark_schema_quotes_names_and_leaves_dropped_columns_out() -> None:

@@ -118,7 +118,9 @@ def test_completeness_is_of_the_row_that_counts() -> None:
     made.literal()
     cells, items = run(made, schema), made.items()
     natts = np.array([2])
-    assert [COMPLETE, PARTIAL, COMPLETE, ABSENT_ROW, ABSENT_ROW] == completeness(items, cells, natts).tolist()
+    assert [COMPLETE, PARTIAL, COMPLETE, ABSENT_ROW, ABSENT_ROW] == completeness(
+        items, cells.kind, (cells.new_first, cells.old_first), natts
+    ).tolist()
 
 
 def test_a_value_of_the_old_row_completes_an_unchanged_one() -> None:
@@ -127,14 +129,14 @@ def test_a_value_of_the_old_row_completes_an_unchanged_one() -> None:
     made = Slice()
     made.update(whole, whole)
     cells = run(made, schema)
-    kinds = cells.kind.copy()
+    kinds, firsts = cells.kind.copy(), (cells.new_first, cells.old_first)
     kinds[cells.new_first[0] + 1] = UNCHANGED
-    assert [COMPLETE] == completeness(made.items(), cells._replace(kind=kinds), np.array([2])).tolist()
+    assert [COMPLETE] == completeness(made.items(), kinds, firsts, np.array([2])).tolist()
     kinds[cells.new_first[0] + 1] = UNKNOWN
-    assert [PARTIAL] == completeness(made.items(), cells._replace(kind=kinds), np.array([2])).tolist()
+    assert [PARTIAL] == completeness(made.items(), kinds, firsts, np.array([2])).tolist()
     kinds[cells.new_first[0] + 1] = UNCHANGED
     kinds[cells.old_first[0] + 1] = UNCHANGED
-    assert [PARTIAL] == completeness(made.items(), cells._replace(kind=kinds), np.array([2])).tolist()
+    assert [PARTIAL] == completeness(made.items(), kinds, firsts, np.array([2])).tolist()
 
 
 def _page(lower: int, pointers: list[tuple[int, int, int]]) -> np.ndarray:

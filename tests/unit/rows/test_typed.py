@@ -29,10 +29,11 @@ from plain_tuples import (
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
+from headwater.rows.column_types import NULL, STRING
 from headwater.rows.layout import compile_layouts
-from headwater.rows.render import render
+from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
-from headwater.rows.typed import NULL, STRING, TypedRows, TypedTable, typed_columns
+from headwater.rows.typed import TypedRows, TypedTable, typed_columns
 
 
 def integer(value: int) -> bytes:
@@ -40,8 +41,9 @@ def integer(value: int) -> bytes:
 
 
 def typed(made: Slice, versions: Sequence[RelationSchema], table: TypedTable) -> TypedRows:
-    cells = render(made.array(), made.items(), compile_layouts(versions, SessionSettings()))
-    found = typed_columns(cells, made.items(), table, schemas=versions)
+    session = SessionSettings()
+    located = locate(made.array(), made.items(), compile_layouts(versions, session))
+    found = typed_columns(located, made.items(), table, session, schemas=versions)
     found.rows.validate(full=True)
     found.before.validate(full=True)
     found.unchanged.validate(full=True)

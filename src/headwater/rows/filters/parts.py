@@ -72,7 +72,8 @@ def taken_apart(type: int, major: int, values: Spans) -> Parts:
     total = _parts.count_parts(tables, values.for_kernels, counts)
     size = max(total, 0)
     kinds, starts, lengths = np.empty(size, np.uint8), np.empty(size, np.int64), np.empty(size, np.int64)
-    if total < 0 or _parts.find_parts(tables, values.for_kernels, kinds, starts, lengths) < 0:
+    is_sound = total >= 0 and _parts.find_parts(tables, values.for_kernels, kinds, starts, lengths) >= 0
+    if not is_sound or (kinds > PLAIN_PART).any():
         raise RecordError("malformed array or range in a column of a row filter")
     inner = stored(inner_type(type, major), values.data, starts, lengths, kinds != PLAIN_PART)
     return Parts(np.concatenate([[0], np.cumsum(counts)]), (kinds == PLAIN_PART) | (kinds == NULL_PART), inner)

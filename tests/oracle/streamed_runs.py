@@ -8,9 +8,9 @@ anything is rolled back. A stream whose name has ``two-phase`` in it is of a slo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,8 @@ from typing import Any, Self
 
 import psycopg
 import pyarrow as pa
+import pytest
+from _pytest.mark.structures import ParameterSet
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
@@ -25,22 +27,47 @@ from headwater.demo.stream_comparison import Difference, first_difference, joine
 from headwater.pipeline.decode import decode
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
+from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
 from oracle.scenario_marks import part
-from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options, parse_lsn, plugin_of
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options, newest_streaming, parse_lsn
 
 CAUGHT_UP = "caught up"
 """Prefix of the messages by which the log is flushed to where subscribers are waited for."""
 
+AT_ONCE: Options = (("debug_logical_replication_streaming", "immediate"),)
+AT_ONCE_SINCE = 16
+DAILY = (14, 18)
+
+Streams = dict[str, tuple[str, Options]]
+"""Plugins and options by the name of a stream."""
+
+Work = Callable[[EmbeddedPostgres, Callable[[], object]], None]
+"""What is done on a server; the second makes the walsenders catch up, as they must before anything is rolled back."""
+
+
+def since(oldest: int, daily: Sequence[int] = DAILY) -> list[ParameterSet]:
+    """Majors from one on; most of them are for the long form."""
+    return [
+        pytest.param(major, id=f"pg{major}", marks=() if major in daily else pytest.mark.slow)
+        for major in (14, 15, 16, 17, 18, 19)
+        if major >= oldest
+    ]
+
+
+def pgoutput(major: int, publication: str = "pub_all", *more: tuple[str, str]) -> Options:
+    """Options of a stream of the highest protocol."""
+    return *newest_streaming(major), ("publication_names", publication), ("messages", "true"), *more
+
 
 @dataclass
-class LiveRun:
+class Run:
     """A stopped server's files, and what its walsenders sent.
 
     Attributes:
         major: PostgreSQL's.
         backup, wal: where the files are.
-        asked: options by name of the stream, which begins with its plugin's.
+        plugins: and options, by name of the stream.
         settings: of the walsenders' sessions.
         start: of all slots; end: up to where they were read.
         sent: (lsn, data) by name of the stream.
@@ -49,7 +76,7 @@ class LiveRun:
     major: int
     backup: Path
     wal: Path
-    asked: Mapping[str, Options]
+    plugins: Streams
     settings: Options = STREAMED_LIMIT
     start: int = 0
     end: int | None = None
@@ -64,7 +91,7 @@ class Subscribers:
         run: whose start is set on entering, and what was sent on leaving.
     """
 
-    def __init__(self, server: EmbeddedPostgres, run: LiveRun) -> None:
+    def __init__(self, server: EmbeddedPostgres, run: Run) -> None:
         self._server, self._run = server, run
         self._stack = ExitStack()
         self._live: dict[str, LiveStream] = {}
@@ -74,9 +101,9 @@ class Subscribers:
             self._admin: psycopg.Connection[Any] = self._stack.enter_context(self._server.connect())
             self._admin.execute("SET lock_timeout = '1s'")
             query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
-            for number, (name, options) in enumerate(self._run.asked.items()):
+            for number, (name, (plugin, options)) in enumerate(self._run.plugins.items()):
                 slot = f"live_{number}"
-                lsn = self._one(query, [slot, plugin_of(name), TWO_PHASE in name])
+                lsn = self._one(query, [slot, plugin, TWO_PHASE in name])
                 self._run.start = max(self._run.start, parse_lsn(lsn))
                 stream = LiveStream(self._server, slot, options, self._run.settings)
                 self._live[name] = self._stack.enter_context(stream)
@@ -111,28 +138,28 @@ class Subscribers:
         return str(row[0])
 
 
-def live_run(
+def run_live(
     major: int,
     directory: Path,
-    setup: Sequence[str],
-    asked: Mapping[str, Options],
-    settings: Options,
-    work: Callable[[EmbeddedPostgres, Callable[[], object]], None],
-) -> LiveRun:
-    """Let walsenders follow a workload.
+    statements: Sequence[str],
+    streams: Streams,
+    work: Work,
+    settings: Options = STREAMED_LIMIT,
+) -> Run:
+    """Work on a server, with a walsender for each stream.
 
     Args:
-        major: PostgreSQL's.
-        directory: where files are left.
-        setup: what is there before the base copy is taken.
-        asked, settings: as of :class:`LiveRun`.
-        work: the workload; given the server, and how to wait for the subscribers.
+        major: PostgreSQL's; directory: for the server's files.
+        statements: run before the base copy is taken.
+        streams: what walsenders are asked for.
+        work: what they tell of.
+        settings: of their sessions.
     """
-    run = LiveRun(major, directory / "backup", directory / "pg_wal", asked, settings)
+    run = Run(major, directory / "backup", directory / "pg_wal", streams, settings)
     programs = find_programs(major, plugin="test_decoding")
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as admin:
-            for statement in setup:
+            for statement in statements:
                 admin.execute(statement.encode())
         server.stop()
         server.copy_data_directory(run.backup)
@@ -145,14 +172,15 @@ def live_run(
     return run
 
 
-def request_of(run: LiveRun, name: str) -> DecodeRequest:
+def request_of(run: Run, name: str) -> DecodeRequest:
     """What a stream asks for."""
+    plugin, options = run.plugins[name]
     return DecodeRequest(
         wal=str(run.wal),
         catalog=str(run.backup),
         database="postgres",
-        plugin=plugin_of(name),
-        options=run.asked[name],
+        plugin=plugin,
+        options=options,
         start=run.start,
         end=run.end,
         settings=run.settings,
@@ -160,19 +188,19 @@ def request_of(run: LiveRun, name: str) -> DecodeRequest:
     )
 
 
-def decoded(spark: SparkSession, run: LiveRun, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
+def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEFAULT_BOUNDS) -> pa.Table:
     """Our messages of a stream."""
     with decode(spark, request_of(run, name), bounds=bounds) as result:
         return joined(result.tables())
 
 
-def sent_messages(run: LiveRun, name: str, scenario: str | None = None) -> pa.Table:
+def sent_messages(run: Run, name: str, scenario: str | None = None) -> pa.Table:
     """What a walsender sent, of all or of one scenario; without xids, which it does not tell."""
     sent = messages_table((lsn, 0, data) for lsn, data in run.sent[name])
     return sent if scenario is None else part(sent, scenario)
 
 
-def difference(run: LiveRun, name: str, actual: pa.Table, scenario: str | None = None) -> Difference | None:
+def difference(run: Run, name: str, actual: pa.Table, scenario: str | None = None) -> Difference | None:
     """Where what we say, of all or of one scenario, parts from what a walsender sent.
 
     The replication protocol carries no xids, and no LSN of a message that others of the same change follow: there ours
@@ -182,34 +210,44 @@ def difference(run: LiveRun, name: str, actual: pa.Table, scenario: str | None =
     actual = actual if scenario is None else part(actual, scenario)
     lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
     told = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
-    kept = _without_repeated(told, datas) if plugin_of(name) == "pgoutput" else told
+    kept = _without_repeated(told, datas) if run.plugins[name][0] == "pgoutput" else told
     ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
     expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(kept, ours, strict=False))
     return first_difference(messages_table(expected), actual)
 
 
 def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """What was sent, but for announcements that were sent before, be it by another xid, and that we do not make again.
+    """What was sent, but for announcements that still count, and that we do not make again.
 
-    A server that decodes while others work takes invalidations that no WAL tells of.
+    A server that decodes while others work takes invalidations that no WAL tells of. What a streamed transaction has
+    announced counts for itself until a part of it is rolled back, and for all once it has committed.
     """
-    before: set[bytes] = set()
-    at, is_streamed = 0, False
+    announced: dict[int, set[bytes]] = {0: set()}
+    at, inside = 0, 0
     for lsn, data in sent:
-        is_streamed = data[:1] == b"S" or (is_streamed and data[:1] != b"E")
-        said = data[:1] + data[5 if is_streamed else 1 :]
-        is_repeated = data[:1] in (b"R", b"Y") and said in before and (at >= len(ours) or ours[at] != data)
-        before.add(said)
+        kind, xid = data[:1], int.from_bytes(data[1:5], "big")
+        if kind in (b"S", b"E"):
+            inside = xid if kind == b"S" else 0
+        elif kind in (b"A", b"c"):
+            gone = announced.pop(xid, set())
+            announced[0] |= gone if kind == b"c" else set()
+        said, known = (data[:1] + data[5:] if inside else data), announced.setdefault(inside, set())
+        is_repeated = kind in (b"R", b"Y") and said in known and (at >= len(ours) or ours[at] != data)
+        known.add(said)
         if not is_repeated:
             at += 1
             yield lsn, data
 
 
-def check(spark: SparkSession, run: LiveRun) -> None:
-    """Whether all streams are what was sent, in one window and in many."""
-    for name in run.asked:
+def check(spark: SparkSession, run: Run) -> None:
+    """Whether all streams are what was sent, in one window and in many, and a plugin of callbacks says the same."""
+    for name in run.plugins:
         actual = decoded(spark, run, name)
         found = difference(run, name, actual)
         assert found is None, f"{name}: {len(run.sent[name])} expected, {len(actual)} found\n{found}"
         in_windows = decoded(spark, run, name, WindowBounds(1 << 20))
         assert first_difference(actual, in_windows) is None, name
+        if name == "test_decoding":
+            alike = replace(run, plugins={name: (CALLBACKS, run.plugins[name][1])})
+            for bounds in (DEFAULT_BOUNDS, WindowBounds(1 << 20)):
+                assert first_difference(actual, decoded(spark, alike, name, bounds)) is None

@@ -1,0 +1,286 @@
+"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta, Iceberg and Spark.
+
+:func:`column_type` says it of a type and its modifier, for one :class:`Target`. What a target has no type for is text,
+as the server prints it. Whether a *value* does not fit its column (an infinity, a NaN in a decimal, an array of two
+dimensions) shows when it is read: :mod:`headwater.rows.columns`.
+
+Domains are looked through, with their modifiers. Names and types of nested columns are Spark's (``element``), and those
+of PostgreSQL's functions: a range has ``lower``, ``upper``, ``lower_inc``, ``upper_inc`` and ``isempty``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from headwater.catalog.relation import Column, TypeInfo
+from headwater.rows import _text_codes as codes
+from headwater.rows.text_tables import base_type
+from headwater.rows.type_forms import ARROW_FORMS, arrow_form, form_code, is_built_in
+
+ERROR, NULL, STRING = "error", "null", "string"
+ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
+"""What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values."""
+
+MOST_DIGITS = 38
+"""Of a decimal in Arrow, Parquet, Delta, Iceberg and Spark."""
+
+MOST_LEVELS = 8
+"""Types that lie inside one another; what lies deeper is text."""
+
+_FIRST_DAY, _LAST_DAY = -730_119, 2_921_939
+"""0001-01-01 and 9999-12-31 in days since 2000-01-01."""
+
+ALL_DAYS = (1 << 31) - 1
+"""Of a target that holds all dates."""
+
+_BOOL, _BYTEA, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ = 16, 17, 1082, 1083, 1114, 1184
+_INTERVAL_TYPE, _NUMERIC, _MONEY, _UUID = 1186, 1700, 790, 2950
+_MONEY_DIGITS = 19
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the columns are for.
+
+    Attributes:
+        name: as errors say it.
+        has_time: it has a type for a time of day.
+        has_uuid: likewise for a UUID.
+        first_day, last_day: the dates that it holds, in days since 2000-01-01.
+    """
+
+    name: str
+    has_time: bool = False
+    has_uuid: bool = False
+    first_day: int = _FIRST_DAY
+    last_day: int = _LAST_DAY
+
+
+SPARK = Target("Spark")
+DELTA = Target("Delta")
+ICEBERG = Target("Iceberg", has_time=True, has_uuid=True)
+PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, last_day=ALL_DAYS)
+
+
+class Form(enum.Enum):
+    """How values are read."""
+
+    WORDS = enum.auto()
+    """Numbers of a fixed width, as they are stored."""
+    BOOLEAN = enum.auto()
+    UNSIGNED = enum.auto()
+    DATE = enum.auto()
+    TIME = enum.auto()
+    TIMESTAMP = enum.auto()
+    DECIMAL = enum.auto()
+    MONEY = enum.auto()
+    INTERVAL = enum.auto()
+    UUID = enum.auto()
+    BYTES = enum.auto()
+    VERBATIM = enum.auto()
+    """Text that is stored as it is."""
+    PRINTED = enum.auto()
+    """Text, as the server prints the value."""
+    ADDED = enum.auto()
+    """Read back from the text that another package prints."""
+    LIST = enum.auto()
+    STRUCT = enum.auto()
+    RANGE = enum.auto()
+    MULTIRANGE = enum.auto()
+    VECTOR = enum.auto()
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A type of a column.
+
+    Attributes:
+        form: how values are read.
+        arrow: what they are.
+        type: PostgreSQL's type, domains looked through.
+        scale: decimals of a DECIMAL or MONEY.
+        parts: of a LIST the elements, of a RANGE or MULTIRANGE the bounds, of a STRUCT the attributes.
+        target: what it is for.
+    """
+
+    form: Form
+    arrow: pa.DataType
+    type: TypeInfo
+    target: Target
+    scale: int = 0
+    parts: tuple[ColumnType, ...] = ()
+
+    @property
+    def spark(self) -> str:
+        """Spark's name of the type."""
+        return spark_name(self.arrow)
+
+    @property
+    def name(self) -> str:
+        """The type as errors say it."""
+        return self.spark if self.target in (SPARK, DELTA) else f"{self.target.name}'s {self.arrow}"
+
+
+_WORDS = {20: pa.int64(), 21: pa.int16(), 23: pa.int32(), 700: pa.float32(), 701: pa.float64()}
+_INTERVAL = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
+_UNSIGNED = {
+    codes.CODE_OID: pa.int64(),
+    codes.CODE_UINT8: pa.decimal128(20, 0),
+}
+_UTC, _NO_ZONE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+
+
+def list_of(element: pa.DataType) -> pa.ListType:
+    """A list as Spark names its elements."""
+    return pa.list_(pa.field("element", element))
+
+
+_VECTOR = list_of(pa.float32())
+
+
+def column_type(
+    column: Column, target: Target, on_unrepresentable: str = ERROR, money_decimals: int | None = None
+) -> ColumnType:
+    """What a column of a table is.
+
+    Args:
+        column: it; not dropped.
+        target: what for.
+        on_unrepresentable: one of :data:`ON_UNREPRESENTABLE`.
+        money_decimals: digits behind the point of an amount of money, by ``lc_monetary``; None for text.
+    """
+    assert column.type is not None
+    return _Types(target, on_unrepresentable == STRING, money_decimals).of(column.type, column.typmod, 0)
+
+
+@dataclass(frozen=True)
+class _Types:
+    """One call of :func:`column_type`.
+
+    Attributes:
+        target: what for.
+        is_safe: no column may have a type that does not hold all values of PostgreSQL's.
+        money_decimals: see there.
+    """
+
+    target: Target
+    is_safe: bool
+    money_decimals: int | None
+
+    def of(self, type: TypeInfo, typmod: int, depth: int) -> ColumnType:
+        """The type of values that lie so deep in those of a column."""
+        typmod, base = _modifier(type, typmod), base_type(type)
+        found = self._scalar(base, typmod)
+        if found is None and depth < MOST_LEVELS and not is_built_in(base):
+            found = self._nested(base, typmod, depth)
+        if found is None:
+            return self._text(base)
+        return found
+
+    def _made(self, form: Form, arrow: pa.DataType, base: TypeInfo) -> ColumnType:
+        return ColumnType(form, arrow, base, self.target)
+
+    def _text(self, base: TypeInfo) -> ColumnType:
+        code = form_code(base)
+        if code == codes.CODE_ADDED:
+            return self._made(Form.ADDED, arrow_form(base).type, base)
+        is_verbatim = code == codes.CODE_VERBATIM
+        return self._made(Form.VERBATIM if is_verbatim else Form.PRINTED, pa.string(), base)
+
+    def _scalar(self, base: TypeInfo, typmod: int) -> ColumnType | None:
+        """A type of the server's own that has no parts."""
+        code = form_code(base)
+        if base.oid == _BOOL:
+            return self._made(Form.BOOLEAN, pa.bool_(), base)
+        if base.oid in _WORDS:
+            return self._made(Form.WORDS, _WORDS[base.oid], base)
+        if code in _UNSIGNED:
+            return self._made(Form.UNSIGNED, _UNSIGNED[code], base)
+        if base.oid == _BYTEA:
+            return self._made(Form.BYTES, pa.binary(), base)
+        if base.oid == _UUID and self.target.has_uuid:
+            return self._made(Form.UUID, pa.uuid(), base)
+        if base.oid == _MONEY and self.money_decimals is not None:
+            arrow = pa.decimal128(_MONEY_DIGITS, self.money_decimals)
+            return replace(self._made(Form.MONEY, arrow, base), scale=self.money_decimals)
+        if code == codes.CODE_VECTOR:
+            return self._made(Form.VECTOR, _VECTOR, base)
+        return None if self.is_safe else self._limited(base, typmod)
+
+    def _limited(self, base: TypeInfo, typmod: int) -> ColumnType | None:
+        """A type of the server's own that has values which the column does not hold."""
+        if base.oid == _DATE:
+            return self._made(Form.DATE, pa.date32(), base)
+        if base.oid == _TIME and self.target.has_time:
+            return self._made(Form.TIME, pa.time64("us"), base)
+        if base.oid in (_TIMESTAMP, _TIMESTAMPTZ):
+            return self._made(Form.TIMESTAMP, _UTC if base.oid == _TIMESTAMPTZ else _NO_ZONE, base)
+        if base.oid == _INTERVAL_TYPE:
+            return self._made(Form.INTERVAL, _INTERVAL, base)
+        if base.oid == _NUMERIC:
+            return self._decimal(base, typmod)
+        return None
+
+    def _decimal(self, base: TypeInfo, typmod: int) -> ColumnType | None:
+        """A numeric of a precision; None if no decimal holds its numbers."""
+        if typmod < 4:
+            return None
+        # numeric_typmod_precision, numeric_typmod_scale (utils/adt/numeric.c).
+        precision = (typmod - 4) >> 16 & 0xFFFF
+        scale = ((typmod - 4 & 0x7FF) ^ 1024) - 1024
+        digits, decimals = max(precision - min(scale, 0), scale), max(scale, 0)
+        if digits > MOST_DIGITS:
+            return None
+        return replace(self._made(Form.DECIMAL, pa.decimal128(digits, decimals), base), scale=decimals)
+
+    def _nested(self, base: TypeInfo, typmod: int, depth: int) -> ColumnType | None:
+        if base.element is not None:
+            return None if self.is_safe else self._list(base, typmod, depth)
+        if base.typtype == "c":
+            return self._struct(base, depth)
+        if base.typtype in "rm" and base.subtype is not None:
+            return self._range(base, depth)
+        return None
+
+    def _list(self, base: TypeInfo, typmod: int, depth: int) -> ColumnType:
+        assert base.element is not None
+        element = self.of(base.element, typmod, depth + 1)
+        return replace(self._made(Form.LIST, list_of(element.arrow), base), parts=(element,))
+
+    def _struct(self, base: TypeInfo, depth: int) -> ColumnType | None:
+        shown = [one for one in base.attributes if one.type is not None]
+        if not shown or len({one.name.lower() for one in shown}) < len(shown):
+            return None  # no format has a struct without fields, or two of one name
+        parts = tuple(self.of(one.type, one.typmod, depth + 1) for one in shown if one.type is not None)
+        fields = [(one.name, part.arrow) for one, part in zip(shown, parts, strict=True)]
+        return replace(self._made(Form.STRUCT, pa.struct(fields), base), parts=parts)
+
+    def _range(self, base: TypeInfo, depth: int) -> ColumnType:
+        assert base.subtype is not None
+        bound = self.of(base.subtype, -1, depth + 1)
+        names = ("lower_inc", "upper_inc", "isempty")
+        one = pa.struct([("lower", bound.arrow), ("upper", bound.arrow), *((name, pa.bool_()) for name in names)])
+        form, arrow = (Form.RANGE, one) if base.typtype == "r" else (Form.MULTIRANGE, list_of(one))
+        return replace(self._made(form, arrow, base), parts=(bound,))
+
+
+def _modifier(type: TypeInfo, typmod: int) -> int:
+    """The modifier that a value has in the end: a column of a domain has none of its own."""
+    while type.domain_of is not None and typmod < 0:
+        typmod, type = type.domain_typmod, type.domain_of
+    return typmod
+
+
+def spark_name(arrow: pa.DataType) -> str:
+    """A type of Arrow as Spark's DDL has it, e.g. ``ARRAY<DECIMAL(10,2)>``."""
+    if pa.types.is_list(arrow):
+        return f"ARRAY<{spark_name(arrow.value_type)}>"
+    if pa.types.is_struct(arrow):
+        fields = (f"`{field.name.replace('`', '``')}`: {spark_name(field.type)}" for field in arrow)
+        return f"STRUCT<{', '.join(fields)}>"
+    if pa.types.is_decimal(arrow):
+        return f"DECIMAL({arrow.precision},{arrow.scale})"
+    return ARROW_FORMS[arrow].spark

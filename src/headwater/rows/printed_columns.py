@@ -1,0 +1,117 @@
+"""A column of stored values printed, or made text by a package: for columns that are text, or that a package reads.
+
+The kernels are those of :mod:`headwater.rows.render`; the text is in the client's encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headwater.catalog.relation import TypeInfo
+from headwater.errors import DecodingError, UnsupportedTypeError, warn
+from headwater.rows import _deform
+from headwater.rows._columns import Stored
+from headwater.rows._text_codes import CODE_ADDED, CODE_UNKNOWN
+from headwater.rows.added_types import chosen_values, print_added
+from headwater.rows.conversion import converted_cells, make_conversion, refusal
+from headwater.rows.items import NULL, REFUSED, TEXT, Cells
+from headwater.rows.render import LocatedCells, print_all, raise_cell
+from headwater.rows.session import SessionSettings
+from headwater.rows.text_tables import build_text_tables, unprintable
+
+Where = Callable[[int], tuple[str, int]]
+"""What a value's column is called, and the LSN of its change."""
+
+
+def printed_column(
+    stored: Stored, type: TypeInfo, session: SessionSettings, where: Where, *, exact: bool = False
+) -> pa.BinaryArray:
+    """Values as text.
+
+    Args:
+        stored: n values.
+        type: theirs, domains looked through.
+        session: settings that they are printed under.
+        where: tells of value i.
+        exact: the text is read back, and so does not depend on the session's styles.
+
+    Returns:
+        binary[n] in the client's encoding, null where there is no value, or none with a text form if the session says
+        so.
+
+    Raises:
+        RecordError: a value is malformed.
+        DecodingError: a text is longer than 1 GB, all are than 2 GB, or one has no form in the client's encoding.
+        UnsupportedTypeError: the type has no text form, and the session takes none.
+    """
+    tables = build_text_tables([type], session, {0} if exact else ())
+    kinds = np.choose(stored.kind, [NULL, TEXT, _deform.IN_ARENA]).astype(np.uint8)
+    if tables.code[0] == CODE_UNKNOWN:
+        _refuse_unknown(kinds, type, session, where)
+        kinds[:] = NULL
+    cells = LocatedCells(kinds, stored.start.copy(), stored.length.copy(), np.zeros(len(kinds), np.int32))
+
+    def refuse(status: int, cell: int) -> NoReturn:
+        place, lsn = where(cell)
+        raise_cell(status, lsn, place, None)
+
+    text = print_all(stored.data, stored.arena, tables, cells, refuse)
+    if tables.code[0] == CODE_ADDED:
+        text = _by_package(cells, text, type, where)
+    return _converted(cells, text, session, where)
+
+
+def _refuse_unknown(kinds: NDArray[np.uint8], type: TypeInfo, session: SessionSettings, where: Where) -> None:
+    """Stop at the first value, or warn."""
+    found = np.flatnonzero(kinds != NULL)
+    if not len(found):
+        return
+    place, lsn = where(int(found[0]))
+    if session.unknown_types == "error":
+        raise UnsupportedTypeError(
+            f"{unprintable(type)}, needed for {place}",
+            lsn=lsn,
+            hint="--unknown-types (in the data source, the option unknownTypes) hex or null lets them pass",
+        )
+    warn(f"{unprintable(type)}, {place} has NULL instead of them")
+
+
+def _by_package(cells: LocatedCells, text: NDArray[np.uint8], type: TypeInfo, where: Where) -> NDArray[np.uint8]:
+    """What a package makes of the values, which `text` has as they are stored."""
+    chosen = np.flatnonzero(cells.kinds == TEXT)
+    if not len(chosen):
+        return text
+    values = chosen_values(text, cells.starts[chosen], cells.lengths[chosen].astype(np.int64))
+    made = print_added(type.output, values, where(int(chosen[0]))[0])
+    _, ends, data = made.buffers()
+    offsets = np.frombuffer(ends, np.int64)[made.offset : made.offset + len(made) + 1]
+    cells.lengths[:] = 0
+    cells.lengths[chosen] = np.diff(offsets)
+    cells.starts[:] = np.cumsum(cells.lengths, dtype=np.int64) - cells.lengths
+    found = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return found[offsets[0] : offsets[-1]].copy()
+
+
+def _converted(cells: LocatedCells, text: NDArray[np.uint8], session: SessionSettings, where: Where) -> pa.BinaryArray:
+    none = np.empty(0, np.int64)
+    printed = Cells(none, none, cells.kinds, cells.starts, cells.lengths, text)
+    printed = converted_cells(printed, make_conversion(session.encoding, session.client_encoding))
+    refused = np.flatnonzero(printed.kind == REFUSED)
+    if len(refused):
+        place, lsn = where(int(refused[0]))
+        found = printed.text[printed.start[refused[0]] :][: printed.length[refused[0]]].tobytes()
+        raise refusal(session.encoding, session.client_encoding, found, lsn, place)
+    if len(printed.text) > np.iinfo(np.int32).max:
+        raise DecodingError(
+            f"{where(0)[0]} has more than 2 GB of values in one slice",
+            hint="make slices smaller with partitionBytes",
+        )
+    offsets = np.append(printed.start, len(printed.text)).astype(np.int32)
+    validity = pa.py_buffer(np.packbits(printed.kind == TEXT, bitorder="little"))
+    data = pa.py_buffer(np.ascontiguousarray(printed.text))
+    return pa.BinaryArray.from_buffers(pa.binary(), len(printed.kind), [validity, pa.py_buffer(offsets), data])
