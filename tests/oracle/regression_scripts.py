@@ -35,7 +35,8 @@ from oracle.streams import (
 SCRIPTS_OF = {14: 15, 15: 15, 16: 15, 17: 17, 18: 18, 19: 18}
 """Whose scripts a major is given: Debian has no sources of the others."""
 
-PUBLISHED: Mapping[str, str] = {"inserts": "WITH (publish = 'insert, truncate')", "everything": ""}
+EVERYTHING = "everything"
+PUBLISHED: Mapping[str, str] = {"inserts": "WITH (publish = 'insert, truncate')", EVERYTHING: ""}
 """Options of the publication of all tables: where updates are published, tables without identity refuse them."""
 
 PSQL_MAJOR = 16
@@ -64,8 +65,12 @@ def scripts_of(major: int) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def asked(major: int) -> Streams:
-    """What walsenders are asked for: asked at the end, slots would not find catalogs that scripts have rewritten."""
+def asked(major: int, published: str = "") -> Streams:
+    """What walsenders are asked for: asked at the end, slots would not find catalogs that scripts have rewritten.
+
+    Where everything is published, statements fail that would not, and their transactions are rolled back before
+    anybody could wait for walsenders: what these had streamed by then is not to be known.
+    """
     streamed = (*newest_streaming(major), ("publication_names", "pub_all"), ("messages", "true"))
     whole = tuple(option for option in streamed if option[0] != "streaming")
     streams: dict[str, Options] = {
@@ -79,7 +84,8 @@ def asked(major: int) -> Streams:
         f"pgoutput, {TWO_PHASE}": (*whole, ("two_phase", "on")),
         f"pgoutput, {STREAMED}, {TWO_PHASE}": (*streamed, ("two_phase", "on")),
     }
-    return {name: (plugin_of(name), options) for name, options in streams.items() if is_said_by(name, major)}
+    said = [(name, options) for name, options in streams.items() if published != EVERYTHING or STREAMED not in name]
+    return {name: (plugin_of(name), options) for name, options in said if is_said_by(name, major)}
 
 
 def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> Run:
@@ -107,7 +113,7 @@ def run_scripts(major: int, scripts: Path, published: str, directory: Path) -> R
                 run_spec(server, path, catch_up)
 
     setup = [f"CREATE PUBLICATION pub_all FOR ALL TABLES {PUBLISHED[published]}"]
-    return run_live(major, directory, setup, asked(major), work)
+    return run_live(major, directory, setup, asked(major, published), work)
 
 
 def _begin(connection: psycopg.Connection[Any], script: Path) -> None:

@@ -37,7 +37,7 @@ def scripts_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 def test_walsenders(spark: SparkSession, scripts_run: Run, name: str) -> None:
     run = scripts_run
     if name not in run.plugins:
-        pytest.skip(f"PostgreSQL {run.major} has no such option")
+        pytest.skip("not asked for where everything is published, or a later option")
     actual = decoded(spark, run, name)
     assert len(actual) > FEWEST_MESSAGES
     found = difference(run, name, actual)
