@@ -8,15 +8,13 @@ Needs Python and ``apt-get`` only, and no root; leaves the machine's own sources
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
-from headwater.errors import HeadwaterError
 from headwater.temporary_directories import OwnDirectory
-from install_debian_postgres import Apt
-from install_postgres import installed_version, make_readable, open_cache, publish
+from install_debian_postgres import Apt, for_majors
+from install_postgres import installed_version, make_readable, publish
 
 MAJORS = (15, 17, 18)
 SUITES = "bookworm trixie forky sid"
@@ -25,19 +23,7 @@ KEPT = ("contrib/test_decoding/", "COPYRIGHT")
 
 def main() -> int:
     """Fetch the majors named on the command line; exit status 1 with one line when that fails."""
-    majors = [int(argument) for argument in sys.argv[1:]] or list(MAJORS)
-    try:
-        root = open_cache("sources")
-        for major in majors:
-            fetch(major, root)
-    except (HeadwaterError, OSError, ValueError) as error:
-        print(f"fetch_regression_scripts: {error}", file=sys.stderr)
-        return 1
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout or "").strip().splitlines()
-        print(f"fetch_regression_scripts: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
-        return 1
-    return 0
+    return for_majors("fetch_regression_scripts", MAJORS, "sources", fetch)
 
 
 def fetch(major: int, root: Path) -> None:

@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -36,17 +36,28 @@ exec "$root/{loader}" --inhibit-cache --library-path "$root/{libraries}" --argv0
 
 def main() -> int:
     """Install the majors named on the command line; exit status 1 with one line when that fails."""
-    majors = [int(argument) for argument in sys.argv[1:]] or list(MAJORS)
+    return for_majors("install_debian_postgres", MAJORS, "", install)
+
+
+def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int, Path], None]) -> int:
+    """Do something for the majors named on the command line, or all; exit status 1 with one line when that fails.
+
+    Args:
+        name: of the tool; known: majors that it can be called for.
+        folder: of the servers' cache, which ``work`` is given beside each major.
+        work: what is done.
+    """
+    majors = [int(argument) for argument in sys.argv[1:]] or list(known)
     try:
-        root = open_cache()
+        root = open_cache(folder)
         for major in majors:
-            install(major, root)
+            work(major, root)
     except (HeadwaterError, OSError, ValueError) as error:
-        print(f"install_debian_postgres: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "").strip().splitlines()
-        print(f"install_debian_postgres: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
+        print(f"{name}: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
         return 1
     return 0
 
