@@ -91,6 +91,17 @@ def errors_of(database: str | None) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def errors_of_output(name: str | None) -> Iterator[None]:
+    """Errors of the ``with`` block name one of several outputs; those of None are left alone."""
+    try:
+        yield
+    except HeadwaterError as error:
+        if name is not None:
+            error.message = f'output "{name}": {error.message}'
+        raise
+
+
 class UsageError(HeadwaterError):
     """The command line, or an option of it, is wrong."""
 

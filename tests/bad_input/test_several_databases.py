@@ -24,6 +24,7 @@ from headwater.pipeline import DatabaseChoice, DecodeRequest
 from headwater.pipeline.database_plan import DatabasePlan
 from headwater.pipeline.databases import ChosenDatabases, may_be_created, warn_of_namesakes
 from headwater.pipeline.index_job import IndexTask, index_in_threads
+from headwater.pipeline.open_output import OpenOutput
 from headwater.pipeline.request import open_request
 from headwater.pipeline.run_index import Run, WindowBounds
 from headwater.pipeline.window import Scope
@@ -153,7 +154,7 @@ def test_a_pattern_that_matches_a_table_of_one(headwater: CommandHere, window: W
 
 def _passed_over(request: DecodeRequest, names: tuple[str, ...] | None, window_bytes: int = 1 << 30) -> ChosenDatabases:
     """The databases that a pass has found."""
-    chosen = ChosenDatabases.open(request, DatabaseChoice(names))
+    chosen = ChosenDatabases.open([request], DatabaseChoice(names))
     index = partial(index_in_threads, threads=1)
     for _ in Pass(chosen.first, index, 1, WindowBounds(window_bytes), new_plans=chosen.new_plans):
         pass
@@ -202,7 +203,7 @@ def test_an_oid_that_is_used_again(tmp_path: Path, window_bytes: int) -> None:
         with pytest.raises(CatalogError, match='"second" was created with OID 20000, which another database had'):
             _passed_over(request, names, window_bytes)
     assert _names(_passed_over(request, ("postgres",), window_bytes)) == ["postgres"]
-    alone = DatabasePlan(open_request(replace(request, database="first")), Scope(1 << 20))
+    alone = DatabasePlan([OpenOutput(open_request(replace(request, database="first")), Scope(1 << 20))])
     index = partial(index_in_threads, threads=1)
     with pytest.raises(CatalogError, match='"second" was created with OID 20000'):
         list(Pass([alone], index, 1, WindowBounds(window_bytes), new_plans=warn_of_namesakes))
@@ -235,10 +236,10 @@ def test_a_database_that_was_being_created_when_the_catalog_was_taken(window: Wi
     request = DecodeRequest(str(window.wal), str(window.backup))
     (plan, *_) = _passed_over(request, ("postgres",)).plans
     for names in (None, ("new", "postgres")):
-        chosen = ChosenDatabases.open(request, DatabaseChoice(names))
+        chosen = ChosenDatabases.open([request], DatabaseChoice(names))
         with pytest.raises(CatalogError, match="was being created when the catalog was taken"):
             chosen.new_plans([], plan)
-    assert ChosenDatabases.open(request, DatabaseChoice(("postgres",))).new_plans([], plan) == []
+    assert ChosenDatabases.open([request], DatabaseChoice(("postgres",))).new_plans([], plan) == []
 
 
 def test_databases_that_come_and_go_between_the_files_of_a_backup(tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def _copy_rest(server: EmbeddedPostgres, connection: Connection[Any], target: Pa
 def test_a_database_that_the_backup_has_in_parts(window: Window) -> None:
     """One whose files are copied behind the record that the catalog is of."""
     request = DecodeRequest(str(window.wal), str(window.after))
-    chosen = ChosenDatabases.open(request, DatabaseChoice(("new",)))
+    chosen = ChosenDatabases.open([request], DatabaseChoice(("new",)))
     (plan,) = chosen.plans
     directory = plan.opened.directory
     lo = DataDirectory(window.backup).start_lsn

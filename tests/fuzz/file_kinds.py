@@ -220,7 +220,7 @@ class Values(Kind):
         ]
         for corpus in corpora:
             state = corpus.kept[rng_free(len(corpus.kept))].state
-            for value in (state.control, state.memory, state.left, state.catalog.origin):
+            for value in (state.control, state.outputs[0].memory, state.left, state.catalog.origin):
                 self._values.append((type(value), self._saved(value)))
         self._whole = [(KeptState, self._saved(corpora[0].kept[0]))]
 

@@ -21,7 +21,7 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.demo.stream_comparison import first_difference, joined, messages_table
 from headwater.errors import CatalogError
-from headwater.pipeline import DatabaseChoice, DecodeRequest, decode, decode_databases
+from headwater.pipeline import DatabaseChoice, DecodeRequest, Output, decode, decode_outputs
 from headwater.pipeline.databases import ChosenDatabases
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.run_index import WindowBounds
@@ -224,8 +224,8 @@ NEW = ("fresh", "logged", "copied", "grandchild", "empty")
     ],
 )
 def test_each_database_says_what_its_slot_says(spark: Any, many: ManyDatabases, plugin: str, window_bytes: int) -> None:
-    with decode_databases(spark, many.request(plugin), ALL, bounds=WindowBounds(window_bytes)) as result:
-        found = {name: joined(one.tables()) for name, one in result.databases.items()}
+    with decode_outputs(spark, [Output(many.request(plugin))], ALL, bounds=WindowBounds(window_bytes)) as result:
+        found = {name: joined(one.tables()) for name, (one,) in result.databases.items()}
     assert sorted(found) == sorted([*FIRST, *NEW, "own"])
     for name in (*FIRST, *NEW):
         expected = many.said[name, plugin]
@@ -291,7 +291,7 @@ def _indexed(many: ManyDatabases, *names: str, end: int) -> tuple[Counter[tuple[
         indexed.update((task.lo, task.hi) for task in tasks)
         return index_in_threads(tasks, 1)
 
-    chosen = ChosenDatabases.open(many.request(end=end), DatabaseChoice(names))
+    chosen = ChosenDatabases.open([many.request(end=end)], DatabaseChoice(names))
     (window,) = Pass(chosen.first, index, 1, new_plans=chosen.new_plans)
     assert len(window) == len(names)
     return indexed, chosen.first[0].opened.store.start_lsn, end
@@ -303,16 +303,16 @@ def test_a_database_that_is_created_in_the_window_is_asked_for_by_name(
 ) -> None:
     """From where its slot was made on, so that relations are announced in the same session."""
     request = many.request(plugin, start=many.start["copied", plugin])
-    with decode_databases(spark, request, DatabaseChoice(("copied",))) as result:
-        (found,) = result.databases.values()
+    with decode_outputs(spark, [Output(request)], DatabaseChoice(("copied",))) as result:
+        ((found,),) = result.databases.values()
         assert first_difference(messages_table(many.said["copied", plugin]), joined(found.tables())) is None
 
 
 def test_names_that_no_database_has(spark: Any, many: ManyDatabases) -> None:
     with pytest.raises(CatalogError, match='database "nobody" does not exist, and the WAL creates none of that name'):
-        decode_databases(spark, many.request(), DatabaseChoice(("postgres", "nobody")))
+        decode_outputs(spark, [Output(many.request())], DatabaseChoice(("postgres", "nobody")))
     with pytest.raises(CatalogError, match='it is what the database "shop" was renamed to: ask for "shop"'):
-        decode_databases(spark, many.request(), DatabaseChoice(("boutique",)))
+        decode_outputs(spark, [Output(many.request())], DatabaseChoice(("boutique",)))
 
 
 def test_one_database_alone_says_the_same(spark: Any, many: ManyDatabases) -> None:

@@ -7,7 +7,8 @@ import stat
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,6 +44,16 @@ def exchange(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Iter
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
 
 
+def writing(function: Callable[[Any, BinaryIO], int], files: int = 1) -> Callable[[Any], Iterator[Any]]:
+    """A task that writes files, all alike."""
+
+    def work(task: Any) -> Iterator[Any]:
+        for _ in range(files):
+            yield partial(function, task)
+
+    return work
+
+
 def square(handed: Handed[Messages], sink: BinaryIO) -> int:
     value = handed.load()
     value.lsn[:] **= 2
@@ -58,8 +69,8 @@ def numbers(count: int) -> Messages:
 def test_values_go_and_come_in_order(exchange: Exchange) -> None:
     handed = [exchange.hand(numbers(1000 * n)) for n in range(TASKS)]
     told: list[tuple[str, int, int]] = []
-    with exchange.run("square", square, handed, lambda *words: told.append(words)) as arriving:
-        for number, one in enumerate(arriving):
+    with exchange.run("square", writing(square), handed, lambda *words: told.append(words)) as arriving:
+        for number, (one,) in enumerate(arriving):
             found = one.take(Messages)
             assert len(found.lsn) == one.summary == number * 1000
             assert (found.lsn == np.arange(number * 1000) ** 2).all()
@@ -75,16 +86,17 @@ def write(task: int, sink: BinaryIO) -> int:
 
 
 def test_files_stay_until_the_end_unless_they_are_removed(exchange: Exchange) -> None:
-    with exchange.run("write", write, range(3)) as arriving:
-        made = list(arriving)
+    with exchange.run("write", writing(write), range(3)) as arriving:
+        made = [one for (one,) in arriving]
     made[1].remove()
     assert [os.path.exists(one.path) for one in made] == [True, False, True]
     assert Path(made[2].path).read_bytes() == bytes([2]) * 2_000_006
 
 
 def test_two_runs_side_by_side(exchange: Exchange) -> None:
-    with exchange.run("first", write, range(3)) as first, exchange.run("second", write, range(3)) as second:
-        assert [one.summary for one in second] == [one.summary for one in first] == [0, 1, 2]
+    work = writing(write)
+    with exchange.run("first", work, range(3)) as first, exchange.run("second", work, range(3)) as second:
+        assert [one.summary for (one,) in second] == [one.summary for (one,) in first] == [0, 1, 2]
 
 
 def wait_for_ever(task: int, sink: BinaryIO) -> int:
@@ -94,16 +106,16 @@ def wait_for_ever(task: int, sink: BinaryIO) -> int:
 
 def test_what_runs_can_be_ended_from_elsewhere(exchange: Exchange) -> None:
     """Whoever waits gets an error, and nothing more begins."""
-    with exchange.run("endless", wait_for_ever, range(3)) as arriving:
+    with exchange.run("endless", writing(wait_for_ever), range(3)) as arriving:
         threading.Thread(target=exchange.stop).start()
         with pytest.raises(SparkError, match="step endless was ended"):
             next(arriving)
-    with pytest.raises(SparkError, match="no more jobs"), exchange.run("later", write, range(3)):
+    with pytest.raises(SparkError, match="no more jobs"), exchange.run("later", writing(write), range(3)):
         pytest.fail("it began")
 
 
 def test_a_run_without_tasks(exchange: Exchange) -> None:
-    with exchange.run("nothing", write, []) as arriving:
+    with exchange.run("nothing", writing(write), []) as arriving:
         assert list(arriving) == []
 
 
@@ -119,9 +131,9 @@ def test_the_first_error_in_order_is_raised_where_its_turn_is(exchange: Exchange
     taken = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", HeadwaterWarning)
-        with exchange.run("fail", fail, range(TASKS)) as arriving:
-            taken.append(next(arriving).summary)
-            taken.append(next(arriving).summary)
+        with exchange.run("fail", writing(fail), range(TASKS)) as arriving:
+            taken.append(next(arriving)[0].summary)
+            taken.append(next(arriving)[0].summary)
             with pytest.raises(WalError, match="task 2 failed"):
                 next(arriving)
     assert taken == [0, 1]
@@ -137,21 +149,33 @@ def stop(task: int, sink: BinaryIO) -> int:
 def test_another_error_is_sparks(exchange: Exchange) -> None:
     with (
         pytest.raises(SparkError, match="could not run the tasks of step stop"),
-        exchange.run("stop", stop, range(2)) as arriving,
+        exchange.run("stop", writing(stop), range(2)) as arriving,
     ):
         list(arriving)
 
 
 def test_a_run_that_is_left_early_ends(exchange: Exchange) -> None:
-    with exchange.run("write", write, range(TASKS)) as arriving:
-        assert next(arriving).summary == 0
+    with exchange.run("write", writing(write), range(TASKS)) as arriving:
+        assert next(arriving)[0].summary == 0
+
+
+def test_a_task_that_writes_several_files(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_exchange, "CHUNKS_PER_JOB", 1)
+    with exchange.run("write", writing(write, 3), [5, 0, 1]) as arriving:
+        for task, files in zip([5, 0, 1], arriving, strict=True):
+            assert [one.summary for one in files] == [task] * 3
+            assert {Path(one.path).read_bytes() for one in files} == {bytes([task]) * task * 1_000_003}
+            assert len({one.path for one in files}) == 3
 
 
 def test_what_is_large_comes_in_pieces(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few chunks a job; the last is shorter."""
     monkeypatch.setattr(spark_exchange, "CHUNKS_PER_JOB", 1)
-    with SparkExchange(spark.sparkContext, str(tmp_path)) as exchange, exchange.run("w", write, [0, 4, 9]) as arriving:
-        for one in arriving:
+    with (
+        SparkExchange(spark.sparkContext, str(tmp_path)) as exchange,
+        exchange.run("w", writing(write), [0, 4, 9]) as arriving,
+    ):
+        for (one,) in arriving:
             assert Path(one.path).read_bytes() == bytes([one.summary]) * one.summary * 1_000_003
 
 

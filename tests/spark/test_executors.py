@@ -40,13 +40,13 @@ def work(task, sink):
     return task
 
 with open_exchange(context, scratch) as exchange:
-    with exchange.run("lose", work, range(8)) as arriving:
-        for number, one in enumerate(arriving):
+    with exchange.run("lose", lambda task: [lambda sink: work(task, sink)], range(8)) as arriving:
+        for number, (one,) in enumerate(arriving):
             assert one.summary == number and Path(one.path).read_bytes() == bytes([number]) * 3_000_000
 print("done:", len(list(marks.glob("5-*"))))
 """
 FAILED = """
-def work(task, sink):
+def work(task):
     (marks / f"{task}-{os.urandom(4).hex()}").touch()
     if task == 1:
         raise WalError("it would fail alike")

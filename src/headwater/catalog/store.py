@@ -24,7 +24,7 @@ from headwater.catalog.prepared import PreparedTransaction
 from headwater.catalog.redo import HeapRedo, apply_storage
 from headwater.catalog.rows import CatalogRows, DatabaseRow
 from headwater.catalog.saving import image_of, restore
-from headwater.catalog.search_path import DEFAULT_SEARCH_PATH
+from headwater.catalog.search_path import DEFAULT_SEARCH_PATH, SearchPath
 from headwater.catalog.tables import CatalogTable
 from headwater.catalog.versions import FIRST_NORMAL_XID, NEVER, Dependency, Fates, OwnCommands, Timeline, Version
 from headwater.catalog.whereabouts import Whereabouts, expect_move, follow_copy, settle_place
@@ -77,7 +77,7 @@ class CatalogStore:
         whereabouts: where the database's files lie.
         unread: catalogs whose rows are not known; an exported one may leave out those of roles.
         publication_names: of publications that were visible before the horizon.
-        search_path: of the session that names types and objects; to be set before there is any view.
+        search_path: of the session that names types and objects; see :meth:`name_by`.
     """
 
     def __init__(
@@ -136,6 +136,7 @@ class CatalogStore:
         store._source = image
         if before is not None:
             before._forget_changed()
+            store.search_path = before.search_path
             store._memo, before._memo = before._memo.aged(image.horizon), Memo()
         return store
 
@@ -411,6 +412,12 @@ class CatalogStore:
         if own is None:
             return HistoricCatalog(self, lsn, None, self._memo, frozenset(), None)
         return HistoricCatalog(self, lsn, own, self._memo, self._touched_by(own.xids), self._own_memo(own))
+
+    def name_by(self, path: SearchPath) -> None:
+        """Let views name types and objects as a session with this search_path; views from before are of no use then."""
+        if path != self.search_path:
+            self.search_path = path
+            self._memo, self._own_memos = Memo(), {}
 
     def versions(self, key: Dependency) -> list[Version]:
         """All versions under (catalog, index, key)."""

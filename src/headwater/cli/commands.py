@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
+from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
 
@@ -121,7 +122,7 @@ _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
 
-@click.command("decode")
+@click.command("decode", cls=CommandOfOutputs)
 @_of_wal(_decode_flag)
 @_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
@@ -150,7 +151,12 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
 )
 @_decode_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_decode_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
-@_decode_flag("--plugin", metavar="NAME", help="Output plugin: test_decoding (default), pgoutput, wal2json, debezium.")
+@_decode_flag(
+    "--plugin",
+    metavar="NAME",
+    help="Output plugin: test_decoding (default), pgoutput, wal2json, debezium. Each of several begins an output, with "
+    "the flags that follow it.",
+)
 @_decode_flag("--user", metavar="ROLE", help="Session settings are this role's, too (ALTER ROLE ... SET).")
 @_decode_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Option of the plugin.")
 @_decode_flag("-c", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Session setting (TimeZone, ...).")
@@ -216,7 +222,7 @@ _SLOT = click.argument("path", type=_Paths(path_type=Path))
 @_decode_flag("--stats", is_flag=True, help="Print what was decoded and how long each step took.")
 @_decode_flag("--stats-json", type=PATH, metavar="FILE", help="The same as JSON.")
 def decode_command(**flags: Any) -> None:
-    """Decode WAL into the messages of an output plugin."""
+    """Decode WAL into the messages of an output plugin, or of several: --plugin A --out X --plugin B --out Y."""
     from headwater.kept_memory import keep_freed_memory
 
     # Before anything is imported that starts threads: a heap that a thread has made for itself is not kept.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from headwater.cli.message_output import MessageOutput, PartFiles, appending, parquet, target, whole_file
 from headwater.errors import UsageError
-from headwater.pipeline.decode import DecodedDatabases, Deliver
+from headwater.pipeline.outputs import DecodeResult, Deliver
 
 DATABASE = "{database}"
 """Stands for a database's name in ``--out``."""
@@ -52,7 +52,7 @@ def file_name(pattern: str, label: str) -> str:
 
 
 class DatabasesOutput:
-    """Takes the files of several databases.
+    """Takes the files of several databases, made for one output; a :class:`RunOutput`.
 
     Args:
         directory: where its files are made.
@@ -60,6 +60,8 @@ class DatabasesOutput:
         out: what errors call it.
         stack: closes what was opened.
     """
+
+    is_late = False
 
     def __init__(self, directory: Path, pattern: str, out: str, stack: ExitStack) -> None:
         self._directory, self._pattern, self._out, self._stack = directory, pattern, out, stack
@@ -69,9 +71,9 @@ class DatabasesOutput:
         """What takes a database's files."""
         return self._output(label).early
 
-    def finish(self, decoded: DecodedDatabases) -> None:
+    def finish(self, results: Mapping[str, DecodeResult]) -> None:
         """Everything is decoded."""
-        for label, result in decoded.databases.items():
+        for label, result in results.items():
             self._output(label).finish(result)
         if not self._pattern:
             (self._directory / "_SUCCESS").touch()

@@ -7,24 +7,34 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headwater.cli.database_output import databases_output, split_out
 from headwater.cli.decode_flags import DecodeFlags
 from headwater.cli.decode_source import DecodeSource, check_kept_apart, decode_source
-from headwater.cli.message_output import check_output, is_directory, message_output, unfinished_place, writing_refused
+from headwater.cli.message_output import (
+    OneDatabase,
+    RunOutput,
+    check_output,
+    is_directory,
+    message_output,
+    unfinished_place,
+    writing_refused,
+)
+from headwater.cli.output_flags import OutputFlags
 from headwater.cli.progress import step_progress
 from headwater.cli.surroundings import STANDARD_OUTPUT
-from headwater.errors import CatalogError, HeadwaterError, UsageError
+from headwater.errors import HeadwaterError, UsageError, errors_of_output
 from headwater.kept_memory import peak_memory
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import ChosenDatabases
-from headwater.pipeline.decode import DecodedDatabases, DecodeResult, Deliver, decode, decode_databases
+from headwater.pipeline.decode import decode_outputs
 from headwater.pipeline.message_files import MessageForm
-from headwater.pipeline.request import open_request
+from headwater.pipeline.outputs import Decoded, DecodeResult, Output
+from headwater.pipeline.request import open_requests
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.pipeline.task_run import Progress
@@ -41,105 +51,62 @@ def run_decode(flags: DecodeFlags) -> None:
         HeadwaterError: it cannot be done.
     """
     began = time.perf_counter()
-    form = _checked_form(flags)
+    forms = _checked_forms(flags)
     with decode_source(flags) as source:
-        if source.is_delivered(flags.out):
+        if source.is_delivered(flags.outputs[0].out):
             return
         if flags.slot is not None:
-            check_kept_apart(flags.out)
-        if source.choice is None:
-            figures = _decode(flags, source, form, began)
-        elif flags.is_of_several:
-            figures = _decode_several(flags, source, form, began)
-        else:
-            figures = _decode_created(flags, source, form, began)
+            check_kept_apart(flags.outputs[0].out)
+        figures = _decode(flags, source, forms, began)
     if flags.stats:
         _print_stats(figures)
     if flags.stats_json is not None:
         _write_stats(figures, Path(flags.stats_json))
 
 
-def _decode(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
+def _decode(flags: DecodeFlags, source: DecodeSource, forms: Sequence[MessageForm], began: float) -> dict[str, object]:
     """All of it, once it is known what is read; returns figures."""
-    open_request(source.request, kept=source.kept)
-    with step_progress(flags.quiet) as progress:
+    if source.choice is None:
+        open_requests(source.requests, kept=source.kept)
+    else:
+        ChosenDatabases.open(source.requests, source.choice)
+    places = [split_out(one.out)[0] if flags.is_of_several else one.out for one in flags.outputs]
+    with step_progress(flags.quiet) as progress, ExitStack() as stack:
         spark = _started_spark(flags.master, progress)
         started = time.perf_counter()
-        with (
-            message_output(flags.out, source.placing(flags.out)) as output,
-            decode(
+        writing = [stack.enter_context(_opened(one.out, flags, source)) for one in flags.outputs]
+        decoded = stack.enter_context(
+            decode_outputs(
                 spark,
-                source.request,
+                [Output(*own) for own in zip(source.requests, forms, (one.deliver for one in writing), strict=True)],
+                source.choice,
                 progress,
-                form,
                 flags.scratch,
-                output.early,
-                unfinished_place(flags.out),
+                next(filter(None, map(unfinished_place, places)), None),
                 WindowBounds(flags.window_bytes),
                 source.kept,
                 _keeper(flags.keep_states),
-            ) as result,
-        ):
-            write_began = time.perf_counter()
-            output.finish(result)
-            source.delivered(result, flags.out)
-            finished = time.perf_counter()
-            result.seconds["write"] = finished - write_began
-            return _figures(result, started - began, finished - started)
-
-
-def _decode_created(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
-    """A database that is created in the window."""
-    with message_output(flags.out) as output:
-        label: str | None = None
-
-        def deliver(found: str) -> Deliver | None:
-            nonlocal label
-            if label not in (None, found):
-                raise CatalogError(
-                    f'the WAL creates more than one database "{label}"', hint="give --all-databases and --out DIR/"
-                )
-            label = found
-            return output.early
-
-        place = unfinished_place(flags.out)
-        with _decoding(flags, source, form, deliver, place) as (decoded, startup, started):
-            (result,) = decoded.databases.values()
-            output.finish(result)
-            return _figures(result, startup - began, time.perf_counter() - started)
-
-
-def _decode_several(flags: DecodeFlags, source: DecodeSource, form: MessageForm, began: float) -> dict[str, object]:
-    """Several databases; returns figures of each."""
-    place = unfinished_place(split_out(flags.out)[0])
-    with (
-        databases_output(flags.out) as output,
-        _decoding(flags, source, form, output.deliver, place) as (decoded, startup, started),
-    ):
-        output.finish(decoded)
-        seconds = startup - began, time.perf_counter() - started
-        return {label: _figures(result, *seconds) for label, result in decoded.databases.items()}
+            )
+        )
+        write_began = time.perf_counter()
+        for number, one in sorted(enumerate(writing), key=lambda pair: pair[1].is_late):
+            with errors_of_output(source.requests[number].output):
+                one.finish({label: results[number] for label, results in decoded.databases.items()})
+        source.delivered(decoded, flags.outputs[0].out)
+        finished = time.perf_counter()
+        decoded.seconds["write"] = finished - write_began
+        return _figures(flags, decoded, started - began, finished - started)
 
 
 @contextmanager
-def _decoding(
-    flags: DecodeFlags,
-    source: DecodeSource,
-    form: MessageForm,
-    deliver: Callable[[str], Deliver | None],
-    place: str | None,
-) -> Iterator[tuple[DecodedDatabases, float, float]]:
-    """What was decoded of several databases, and when Spark had started and decoding began."""
-    assert source.choice is not None
-    ChosenDatabases.open(source.request, source.choice)
-    with step_progress(flags.quiet) as progress:
-        spark = _started_spark(flags.master, progress)
-        started = time.perf_counter()
-        bounds = WindowBounds(flags.window_bytes)
-        with decode_databases(
-            spark, source.request, source.choice, progress, form, flags.scratch, deliver, place, bounds
-        ) as decoded:
-            yield decoded, started, started
+def _opened(out: str, flags: DecodeFlags, source: DecodeSource) -> Iterator[RunOutput]:
+    """What an ``--out`` names."""
+    if flags.is_of_several:
+        with databases_output(out) as several:
+            yield several
+    else:
+        with message_output(out, source.placing(out)) as output:
+            yield OneDatabase(output)
 
 
 def _started_spark(master: str | None, progress: Progress) -> Any:
@@ -165,20 +132,26 @@ def _keeper(keep_states: str | None) -> Callable[[KeptState], None] | None:
     return keep
 
 
-def _checked_form(flags: DecodeFlags) -> MessageForm:
-    """What the tasks write, once it is known that it can be written where the flags say."""
-    is_parquet = flags.out.endswith(".parquet") or is_directory(flags.out)
-    if is_parquet and flags.with_lsn:
-        raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
-    check_output("--out", split_out(flags.out)[0] if flags.is_of_several else flags.out, is_parquet)
-    if flags.out == "-":
-        _check_standard_output()
+def _checked_forms(flags: DecodeFlags) -> list[MessageForm]:
+    """What the tasks write for each output, once it is known that it can be written where the flags say."""
+    forms = [_checked_form(output, flags.is_of_several) for output in flags.outputs]
     if flags.stats_json is not None:
         check_output("--stats-json", flags.stats_json, False)
     _check_scratch(flags.scratch)
+    return forms
+
+
+def _checked_form(output: OutputFlags, is_of_several: bool) -> MessageForm:
+    out = output.out
+    is_parquet = out.endswith(".parquet") or is_directory(out)
+    if is_parquet and output.with_lsn:
+        raise UsageError("--with-lsn is for lines; a Parquet file has the columns lsn and xid anyway")
+    check_output("--out", split_out(out)[0] if is_of_several else out, is_parquet)
+    if out == "-":
+        _check_standard_output()
     if is_parquet:
-        return MessageForm.PARQUET if is_directory(flags.out) else MessageForm.ARROW
-    return MessageForm.LINES_WITH_LSN if flags.with_lsn else MessageForm.LINES
+        return MessageForm.PARQUET if is_directory(out) else MessageForm.ARROW
+    return MessageForm.LINES_WITH_LSN if output.with_lsn else MessageForm.LINES
 
 
 def _check_standard_output() -> None:
@@ -194,8 +167,27 @@ def _check_scratch(scratch: str | None) -> None:
         raise UsageError(f'cannot use --scratch "{scratch}": {refusal}, expected a directory that can be written to')
 
 
-def _figures(result: DecodeResult, startup: float, total: float) -> dict[str, object]:
+def _figures(flags: DecodeFlags, decoded: Decoded, startup: float, total: float) -> dict[str, object]:
+    """Of the only output of the only database; or by database, and by output."""
+
+    def of_output(number: int) -> dict[str, object]:
+        found: dict[str, object] = {
+            label: _figures_of(results[number], decoded, startup, total) for label, results in decoded.databases.items()
+        }
+        return found if flags.is_of_several else cast("dict[str, object]", found.popitem()[1])
+
+    if len(flags.outputs) == 1:
+        return of_output(0)
     return {
+        "wal_bytes_indexed": decoded.indexed,
+        "wal_bytes_decoded": decoded.read_again,
+        **{one.out: of_output(number) for number, one in enumerate(flags.outputs)},
+    }
+
+
+def _figures_of(result: DecodeResult, decoded: Decoded, startup: float, total: float) -> dict[str, object]:
+    return {
+        "wal_bytes_indexed": decoded.indexed,
         "wal_bytes": result.wal_bytes,
         "wal_bytes_decoded": result.read_again,
         "transactions": result.transactions,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.cli.output_flags import OutputFlags
+
 
 @dataclass(frozen=True)
 class DecodeFlags:
@@ -17,17 +19,10 @@ class DecodeFlags:
         slot: a slot's directory; peek: it does not advance.
         from_state: a file or directory of kept states; keep_states: a directory for them.
         start, end: LSNs.
-        plugin: the output plugin's name.
         user: whose settings sessions would have.
-        options, settings: texts ``NAME=VALUE``.
-        client_encoding: by PostgreSQL's names; None for the default.
-        publish: texts of the user's own publications.
-        tables: texts of patterns; unknown_types: error, hex or null.
         on_level_gap: error or skip.
         from_replica_level: WAL of wal_level replica is decoded, too.
-        two_phase: prepared transactions are decoded at PREPARE.
-        ddl: DDL is told, too, by a plugin that can.
-        out: ``-`` or a path; with_lsn: lines begin with LSN and xid.
+        outputs: what is made of it, one at least.
         master: for Spark; scratch: directory of unfinished output.
         window_bytes: WAL that is planned at a time.
         quiet: nothing of progress on standard error.
@@ -46,26 +41,21 @@ class DecodeFlags:
     all_databases: bool
     start: str | None
     end: str | None
-    plugin: str | None
     user: str | None
-    options: Sequence[str]
-    settings: Sequence[str]
-    client_encoding: str | None
-    tables: Sequence[str]
-    publish: Sequence[str]
-    unknown_types: str | None
     on_level_gap: str
     from_replica_level: bool
-    two_phase: bool
-    ddl: bool
-    out: str
-    with_lsn: bool
+    outputs: tuple[OutputFlags, ...]
     master: str | None
     scratch: str | None
     window_bytes: int
     quiet: bool
     stats: bool
     stats_json: str | None
+
+    @property
+    def ddl(self) -> bool:
+        """DDL is told by an output."""
+        return any(output.ddl for output in self.outputs)
 
     @property
     def is_of_several(self) -> bool:

@@ -1,4 +1,7 @@
-"""What ``headwater decode`` reads and where it begins: at a catalog, a kept state, or where a slot stands."""
+"""What ``headwater decode`` reads and where it begins: at a catalog, a kept state, or where a slot stands.
+
+A slot has one output, which it knows since it was created.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from headwater.cli.name_values import pairs, settings_of_flags, source_of_flags,
 from headwater.errors import UsageError, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import DatabaseChoice, check_whole_cluster, may_be_created
-from headwater.pipeline.decode import DecodeResult
 from headwater.pipeline.named_catalog import is_server, state_in_file, state_of_server
+from headwater.pipeline.outputs import Decoded
 from headwater.pipeline.request import DecodeRequest, check_begins, check_no_user
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
@@ -35,22 +38,23 @@ class DecodeSource:
     """What is read.
 
     Attributes:
-        request: it.
+        requests: it, for each output.
         kept: the state to begin with; None for the catalog.
         slot: the slot that advances, None if none does.
-        choice: the databases, if they are not the one that the request names.
+        choice: the databases, if they are not the one that the requests name.
     """
 
-    request: DecodeRequest
+    requests: list[DecodeRequest]
     kept: KeptState | None = None
     slot: OpenSlot | None = None
     choice: DatabaseChoice | None = None
     _made: tuple[State, SlotStatistics] | None = field(default=None, repr=False)
 
-    def delivered(self, result: DecodeResult, out: str) -> None:
+    def delivered(self, decoded: Decoded, out: str) -> None:
         """All messages have been written; what cannot be moved to its place afterwards lets the slot advance here."""
         if self.slot is None:
             return
+        ((result,),) = decoded.databases.values()
         made = SlotStatistics(1, result.transactions, result.bytes, result.changes, result.messages)
         self._made = result.state(), made
         if self.placing(out) is None:
@@ -101,12 +105,15 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
         source = source_of_slot(opened.slot, None if flags.end is None else Lsn.parse(flags.end))
-        source.request = replace(
-            source.request,
-            wal=_source_of_slot(source.request.source, flags),
-            on_level_gap=flags.on_level_gap,
-            slot=Path(flags.slot).name,
-        )
+        (request,) = source.requests
+        source.requests = [
+            replace(
+                request,
+                wal=_source_of_slot(request.source, flags),
+                on_level_gap=flags.on_level_gap,
+                slot=Path(flags.slot).name,
+            )
+        ]
         source.slot = None if flags.peek else opened
         yield source
 
@@ -134,32 +141,20 @@ def check_kept_apart(out: str) -> None:
 def source_of_slot(slot: Slot, end: int | None) -> DecodeSource:
     """A slot's request, from where it stands."""
     request = replace(request_of_slot(slot), end=None if end is None else max(end, slot.confirmed_lsn))
-    return DecodeSource(request, kept_in_slot(slot))
+    return DecodeSource([request], kept_in_slot(slot))
 
 
 def _check_slot_flags(flags: DecodeFlags) -> None:
-    names = (
-        "catalog",
-        "from_state",
-        "database",
-        "all_databases",
-        "start",
-        "user",
-        "plugin",
-        "options",
-        "settings",
-        "client_encoding",
-        "tables",
-        "publish",
-        "unknown_types",
-        "from_replica_level",
-        "two_phase",
-        "ddl",
+    of_run = ("catalog", "from_state", "database", "all_databases", "start", "user", "from_replica_level")
+    of_output = (
+        *("plugin", "options", "settings", "client_encoding", "tables", "publish", "unknown_types"),
+        *("two_phase", "ddl"),
     )
-    for name in names:
-        if getattr(flags, name):
-            flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
-            raise UsageError(f"{flag} cannot be given with --slot", hint="the slot has it since it was created")
+    for place, names in ((flags, of_run), (flags.outputs[0], of_output)):
+        for name in names:
+            if getattr(place, name):
+                flag = {"options": "-o", "settings": "--set"}.get(name, f"--{name.replace('_', '-')}")
+                raise UsageError(f"{flag} cannot be given with --slot", hint="the slot has it since it was created")
 
 
 def _several(flags: DecodeFlags) -> DatabaseChoice | None:
@@ -169,9 +164,9 @@ def _several(flags: DecodeFlags) -> DatabaseChoice | None:
         raise UsageError("--all-databases takes the place of --database", hint="give one of them")
     if not flags.is_of_several:
         return None
-    for name in ("from_state", "keep_states", "ddl"):
-        if getattr(flags, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for one database", hint="name it with --database")
+    for flag, value in (("--from-state", flags.from_state), ("--keep-states", flags.keep_states), ("--ddl", flags.ddl)):
+        if value:
+            raise UsageError(f"{flag} is for one database", hint="name it with --database")
     return DatabaseChoice(None if flags.all_databases else names)
 
 
@@ -199,36 +194,49 @@ def _without_slot(flags: DecodeFlags) -> DecodeSource:
         raise UsageError(what, hint=f"give one of --catalog, --from-state and --slot {SEE_HELP}")
     start = None if flags.start is None else Lsn.parse(flags.start)
     choice = _several(flags)
-    request = DecodeRequest(
-        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
-        catalog=flags.catalog or "",
-        database=flags.database[0] if flags.database and choice is None else None,
-        plugin=flags.plugin or DEFAULT_PLUGIN,
-        options=pairs(flags.options, "-o"),
-        start=start,
-        end=None if flags.end is None else Lsn.parse(flags.end),
-        settings=settings_of_flags(flags.settings, flags.client_encoding),
-        unknown_types=flags.unknown_types or "error",
-        tables=TablePatterns.parse(flags.tables),
-        publish=tuple(flags.publish),
-        user=flags.user,
-        on_level_gap=flags.on_level_gap,
-        from_replica_level=flags.from_replica_level,
-        two_phase=flags.two_phase,
-        with_ddl=flags.ddl,
-    )
+    requests = _requests(flags, start, flags.database[0] if flags.database and choice is None else None)
+    request = requests[0]
     if choice is not None:
         check_whole_cluster(request)
-        return DecodeSource(request, choice=choice)
+        return DecodeSource(requests, choice=choice)
     if flags.from_state is None:
         choice = _created_later(request, flags)
         if choice is not None:
-            return DecodeSource(replace(request, database=None), choice=choice)
+            return DecodeSource([replace(one, database=None) for one in requests], choice=choice)
         of_server = state_of_server(request.catalog)
         if of_server is not None:
             check_no_user(request)
-        return DecodeSource(request, of_server)
+        return DecodeSource(requests, of_server)
     check_no_user(request)
     kept = find_state(Path(flags.from_state), start)
     check_begins(kept.state, request, flags.from_state)
-    return DecodeSource(request, replace(kept, state=kept.state.in_new_session))
+    return DecodeSource(requests, replace(kept, state=kept.state.in_new_session))
+
+
+def _requests(flags: DecodeFlags, start: int | None, database: str | None) -> list[DecodeRequest]:
+    """What is asked for, of each output; one of several is called by where it goes."""
+    run = DecodeRequest(
+        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
+        catalog=flags.catalog or "",
+        database=database,
+        start=start,
+        end=None if flags.end is None else Lsn.parse(flags.end),
+        user=flags.user,
+        on_level_gap=flags.on_level_gap,
+        from_replica_level=flags.from_replica_level,
+    )
+    return [
+        replace(
+            run,
+            plugin=one.plugin or DEFAULT_PLUGIN,
+            options=pairs(one.options, "-o"),
+            settings=settings_of_flags(one.settings, one.client_encoding),
+            unknown_types=one.unknown_types or "error",
+            tables=TablePatterns.parse(one.tables),
+            publish=tuple(one.publish),
+            two_phase=one.two_phase,
+            with_ddl=one.ddl,
+            output=one.out if len(flags.outputs) > 1 else None,
+        )
+        for one in flags.outputs
+    ]

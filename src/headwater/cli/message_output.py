@@ -12,16 +12,16 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError, UsageError
-from headwater.pipeline.decode import DecodeResult, Deliver
+from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pipeline.message_files import check_text, message_schema, message_table, parquet_writer
+from headwater.pipeline.outputs import DecodeResult, Deliver
 from headwater.temporary_directories import OwnDirectory
 
 
@@ -37,6 +37,54 @@ class MessageOutput(Protocol):
 
     def finish(self, result: DecodeResult) -> None:
         """Everything is decoded."""
+
+
+class RunOutput(Protocol):
+    """Takes the files of one output of a run, of its database or databases.
+
+    Attributes:
+        is_late: what it has written it cannot take back, so it writes nothing before all outputs are there.
+    """
+
+    @property
+    def is_late(self) -> bool: ...
+
+    def deliver(self, label: str) -> Deliver | None:
+        """What takes a database's files as they are made."""
+
+    def finish(self, results: Mapping[str, DecodeResult]) -> None:
+        """Everything is decoded."""
+
+
+class OneDatabase:
+    """Takes the files of one database, whichever it is; a :class:`RunOutput`."""
+
+    def __init__(self, output: MessageOutput) -> None:
+        self._output = output
+        self._label: str | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """See :class:`RunOutput`."""
+        return self._output.early is None
+
+    def deliver(self, label: str) -> Deliver | None:
+        """See :class:`RunOutput`.
+
+        Raises:
+            CatalogError: a second database is created under the name that was asked for.
+        """
+        if self._label not in (None, label):
+            raise CatalogError(
+                f'the WAL creates more than one database "{self._label}"', hint="give --all-databases and --out DIR/"
+            )
+        self._label = label
+        return self._output.early
+
+    def finish(self, results: Mapping[str, DecodeResult]) -> None:
+        """See :class:`RunOutput`."""
+        (result,) = results.values()
+        self._output.finish(result)
 
 
 class _Late:

@@ -125,7 +125,7 @@ def described(path: Path) -> dict[str, object]:
     """A slot's properties, by the names that PostgreSQL's views have for them."""
     slot, pid = read_slot(path), active_pid(path)
     asked = slot.request
-    two_phase_at = None if slot.state is None else slot.state.two_phase_at
+    two_phase_at = next((output.two_phase_at for output in slot.state.outputs), None) if slot.state else None
     return {
         "slot_name": path.name,
         "plugin": asked.plugin,
@@ -157,7 +157,7 @@ def run_advance(path: Path, lsn: int) -> None:
                 f"cannot advance replication slot to {Lsn(lsn)}, minimum is {Lsn(opened.slot.confirmed_lsn)}"
             )
         source = source_of_slot(opened.slot, None)
-        opened.write(opened.slot.advanced(state_at(source.request, source.kept, lsn), SlotStatistics()))
+        opened.write(opened.slot.advanced(state_at(source.requests[0], source.kept, lsn), SlotStatistics()))
         print(Lsn(opened.slot.confirmed_lsn))
 
 

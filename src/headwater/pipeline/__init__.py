@@ -7,7 +7,8 @@ knows Spark, files and all rooms before it; it must not know PostgreSQL's format
 from __future__ import annotations
 
 from headwater.pipeline.databases import DatabaseChoice
-from headwater.pipeline.decode import DecodedDatabases, DecodeResult, decode, decode_databases
+from headwater.pipeline.decode import decode, decode_outputs
+from headwater.pipeline.outputs import Decoded, DecodeResult, Output
 from headwater.pipeline.request import DecodeRequest
 
-__all__ = ["DatabaseChoice", "DecodeRequest", "DecodeResult", "DecodedDatabases", "decode", "decode_databases"]
+__all__ = ["DatabaseChoice", "DecodeRequest", "DecodeResult", "Decoded", "Output", "decode", "decode_outputs"]

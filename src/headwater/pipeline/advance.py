@@ -2,30 +2,32 @@
 
 In: a :class:`State`, the index of the WAL from its LSN on, the catalog at its LSN. Out: :class:`Advanced`, or what the
 index lacks. Pure: the same state and the same WAL give the same plan and the same next state, wherever the WAL is cut.
+
+Control records, the catalog and transactions are followed once, for all outputs; which of them are replayed to a
+plugin, and how, is asked for each output. What any of them lacks is indexed for all, as the finest of them needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from headwater.catalog.copied_files import check_files
 from headwater.catalog.store import CatalogStore
-from headwater.errors import PluginError, RecordError, warn
+from headwater.errors import PluginError, RecordError, errors_of_output, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
-from headwater.pipeline.window import Scope, check_consistent, check_window
-from headwater.plugins.api import SlicePlugin
+from headwater.pipeline.open_output import OpenOutput
+from headwater.pipeline.window import Int64s, Scope, check_consistent, check_window
 from headwater.reorder.accounting import Running, StreamRules, account
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.message_order import message_order
 from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, settle, still_open
 from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
-from headwater.reorder.schema_memory import NOTHING_IN_MIND, SchemaMemory
-from headwater.reorder.state import State
+from headwater.reorder.state import OutputState, State
 from headwater.reorder.streamed_replays import replays_with_streams
 from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Streams
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
@@ -43,21 +45,23 @@ class Start:
     last_lsn: int
     control: Control
     left: OpenTransactions
-    memory: SchemaMemory
-    two_phase_at: int | None = None
-    accounting: Accounting = NOTHING_QUEUED
+    outputs: tuple[OutputState, ...] = ()
 
     @classmethod
     def of_state(cls, state: State) -> Start:
         """As the windows before left it."""
-        return cls(
-            *(state.lsn, state.last_lsn, state.control, state.left, state.memory, state.two_phase_at, state.accounting)
-        )
+        return cls(state.lsn, state.last_lsn, state.control, state.left, state.outputs)
 
     @classmethod
-    def of_catalog(cls, store: CatalogStore, whole: frozenset[int], needed: int = WAL_LEVEL_LOGICAL) -> Start:
+    def of_catalog(
+        cls,
+        store: CatalogStore,
+        whole: frozenset[int],
+        needed: int = WAL_LEVEL_LOGICAL,
+        outputs: tuple[OutputState, ...] = (),
+    ) -> Start:
         """Where a catalog was taken; ``whole``, ``needed``: see :func:`headwater.reorder.control.control_at`."""
-        return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, NOTHING_IN_MIND)
+        return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, outputs)
 
     @property
     def restart_lsn(self) -> int:
@@ -75,8 +79,7 @@ class Behind:
         control: what is known at its end, and why decoding could not begin earlier, if it has begun in it.
         lsn: LSN behind its last record; last_lsn: where that one starts.
         left: what is known of transactions that have not ended.
-        memory: what the plugin has in mind.
-        two_phase_at, accounting: see :class:`headwater.reorder.state.State`.
+        outputs: see :class:`headwater.reorder.state.State`.
     """
 
     store: CatalogStore
@@ -84,9 +87,7 @@ class Behind:
     lsn: int
     last_lsn: int
     left: OpenTransactions = field(repr=False)
-    memory: SchemaMemory = field(repr=False)
-    two_phase_at: int | None = None
-    accounting: Accounting = field(default=NOTHING_QUEUED, repr=False)
+    outputs: tuple[OutputState, ...] = field(repr=False)
 
     def state(self, timeline: int) -> State:
         """The state behind the window, where the log is on a timeline."""
@@ -99,9 +100,7 @@ class Behind:
             control=once_consistent(self.control),
             catalog=self.store.image(horizon, self.lsn, self.control.next_xid),
             left=self.left,
-            memory=self.memory,
-            two_phase_at=self.two_phase_at,
-            accounting=self.accounting,
+            outputs=self.outputs,
         )
 
 
@@ -110,30 +109,69 @@ class Advanced:
     """A window that was gone through.
 
     Attributes:
-        assembly: what is output of it.
+        assemblies: what is output of it, of each output.
         behind: what it leaves behind.
         followed: what its records have told.
     """
 
-    assembly: Assembly
+    assemblies: tuple[Assembly, ...]
     behind: Behind
     followed: Followed
 
 
 Watch = Callable[[RolledWindow, Scope], None]
-"""Called with a window that the catalog was rolled forward over, once it lacks nothing, and what is wanted of it."""
+"""Called with a window that the catalog was rolled forward over, once it lacks nothing, and what is wanted of it; for
+each output."""
 
 
 def nobody_watches(window: RolledWindow, scope: Scope) -> None:
     """Nothing is to be done."""
 
 
+@dataclass(frozen=True)
+class _Window:
+    """A window that was followed, as it is for all outputs.
+
+    Attributes:
+        start, index, store, detailed: as :func:`advance` has them.
+        txns: that committed in it; control: what is known at its end; followed: what its records have told.
+        lsn: behind its last record.
+    """
+
+    start: Start
+    index: WalIndex
+    store: CatalogStore
+    detailed: tuple[tuple[int, int], ...]
+    txns: CommittedTransactions
+    control: Control
+    followed: Followed
+    lsn: int
+
+
+@dataclass(frozen=True)
+class _Replayed:
+    """What of a window is replayed to the plugin of one output.
+
+    Attributes:
+        output: it; before: what the windows before left of it.
+        two_phase_at: see :class:`OutputState`.
+        replays: what is replayed; late: see :attr:`RolledWindow.late_messages`.
+        accounting: what is queued at the end.
+    """
+
+    output: OpenOutput
+    before: OutputState
+    two_phase_at: int | None
+    replays: Replays
+    late: Int64s
+    accounting: Accounting
+
+
 def advance(
     start: Start,
     index: WalIndex,
     store: CatalogStore,
-    plugin: SlicePlugin,
-    scope: Scope,
+    outputs: Sequence[OpenOutput],
     is_end: bool,
     rolled: Callable[[CatalogStore, int, int, bool], None],
     detailed: tuple[tuple[int, int], ...] = (),
@@ -143,13 +181,12 @@ def advance(
     """Go through one window.
 
     Args:
-        start: what the windows before it left behind.
+        start: what the windows before it left behind, of these outputs.
         index: of its WAL, behind the rows that were left.
         store: the catalog at its start; rolled forward in place, and of no use if the index lacks something.
-        plugin: what the output is for.
-        scope: which transactions are wanted.
-        is_end: the session ends here: nothing follows that could bring what the plugin's options name.
-        rolled: called with (catalog, LSN before, LSN behind, is_end) before the plugin is asked.
+        outputs: what is made of it; one at least, of one window.
+        is_end: the session ends here: nothing follows that could bring what the plugins' options name.
+        rolled: called with (catalog, LSN before, LSN behind, is_end) before a plugin is asked.
         detailed: stretches that were indexed one change a row.
         skips_gaps: what was written while wal_level was too low is left out.
         watch: see :data:`Watch`.
@@ -160,7 +197,7 @@ def advance(
 
     Raises:
         WalError: records are malformed, or do not follow those before; wal_level was too low.
-        CatalogError, DecodingError, PluginError: as the catalog, records, plugin or tables demand.
+        CatalogError, DecodingError, PluginError: as the catalog, records, plugins or tables demand.
     """
     _check_seam(start, index)
     followed = follow(start.control, index, store)
@@ -170,56 +207,94 @@ def advance(
     if lacking != UNREFINED:
         return lacking
     check_files(store)
-    check_window(index, followed, None if skips_gaps else scope.start)
-    lsn = index.last_end or start.lsn
+    first_wanted = outputs[0].scope.start
+    check_window(index, followed, None if skips_gaps else first_wanted)
+    window = _Window(start, index, store, detailed, txns, control, followed, index.last_end or start.lsn)
     if is_end:
-        if control.gap is None and not control.has_begun:
-            check_consistent(control, store.start_lsn, index.hi)
-        _validate(plugin, store, lsn, scope)
-    at = _two_phase_at(start, followed, plugin, scope)
-    rules = _stream_rules(followed, store, plugin, scope, at)
-    streams = _streams(start, index, followed, detailed, rules) if plugin.stream_limit else None
+        _check_end(window, outputs)
+    replayed = []
+    for output, before in zip(outputs, start.outputs, strict=True):
+        found = _replayed(window, output, before)
+        if isinstance(found, Refinement):
+            lacking |= found
+        else:
+            replayed.append(found)
+    if lacking != UNREFINED:
+        return lacking
+    rolled(store, max(first_wanted, start.lsn), window.lsn, is_end)
+    left = still_open(start.left, index, txns, control, [one.accounting for one in replayed])
+    assemblies = tuple(_assembled(window, one, watch) for one in replayed)
+    behind = Behind(
+        store,
+        control,
+        window.lsn,
+        index.last_lsn or start.last_lsn,
+        left,
+        tuple(
+            OutputState(one.output.asked, made.memory, one.two_phase_at, one.accounting)
+            for one, made in zip(replayed, assemblies, strict=True)
+        ),
+    )
+    return Advanced(assemblies, behind, followed)
+
+
+def _check_end(window: _Window, outputs: Sequence[OpenOutput]) -> None:
+    """Whether decoding could begin, and there was what the plugins' options name."""
+    if window.control.gap is None and not window.control.has_begun:
+        check_consistent(window.control, window.store.start_lsn, window.index.hi)
+    for output in outputs:
+        with errors_of_output(output.name):
+            _validate(output, window.store, window.lsn)
+
+
+def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Replayed | Refinement:
+    """What one output is given; or what the index lacks for it."""
+    index, txns, followed, plugin = window.index, window.txns, window.followed, output.plugin
+    at = _two_phase_at(window, output, before)
+    rules = _stream_rules(window, output, at)
+    streams = _streams(window, before, rules) if plugin.stream_limit else None
     if streams is not None and streams.lacking:
         return Refinement(detailed=streams.lacking)
-    replays = _replays(index, txns, rules, starting_at(followed.decodable, scope.start), streams)
+    replays = _replays(index, txns, rules, starting_at(followed.decodable, output.scope.start), streams)
     order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
-    rolled(store, max(scope.start, start.lsn), lsn, is_end)
     accounting = NOTHING_QUEUED if streams is None else streams.accounting
-    left = still_open(start.left, index, txns, control, accounting)
-    window = RolledWindow(
-        *(index, txns, store, control, followed.decodable, start.left, start.memory, lsn, replays, order.late)
+    return _Replayed(output, before, at, replays, order.late, accounting)
+
+
+def _assembled(window: _Window, replayed: _Replayed, watch: Watch) -> Assembly:
+    """The plan of one output, whose session names things by its own search_path."""
+    output, start = replayed.output, window.start
+    rolled = RolledWindow(
+        *(window.index, window.txns, window.store, window.control, window.followed.decodable, start.left),
+        *(replayed.before.memory, window.lsn, replayed.replays, replayed.late),
     )
-    watch(window, scope)
-    assembly = assemble(window, plugin, scope)
-    last_lsn = index.last_lsn or start.last_lsn
-    behind = Behind(store, control, lsn, last_lsn, left, assembly.memory, at, accounting)
-    return Advanced(assembly, behind, followed)
+    window.store.name_by(output.opened.search_path)
+    with errors_of_output(output.name):
+        watch(rolled, output.scope)
+        return assemble(rolled, output.plugin, output.scope)
 
 
-def _stream_rules(
-    followed: Followed, store: CatalogStore, plugin: SlicePlugin, scope: Scope, two_phase_at: int | None
-) -> StreamRules:
-    begins = [one.start for one in followed.decodable[:1]]
+def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None) -> StreamRules:
+    begins, plugin = [one.start for one in window.followed.decodable[:1]], output.plugin
     return StreamRules(
         limit=plugin.stream_limit,
         immediate=plugin.stream_limit == 1,
-        major=store.major,
-        database=store.database_oid,
-        streams_from=max(*begins, scope.start) if begins else NEVER,
+        major=window.store.major,
+        database=window.store.database_oid,
+        streams_from=max(*begins, output.scope.start) if begins else NEVER,
         filters_origins=plugin.filter_origin(1),
         two_phase=None if two_phase_at is None else TwoPhase(two_phase_at, plugin.filter_prepare),
     )
 
 
-def _streams(
-    start: Start, index: WalIndex, followed: Followed, detailed: tuple[tuple[int, int], ...], rules: StreamRules
-) -> Streams:
+def _streams(window: _Window, before: OutputState, rules: StreamRules) -> Streams:
     """What of transactions in progress is streamed."""
-    lsn, oldest = np.array(followed.running, np.int64).reshape(-1, 2).T
-    hi = index.last_end or start.lsn
-    return account(start.accounting, index.rows, Running(lsn, oldest), index.lo, hi, index.grid, detailed, rules)
+    index = window.index
+    lsn, oldest = np.array(window.followed.running, np.int64).reshape(-1, 2).T
+    running = Running(lsn, oldest)
+    return account(before.accounting, index.rows, running, index.lo, window.lsn, index.grid, window.detailed, rules)
 
 
 def _replays(
@@ -237,19 +312,19 @@ def _replays(
     return replays if streams is None else replays_with_streams(replays, index.rows, streams, rules.database)
 
 
-def _two_phase_at(start: Start, followed: Followed, plugin: SlicePlugin, scope: Scope) -> int | None:
+def _two_phase_at(window: _Window, output: OpenOutput, before: OutputState) -> int | None:
     """From where on prepared transactions are decoded at PREPARE: where this was switched on, or decoding begins."""
-    if not plugin.two_phase or start.two_phase_at is not None:
-        return start.two_phase_at if plugin.two_phase else None
-    begins = [one.start for one in followed.decodable[:1]]
-    return max(*begins, start.lsn, scope.start) if begins else None
+    if not output.plugin.two_phase or before.two_phase_at is not None:
+        return before.two_phase_at if output.plugin.two_phase else None
+    begins = [one.start for one in window.followed.decodable[:1]]
+    return max(*begins, window.start.lsn, output.scope.start) if begins else None
 
 
-def _validate(plugin: SlicePlugin, store: CatalogStore, lsn: int, scope: Scope) -> None:
+def _validate(output: OpenOutput, store: CatalogStore, lsn: int) -> None:
     try:
-        plugin.validate(store.view(lsn))
+        output.plugin.validate(store.view(lsn))
     except PluginError as error:
-        if not scope.may_lack:
+        if not output.scope.may_lack:
             raise
         warn(f'database "{store.database_name}": {error.message}', hint="nothing is decoded of it")
 

@@ -51,7 +51,8 @@ from headwater.pg.catalogs import (
 from headwater.pg.encodings import encoding_name
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
-from headwater.pipeline.advance import Start
+from headwater.reorder.control import control_at
+from headwater.reorder.open_transactions import NOTHING_OPEN
 from headwater.reorder.state import State
 from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 from headwater.slots.kept_state import KeptState
@@ -285,9 +286,8 @@ def _read(session: Connection[Any], server: _Server, catalogs: Sequence[int], co
 
 def _state(export: ExportedCatalog) -> State:
     store, origin = store_of_export(export), export.origin
-    start = Start.of_catalog(store, frozenset())
     image = store.image(origin.start_lsn, origin.start_lsn, origin.next_full_xid)
-    return State(start.lsn, start.last_lsn, origin.timeline, start.control, image, start.left, start.memory)
+    return State(store.start_lsn, 0, origin.timeline, control_at(store, frozenset()), image, NOTHING_OPEN)
 
 
 def _rows(

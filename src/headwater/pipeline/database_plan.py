@@ -1,8 +1,9 @@
-"""One database's part of a pass over the WAL: what it asks of the index, and its plan of one window after the other.
+"""One database's part of a pass over the WAL: what it asks of the index, and its plans of one window after the other.
 
-In: an open request, the indexed pieces of windows. Out: :class:`PlannedWindow` values and the state behind each. What
-goes over the WAL, for one database or several at once, is :mod:`headwater.pipeline.windows`. Each database is a session
-of its own: inside it the plugin remembers what it announced.
+In: the open outputs that are made of the database, the indexed pieces of windows. Out: :class:`PlannedWindow` values
+and the state behind each. What goes over the WAL, for one database or several at once, is
+:mod:`headwater.pipeline.windows`. Each output of a database is a session of its own: inside it the plugin remembers
+what it announced. They share the rest: the index, the catalog and what is known of transactions.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ import numpy as np
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
-from headwater.errors import errors_of
+from headwater.errors import errors_of, errors_of_output
 from headwater.pipeline.abandoned_commits import warn_of_abandoned
 from headwater.pipeline.advance import Advanced, Behind, Start, Watch, advance, nobody_watches
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.collector import collector_put_off
 from headwater.pipeline.index_job import index_start
 from headwater.pipeline.named_table import TableNames
+from headwater.pipeline.open_output import OpenOutput
 from headwater.pipeline.reach import check_reach, reaches
-from headwater.pipeline.request import SKIP_GAP, OpenRequest
+from headwater.pipeline.request import SKIP_GAP
 from headwater.pipeline.run_index import Run, RunIndexer
 from headwater.pipeline.window import (
     Int64s,
-    Scope,
     warn_of_custom_records,
     warn_of_gap,
     warn_of_late_start,
@@ -40,7 +41,7 @@ from headwater.pipeline.window import (
 from headwater.reorder.control import Followed
 from headwater.reorder.earlier import without_earlier
 from headwater.reorder.merge import merge_indexes, with_detailed
-from headwater.reorder.state import State
+from headwater.reorder.state import OutputState, State
 from headwater.reorder.transactions import NEVER
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, Request, WalIndex, no_index
 from headwater.rmgr.index_rows import Rows
@@ -68,7 +69,7 @@ class PlannedWindow:
     """A window that was gone through.
 
     Attributes:
-        assembly: what is output of it.
+        assemblies: what is output of it, of each output in their order.
         behind: what it leaves behind.
         hi: LSN where its WAL ends.
         custom: int64[128] number of records of each custom resource manager.
@@ -76,12 +77,18 @@ class PlannedWindow:
         followed: what its records have told.
     """
 
-    assembly: Assembly
+    assemblies: tuple[Assembly, ...]
     behind: Behind
     hi: int
     custom: Int64s
     is_last: bool
     followed: Followed
+
+    @property
+    def assembly(self) -> Assembly:
+        """What is output of it, where there is one output."""
+        (only,) = self.assemblies
+        return only
 
 
 def pieces_of(runs: Sequence[Run]) -> Iterator[WalIndex]:
@@ -93,8 +100,7 @@ class DatabasePlan:
     """Plans one database, window by window.
 
     Args:
-        opened: the request.
-        scope: which transactions are wanted.
+        outputs: what is made of it; one at least.
         goes_on: the session does, behind the last window: what its options name may still come.
         rolled: see :data:`Rolled`; watch: see :data:`headwater.pipeline.advance.Watch`.
         sources: OIDs of databases of whose files this one's are copied.
@@ -105,7 +111,8 @@ class DatabasePlan:
         is_named: of several databases: errors name it.
 
     Attributes:
-        opened: the request.
+        outputs: what is made of it.
+        opened: the first one's request, for what they share.
         database: OID.
         name: what errors call it; None if it is the only one.
         refinement: what the index of the present window must have beside what the catalog tells at its start.
@@ -114,8 +121,7 @@ class DatabasePlan:
 
     def __init__(
         self,
-        opened: OpenRequest,
-        scope: Scope,
+        outputs: Sequence[OpenOutput],
         *,
         goes_on: bool = False,
         rolled: Rolled = nobody_asks,
@@ -127,13 +133,13 @@ class DatabasePlan:
         is_first: bool = True,
         is_named: bool = False,
     ) -> None:
-        self.opened = opened
+        self.outputs = tuple(outputs)
+        self.opened = opened = outputs[0].opened
         self.database = opened.store.database_oid
         self.since = since
         self.name = opened.store.database_name if is_named else None
         self.refinement = UNREFINED
         self.store: CatalogStore = opened.store
-        self._scope = scope
         self._goes_on = goes_on
         self._rolled = rolled
         self._watch = watch
@@ -143,7 +149,7 @@ class DatabasePlan:
         self._state = opened.state
         self._behind: list[Behind] = []
         self._detailed: Rows | None = None
-        self._session = _Session(opened, scope, is_first, is_named)
+        self._session = _Sessions(self.outputs, is_first, is_named)
 
     @property
     def lo(self) -> int:
@@ -151,10 +157,9 @@ class DatabasePlan:
         opened = self.opened
         return index_start(opened.directory, opened.store) if opened.state is None else opened.state.lsn
 
-    @property
-    def table_names(self) -> frozenset[str]:
-        """Names that tables had, if patterns ask for tables; behind the last window."""
-        return frozenset(self._session.names)
+    def table_names(self, output: int) -> frozenset[str]:
+        """Names that tables had, if patterns of an output ask for tables, by its number; behind the last window."""
+        return frozenset(self._session.names[output])
 
     @property
     def databases(self) -> frozenset[int]:
@@ -199,7 +204,7 @@ class DatabasePlan:
             return None
         self._behind = [advanced.behind]
         custom, followed = index.custom, advanced.followed
-        window = PlannedWindow(advanced.assembly, advanced.behind, index.hi, custom, is_last, followed)
+        window = PlannedWindow(advanced.assemblies, advanced.behind, index.hi, custom, is_last, followed)
         with errors_of(self.name):
             self._session.passed(window, is_last and not self._goes_on)
         return window
@@ -243,16 +248,17 @@ class DatabasePlan:
             start = Start.of_state(state)
         else:
             index, whole = without_earlier(index, store)
-            start = Start.of_catalog(store, whole, opened.request.needed_level)
+            nothing = tuple(OutputState(output.asked) for output in self.outputs)
+            start = Start.of_catalog(store, whole, opened.request.needed_level, nothing)
         skips_gaps = opened.request.on_level_gap == SKIP_GAP
         rest = (self.refinement.detailed, skips_gaps, self._watch)
-        return advance(start, index, store, opened.plugin, self._scope, is_end, self._rolled, *rest)
+        return advance(start, index, store, self.outputs, is_end, self._rolled, *rest)
 
     def _opened_store(self, before: CatalogStore | None) -> CatalogStore:
         """The catalog at a window's start; ``before`` is the store that its image was made of."""
         store = self._found_store(before)
         store.redo.numbers_commands = self.opened.request.numbers_commands
-        store.search_path = self.opened.store.search_path
+        store.name_by(self.opened.search_path)
         return store
 
     def _found_store(self, before: CatalogStore | None) -> CatalogStore:
@@ -270,32 +276,33 @@ class DatabasePlan:
 
     def _open_named(self, files: Iterable[Locator]) -> CatalogStore:
         request = self.opened.request
-        return open_catalog(request.catalog, request.database, files, with_definitions=bool(request.with_definitions))
+        with_definitions = any(output.opened.request.with_definitions for output in self.outputs)
+        return open_catalog(request.catalog, request.database, files, with_definitions=with_definitions)
 
 
-class _Session:
+class _Sessions:
     """What is checked and warned of once for all windows.
 
     Args:
-        opened: the request.
-        scope: which transactions are wanted.
+        outputs: of the database.
         is_first: it tells what is so for all databases.
         is_one_of_several: a pattern for tables need not match one of this database.
 
     Attributes:
-        names: of tables that patterns may match.
+        names: of tables that the patterns of each output may match.
     """
 
-    def __init__(self, opened: OpenRequest, scope: Scope, is_first: bool, is_one_of_several: bool) -> None:
+    def __init__(self, outputs: Sequence[OpenOutput], is_first: bool, is_one_of_several: bool) -> None:
+        self._outputs = outputs
+        opened = outputs[0].opened
         self._directory = opened.directory
         self._start_lsn = opened.store.start_lsn
         self._request, self._state = opened.request, opened.state
         self._end = NEVER if opened.request.end is None else opened.request.end
-        self._scope = scope
         self._is_first = is_first
         self._late: list[Int64s] = []
         self._is_one_of_several = is_one_of_several
-        self.names: set[str] = set()
+        self.names: list[set[str]] = [set() for _ in outputs]
         self._custom: Int64s = np.zeros(0, np.int64)
         self._replica: tuple[int, int] | None = None
 
@@ -305,7 +312,6 @@ class _Session:
         Raises:
             CatalogError: the session ends, and a pattern for tables has matched none.
         """
-        patterns = self._scope.tables
         self._warn_of_left_out(window, is_end)
         self._note_levels(window)
         if is_end and self._is_first and self._replica is not None:
@@ -317,11 +323,18 @@ class _Session:
             warn_of_abandoned(self._directory, self._start_lsn, self._end)
             if self._state is None:
                 warn_of_short_wal(window.hi, self._request.start, self._request.end)
-        start, lsn = max(self._scope.start, self._start_lsn), window.behind.lsn
+        for output, assembly, names in zip(self._outputs, window.assemblies, self.names, strict=True):
+            self._match(output, names, window.behind, assembly, is_end)
+
+    def _match(self, output: OpenOutput, names: set[str], behind: Behind, assembly: Assembly, is_end: bool) -> None:
+        """Note the names that an output's patterns may match; at the end they must have matched one."""
+        patterns = output.scope.tables
+        start, lsn = max(output.scope.start, self._start_lsn), behind.lsn
         if patterns.patterns and (is_end or lsn > start):
-            self.names |= TableNames(window.behind.store, start, lsn).with_rows(window.assembly.plan.relations)
+            names |= TableNames(behind.store, start, lsn).with_rows(assembly.plan.relations)
         if patterns.patterns and is_end and not self._is_one_of_several:
-            patterns.require_matches(self.names)
+            with errors_of_output(output.name):
+                patterns.require_matches(names)
 
     def _note_levels(self, window: PlannedWindow) -> None:
         """Where decoded WAL of a level below logical lies."""
@@ -335,7 +348,7 @@ class _Session:
     def _warn_of_left_out(self, window: PlannedWindow, is_end: bool) -> None:
         """Warn of transactions that cannot be decoded, once it is known why and until when."""
         control = window.behind.control
-        late = np.concatenate([*self._late, window.assembly.late])
+        late = np.unique(np.concatenate([*self._late, *(one.late for one in window.assemblies)]))
         for gap in window.followed.gaps:
             if gap.hi is not None or is_end:
                 inside = (late >= gap.lo) & (late < (NEVER if gap.hi is None else gap.hi))

@@ -19,16 +19,23 @@ from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.versions import NEVER
 from headwater.catalog.whereabouts import CreatedDatabase, created_database
-from headwater.errors import CatalogError, UsageError, WalError, errors_of, warn
+from headwater.errors import CatalogError, UsageError, WalError, errors_of, errors_of_output, warn
 from headwater.pg.catalogs import PG_DATABASE
 from headwater.pipeline.database_plan import DatabasePlan, pieces_of
 from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.pipeline.named_catalog import is_server, state_in_file
-from headwater.pipeline.request import DecodeRequest, OpenRequest, following_definitions, open_request, open_store
+from headwater.pipeline.open_output import OpenOutput, scope_of
+from headwater.pipeline.request import (
+    DecodeRequest,
+    OpenRequest,
+    following_definitions,
+    open_request,
+    open_requests,
+    open_store,
+)
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
 from headwater.pipeline.window import NO_COMMIT, Scope
-from headwater.plugins.loading import definitions_asked_for
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.rmgr.index import Request
 from headwater.rmgr.registry import DBASE
@@ -61,13 +68,13 @@ class ChosenDatabases:
     """The databases of one pass.
 
     Attributes:
-        request: what is asked of each.
+        requests: what is asked of each, for every output.
         choice: of them.
         plans: of those that are output, in the order in which they were met; more come while the pass goes on.
         guide: plans nothing, where the catalog has none of them: it shows what the WAL creates.
     """
 
-    request: DecodeRequest
+    requests: Sequence[DecodeRequest]
     choice: DatabaseChoice
     plans: list[DatabasePlan] = field(default_factory=list)
     guide: DatabasePlan | None = None
@@ -76,34 +83,40 @@ class ChosenDatabases:
     _made: dict[int, CreatedDatabase] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, request: DecodeRequest, choice: DatabaseChoice) -> ChosenDatabases:
+    def open(cls, requests: Sequence[DecodeRequest], choice: DatabaseChoice) -> ChosenDatabases:
         """Open the databases that the catalog has.
 
         Args:
-            request: what is asked of each; it names no database.
+            requests: what is asked of each, for every output; they name no database.
             choice: of them.
 
         Raises:
-            HeadwaterError: as :func:`headwater.pipeline.request.open_request`.
+            HeadwaterError: as :func:`headwater.pipeline.request.open_requests`.
         """
+        request = requests[0]
         check_whole_cluster(request)
-        asked = definitions_asked_for(request.plugin, request.options)
-        request = following_definitions(request, asked, "several databases are decoded without them")
+        requests = [following_definitions(one, "several databases are decoded without them") for one in requests]
         rows = list_databases(request.catalog)
         absent = absent_databases(request.catalog, rows)
-        found = cls(request, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))
+        found = cls(requests, choice, _there=tuple(rows), _absent=tuple(filter(choice.chooses, absent)))
         directory = None
         for row in rows:
             if choice.chooses(row) and row not in absent:
                 with errors_of(row.name):
-                    opened = open_request(replace(request, database=row.name), directory=directory)
-                directory = opened.directory
-                found.plans.append(DatabasePlan(opened, found._scope(opened), is_first=not found.plans, is_named=True))
+                    opened = open_requests(_of_database(requests, row.name), directory=directory)
+                directory = opened[0].directory
+                outputs = found._outputs(opened)
+                found.plans.append(DatabasePlan(outputs, is_first=not found.plans, is_named=True))
         if not found.plans:
-            opened = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
-            scope = Scope(opened.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
-            found.guide = DatabasePlan(opened, scope)
+            guide = open_request(replace(request, database=rows[0].name), make_plugin=_no_rows)
+            scope = Scope(guide.directory.segment_size, tables=EVERY_TABLE, commits=NO_COMMIT)
+            found.guide = DatabasePlan([OpenOutput(guide, scope)])
         return found
+
+    @property
+    def _catalog(self) -> str:
+        """Where all of it comes from."""
+        return self.requests[0].catalog
 
     @property
     def first(self) -> list[DatabasePlan]:
@@ -137,16 +150,18 @@ class ChosenDatabases:
         Raises:
             CatalogError: there is one.
         """
-        patterns = self.request.tables
-        if patterns.patterns:
-            patterns.require_matches(set().union(*(plan.table_names for plan in self.plans)))
+        for number, request in enumerate(self.requests):
+            if request.tables.patterns:
+                names = set().union(*(plan.table_names(number) for plan in self.plans))
+                with errors_of_output(request.output):
+                    request.tables.require_matches(names)
         there = {name for plan in self.plans for name in _names(plan)}
         for name in self.choice.names or ():
             if name not in there:
                 raise CatalogError(
                     f'database "{name}" does not exist, and the WAL creates none of that name',
-                    file=self.request.catalog,
-                    hint=_renamed(name, last) or f"there are: {', '.join(_open_names(self.request.catalog))}",
+                    file=self._catalog,
+                    hint=_renamed(name, last) or f"there are: {', '.join(_open_names(self._catalog))}",
                 )
 
     def _check_complete(self, store: CatalogStore) -> None:
@@ -159,7 +174,7 @@ class ChosenDatabases:
                 raise CatalogError(
                     f'database "{row.name}" was being created when the catalog was taken',
                     lsn=lsn,
-                    file=self.request.catalog,
+                    file=self._catalog,
                     hint="give an older or a newer base backup",
                 )
 
@@ -169,23 +184,22 @@ class ChosenDatabases:
             if row.oid not in self._made:
                 raise CatalogError(
                     f'database "{row.name}" has no files in the copy of the catalog, and the WAL does not create it',
-                    file=self.request.catalog,
+                    file=self._catalog,
                     hint="it may have been dropped while the backup was taken: give an older or a newer one",
                 )
 
     def _plan(self, one: CreatedDatabase, row: DatabaseRow, planned: DatabasePlan) -> DatabasePlan:
         line = self._line(one)
-        open_again = partial(open_created_catalog, self.request.catalog, line, row)
+        open_again = partial(open_created_catalog, self._catalog, line, row)
         store = open_again()
         with errors_of(row.name):
-            opened = open_store(replace(self.request, database=row.name), store, planned.opened.directory)
+            opened = open_store(_of_database(self.requests, row.name), store, planned.opened.directory)
         # A copy's files have the numbers of its template's: most likely those that other databases have.
         like = planned.store if line[0].source is None else store
         numbers = [file[2] for file in like.heaps if file[1] == like.whereabouts.database]
         root = () if line[0].source is None else (line[0].source,)
         return DatabasePlan(
-            opened,
-            self._scope(opened),
+            self._outputs(opened),
             sources=(*root, *(made.oid for made in line[:-1])),
             open_store=open_again,
             since={made.oid: made.lsn for made in line},
@@ -194,11 +208,10 @@ class ChosenDatabases:
             is_named=True,
         )
 
-    def _scope(self, opened: OpenRequest) -> Scope:
-        request = opened.request
-        return Scope(
-            opened.directory.segment_size, request.start or 0, request.tables, may_lack=self.choice.names is None
-        )
+    def _outputs(self, opened: Sequence[OpenRequest]) -> list[OpenOutput]:
+        """What is made of a database: it need not have had all that is named, if all databases are asked for."""
+        may_lack = self.choice.names is None
+        return [OpenOutput(one, replace(scope_of(one), may_lack=may_lack)) for one in opened]
 
     def _line(self, one: CreatedDatabase) -> tuple[CreatedDatabase, ...]:
         """Databases that were copied one of the other, up to this one; from the first on that the catalog lacks."""
@@ -344,6 +357,10 @@ def exists(plan: DatabasePlan, last: CatalogStore) -> bool:
     """
     versions = last.tables[PG_DATABASE].find("oid", plan.database)
     return any(last.fates.commit_lsn(version.inserter) != NEVER for version in versions) or not plan.since
+
+
+def _of_database(requests: Sequence[DecodeRequest], name: str) -> list[DecodeRequest]:
+    return [replace(request, database=name) for request in requests]
 
 
 def _no_rows(store: CatalogStore) -> RowChanges:

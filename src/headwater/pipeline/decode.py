@@ -1,5 +1,8 @@
 """The command's run: windows are planned (:mod:`headwater.pipeline.windows`), decoded in Spark tasks, and delivered.
 
+A run has one output or several, of one database or several: the WAL is indexed once for all of them, and a task that
+decodes what several outputs want of a stretch of WAL reads it once.
+
 The data source hands the same plans to Spark as partitions (:mod:`headwater.pipeline.source_plan`, ``stream_planner``);
 here the index is made in tasks, too, and one window is decoded while the next is planned. What driver and tasks hand
 each other goes through an exchange (:mod:`headwater.pipeline.exchange`): files, or Spark where they share no directory.
@@ -11,37 +14,38 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
+from functools import partial
 from typing import BinaryIO
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headwater.errors import errors_of
+from headwater.errors import errors_of, errors_of_output
 from headwater.pg.version import VERSIONS
 from headwater.pipeline.assemble import Assembly
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists, label_of, warn_of_namesakes
-from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.exchange import Arrived, Exchange, Handed
+from headwater.pipeline.decode_job import SliceDecoder, collected_together, joined_ranges
+from headwater.pipeline.exchange import Arrived, Exchange, Handed, Write
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.index_job import IndexTask
-from headwater.pipeline.message_files import MessageCounts, MessageForm, message_table, write_messages
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
+from headwater.pipeline.open_output import OpenOutput, scope_of
+from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
+from headwater.pipeline.request import DecodeRequest, OpenRequest, open_requests, settings_together
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.scratch import store_value
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress
-from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import NewPlans, Pass, nothing_new
-from headwater.reorder.cutting import cut_slices
-from headwater.reorder.plan import Slice
+from headwater.reorder.cutting import cut_together, planned_bytes
+from headwater.reorder.plan import Ranges, Slice
 from headwater.reorder.state import State
 from headwater.rmgr.index import WalIndex
+from headwater.rows.collect import SliceChanges
 from headwater.slots.kept_state import KeptState
 
 SLICES_PER_CORE = 2
@@ -51,92 +55,6 @@ SLICE_BYTES = 64 << 20
 """Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
 
 SMALLEST_SLICE = 4 << 20
-
-Deliver = Callable[[str], None]
-"""Takes the path of a whole file."""
-
-
-@dataclass
-class DecodeResult:
-    """The messages of a decoded window, in files; use it as a context manager, or call :meth:`close`.
-
-    Attributes:
-        files: the tasks' files, in output order; those that were delivered are gone.
-        is_text: the messages are UTF-8 text.
-        transactions, changes, messages: counts; changes are rows that gave a message; transactions those of which any
-            was wanted, also if row filters left none.
-        wal_bytes: bytes of WAL read; read_again: bytes of the stretches of it that were decoded.
-        passed_over: changes that nobody wanted, and that were not taken apart; filtered: those that row filters have
-            left out, which were, but were not printed.
-        consistent_at: LSN where decoding could begin.
-        end_lsn: where the window ended.
-        state: makes the state behind it, for a session that goes on there.
-        server_settings: settings of the server's configuration that values were printed under.
-        seconds: wall-clock time of each step.
-        exchange: what holds the files.
-    """
-
-    files: list[Arrived[MessageCounts]]
-    is_text: bool
-    transactions: int
-    changes: int
-    messages: int
-    wal_bytes: int
-    read_again: int
-    passed_over: int
-    filtered: int
-    consistent_at: int
-    end_lsn: int
-    state: Callable[[], State]
-    server_settings: tuple[tuple[str, str], ...]
-    seconds: dict[str, float]
-    exchange: Exchange
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the messages' data."""
-        return sum(file.summary.size for file in self.files)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Tables of ``lsn int64, xid int64, data string|binary``, in order."""
-        for file in self.files:
-            yield message_table(file.path)
-
-    def close(self) -> None:
-        """Remove the files."""
-        self.exchange.close()
-
-    def __enter__(self) -> DecodeResult:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-@dataclass
-class DecodedDatabases:
-    """The messages of several databases; use it as a context manager, or call :meth:`close`.
-
-    Attributes:
-        databases: of each by its label: its name as of when it was met, with its OID behind it if an earlier one had
-            the same name. In the order in which they were met.
-        seconds: wall-clock time of each step.
-        exchange: what holds the files.
-    """
-
-    databases: dict[str, DecodeResult]
-    seconds: dict[str, float]
-    exchange: Exchange
-
-    def __enter__(self) -> DecodedDatabases:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.exchange.close()
 
 
 def decode(
@@ -151,20 +69,11 @@ def decode(
     kept: KeptState | None = None,
     keep: Callable[[KeptState], None] | None = None,
 ) -> DecodeResult:
-    """Decode a window of WAL.
+    """Decode a window of WAL of one database for one output.
 
     Args:
-        spark: the session whose workers decode.
-        request: what to decode.
-        progress: called with (step, tasks done, tasks in all).
-        form: what the tasks write.
-        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
-        deliver: takes the files in output order while later ones are made, and each is removed then; an error that
-            comes later takes nothing back that it did.
-        bounds: of a window: WAL is planned window by window.
-        kept: a state to go on from, in the catalog's place.
-        keep: called with the state behind each window.
-        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
+        request: what to decode; form, deliver: see :class:`Output`.
+        spark, progress, scratch, place, bounds, kept, keep: as those of :func:`decode_outputs`.
 
     Returns:
         the messages.
@@ -172,59 +81,65 @@ def decode(
     Raises:
         HeadwaterError: any reason not to decode; nothing is left behind then.
     """
-    exchange = open_exchange(spark.sparkContext, scratch, place)
-    try:
-        told = None if progress is None else StepProgress(progress)
-        run = _Run(spark, told, exchange, form, lambda label: deliver, bounds, keep)
-        with _timed(run.seconds, "open"):
-            opened = open_request(request, kept=kept)
-        scope = Scope(opened.directory.segment_size, request.start or 0, request.tables)
-        (result,) = run.decode([DatabasePlan(opened, scope)], warn_of_namesakes)
-        return result
-    except BaseException:
-        exchange.close()
-        raise
+    output = Output(request, form, lambda label: deliver)
+    decoded = decode_outputs(spark, [output], None, progress, scratch, place, bounds, kept, keep)
+    ((result,),) = decoded.databases.values()
+    return result
 
 
-def decode_databases(
+def decode_outputs(
     spark: SparkSession,
-    request: DecodeRequest,
-    choice: DatabaseChoice,
+    outputs: Sequence[Output],
+    choice: DatabaseChoice | None = None,
     progress: Progress | None = None,
-    form: MessageForm = MessageForm.ARROW,
     scratch: str | None = None,
-    deliver: Callable[[str], Deliver | None] | None = None,
     place: str | None = None,
     bounds: WindowBounds = DEFAULT_BOUNDS,
-) -> DecodedDatabases:
-    """Decode a window of WAL for several databases of a cluster, in one pass over it.
+    kept: KeptState | None = None,
+    keep: Callable[[KeptState], None] | None = None,
+) -> Decoded:
+    """Decode a window of WAL for one output or several, in one pass over it.
 
     Args:
-        spark, progress, form, scratch, place, bounds: as those of :func:`decode`.
-        request: what to decode of each; it names no database.
-        choice: of the databases.
-        deliver: gives what takes the files of a database, known by its label, in their order; None for none.
+        spark: the session whose workers decode.
+        outputs: what is made of it, one at least.
+        choice: of several databases of a cluster, each of which is decoded for every output; None for the one that the
+            requests name.
+        progress: called with (step, tasks done, tasks in all).
+        scratch: an existing directory that driver and executors share; a temporary one is made inside it.
+        place: an existing directory for the driver's files without ``scratch``; None for where temporary files go.
+        bounds: of a window: WAL is planned window by window.
+        kept: a state to go on from, in the catalog's place; of one database.
+        keep: called with the state behind each window, which has what every output needs.
 
     Returns:
         the messages of each.
 
     Raises:
-        HeadwaterError: any reason not to decode any of them; nothing is left behind then.
+        HeadwaterError: any reason not to decode for any of them; nothing is left behind then.
     """
     exchange = open_exchange(spark.sparkContext, scratch, place)
     try:
         told = None if progress is None else StepProgress(progress)
-        run = _Run(spark, told, exchange, form, deliver or (lambda label: None), bounds)
-        with _timed(run.seconds, "open"):
-            chosen = ChosenDatabases.open(request, choice)
-        run.decode(chosen.first, chosen.new_plans)
-        last = chosen.first[0].store
-        chosen.check_found(last)
-        results = {run.labels[plan]: run.results[plan] for plan in chosen.plans if exists(plan, last)}
-        return DecodedDatabases(results, run.seconds, exchange)
+        run = _Run(spark, told, exchange, outputs, bounds, keep)
+        return run.of_one(kept) if choice is None else run.of_several(choice)
     except BaseException:
         exchange.close()
         raise
+
+
+@dataclass(frozen=True)
+class _HandedOutput:
+    """What one output of a database has of a window.
+
+    Attributes:
+        transactions, changes, passed_over, read_again: counts; see :class:`DecodeResult`.
+    """
+
+    transactions: int
+    changes: int
+    passed_over: int
+    read_again: int
 
 
 @dataclass(frozen=True)
@@ -233,17 +148,16 @@ class _HandedPart:
 
     Attributes:
         plan: the database's.
-        slices: ready for tasks, in output order.
-        transactions, changes, passed_over, read_again: counts; see :class:`DecodeResult`.
+        groups: slices that are ready for tasks, each with the number of its output; those of an output in its order.
+        outputs: of each output.
+        read_again: bytes of WAL that tasks read.
         consistent_at: LSN where decoding could begin, None if it could not yet.
         state: makes the state behind it.
     """
 
     plan: DatabasePlan
-    slices: list[Handed[Slice]]
-    transactions: int
-    changes: int
-    passed_over: int
+    groups: list[list[tuple[int, Handed[Slice]]]]
+    outputs: list[_HandedOutput]
     read_again: int
     consistent_at: int | None
     state: Callable[[], State]
@@ -265,39 +179,103 @@ class _HandedWindow:
 
 
 @dataclass(frozen=True)
-class _Task(Handed[Slice]):
-    """A slice of one of several databases."""
+class _Task(Handed[list[Slice]]):
+    """Slices of some outputs of one of several databases, which read about the same WAL.
+
+    Attributes:
+        number: the database's.
+        outputs: numbers of the outputs; handed: the slice of each.
+    """
 
     number: int
-    handed: Handed[Slice]
+    outputs: tuple[int, ...]
+    handed: tuple[Handed[Slice], ...]
 
-    def load(self) -> Slice:
+    def load(self) -> list[Slice]:
         """See :class:`Handed`."""
-        return self.handed.load()
+        return [one.load() for one in self.handed]
 
     def remove(self) -> None:
         """See :class:`Handed`."""
-        self.handed.remove()
+        for one in self.handed:
+            one.remove()
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What a task makes messages with, for one output of a database; pickles."""
+
+    decoder: SliceDecoder
+    form: MessageForm
+    is_text: bool
+    lsn_digits: int
+    database: str | None
+    output: str | None
+
+    @classmethod
+    def of(cls, plan: DatabasePlan, number: int, form: MessageForm) -> _Making:
+        """For an output, by its number."""
+        opened = plan.outputs[number].opened
+        is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
+        return cls(
+            SliceDecoder(opened.directory, opened.plugin, opened.session),
+            form,
+            opened.plugin.is_text if is_lines else opened.is_text,
+            VERSIONS[opened.directory.major].lsn_digits,
+            plan.name,
+            plan.outputs[number].name,
+        )
+
+    def write(self, plan: Slice, changes: SliceChanges, sink: BinaryIO) -> MessageCounts:
+        """Print a slice's changes, and write its messages."""
+        with errors_of(self.database), errors_of_output(self.output):
+            messages = self.decoder.messages_of(self.decoder.printed(plan, changes))
+            return write_messages(sink, messages, self.form, self.is_text, self.lsn_digits)
 
 
 @dataclass
 class _Run:
-    """One call of :func:`decode` or :func:`decode_databases`."""
+    """One call of :func:`decode_outputs`."""
 
     spark: SparkSession
     progress: StepProgress | None
     exchange: Exchange
-    form: MessageForm
-    deliver: Callable[[str], Deliver | None]
+    outputs: Sequence[Output]
     bounds: WindowBounds = DEFAULT_BOUNDS
     keep: Callable[[KeptState], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     labels: dict[DatabasePlan, str] = field(default_factory=dict)
-    results: dict[DatabasePlan, DecodeResult] = field(default_factory=dict)
-    settlements: dict[DatabasePlan, Settlement] = field(default_factory=dict)
+    results: dict[DatabasePlan, list[DecodeResult]] = field(default_factory=dict)
+    settlements: dict[DatabasePlan, list[Settlement]] = field(default_factory=dict)
+    indexed: int = 0
+    read_again: int = 0
     _is_long: bool = False
 
-    def decode(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> list[DecodeResult]:
+    def of_one(self, kept: KeptState | None) -> Decoded:
+        """The database that the requests name."""
+        with _timed(self.seconds, "open"):
+            opened = open_requests(self._requests, kept=kept)
+        self._decode_all([DatabasePlan([OpenOutput(one, scope_of(one)) for one in opened])], warn_of_namesakes)
+        return self._decoded(self.results)
+
+    def of_several(self, choice: DatabaseChoice) -> Decoded:
+        """Databases of a cluster."""
+        with _timed(self.seconds, "open"):
+            chosen = ChosenDatabases.open(self._requests, choice)
+        self._decode_all(chosen.first, chosen.new_plans)
+        last = chosen.first[0].store
+        chosen.check_found(last)
+        return self._decoded(plan for plan in chosen.plans if exists(plan, last))
+
+    @property
+    def _requests(self) -> list[DecodeRequest]:
+        return [output.request for output in self.outputs]
+
+    def _decoded(self, plans: Iterable[DatabasePlan]) -> Decoded:
+        results = {self.labels[plan]: self.results[plan] for plan in plans}
+        return Decoded(results, self.indexed, self.read_again, self.seconds, self.exchange)
+
+    def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> None:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
         over = Pass(plans, self._index, self._parallel, self.bounds, new_plans=new_plans)
         # Of a window that is done nothing is kept: what it leaves behind holds a catalog.
@@ -308,38 +286,42 @@ class _Run:
                 with _timed(self.seconds, "decode"):
                     self._decode(window.parts)
                 self._report(plans[0].opened, window)
-        return list(self.results.values())
 
     def _note(self, part: _HandedPart, hi: int) -> None:
-        """Add a window's counts to a database's result."""
-        opened = part.plan.opened
-        result = self.results.get(part.plan)
-        if result is None:
-            self.labels[part.plan] = label_of(opened.store, self.labels.values())
-            result = self.results[part.plan] = DecodeResult(
-                files=[],
-                is_text=opened.is_text,
-                transactions=0,
-                changes=0,
-                messages=0,
-                wal_bytes=0,
-                read_again=0,
-                passed_over=0,
-                filtered=0,
-                consistent_at=0,
-                end_lsn=hi,
-                state=part.state,
-                server_settings=opened.server_settings,
-                seconds=self.seconds,
-                exchange=self.exchange,
-            )
-        result.transactions += part.transactions
-        result.changes += part.changes
-        result.passed_over += part.passed_over
-        result.read_again += part.read_again
-        result.wal_bytes = hi - _start_of(opened)
-        result.consistent_at = part.consistent_at or 0
-        result.end_lsn, result.state = hi, part.state
+        """Add a window's counts to a database's results."""
+        plan = part.plan
+        if plan not in self.results:
+            self.labels[plan] = label_of(plan.opened.store, self.labels.values())
+            self.results[plan] = [self._no_result(output.opened, part, hi) for output in plan.outputs]
+            self.settlements[plan] = [Settlement() for _ in plan.outputs]
+        self.read_again += part.read_again
+        for result, counts in zip(self.results[plan], part.outputs, strict=True):
+            result.transactions += counts.transactions
+            result.changes += counts.changes
+            result.passed_over += counts.passed_over
+            result.read_again += counts.read_again
+            result.wal_bytes = hi - _start_of(plan.opened)
+            result.consistent_at = part.consistent_at or 0
+            result.end_lsn, result.state = hi, part.state
+
+    def _no_result(self, opened: OpenRequest, part: _HandedPart, hi: int) -> DecodeResult:
+        return DecodeResult(
+            files=[],
+            is_text=opened.is_text,
+            transactions=0,
+            changes=0,
+            messages=0,
+            wal_bytes=0,
+            read_again=0,
+            passed_over=0,
+            filtered=0,
+            consistent_at=0,
+            end_lsn=hi,
+            state=part.state,
+            server_settings=opened.server_settings,
+            seconds=self.seconds,
+            exchange=self.exchange,
+        )
 
     def _planned_ahead(self, windows: Iterator[_HandedWindow]) -> Generator[_HandedWindow]:
         """The windows; while one is decoded, the next is planned."""
@@ -382,7 +364,8 @@ class _Run:
                 handed = self._handed(next(windows))
             if self.keep is not None:
                 for part in handed.parts:
-                    self.keep(KeptState(part.state(), part.plan.opened.server_settings))
+                    settings = settings_together(output.opened for output in part.plan.outputs)
+                    self.keep(KeptState(part.state(), settings))
             yield handed
 
     def _handed(self, windows: dict[DatabasePlan, PlannedWindow]) -> _HandedWindow:
@@ -391,57 +374,68 @@ class _Run:
         return _HandedWindow([self._handed_part(plan, windows.pop(plan)) for plan in list(windows)], hi, is_last)
 
     def _handed_part(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
-        assembly, behind = window.assembly, window.behind
-        slices = cut_slices(assembly.plan, _slice_bytes(assembly, self._parallel))
+        assemblies, behind = window.assemblies, window.behind
+        groups = cut_together([one.plan for one in assemblies], _slice_bytes(assemblies, self._parallel))
+        read = [_bytes_of(joined_ranges([one for _, one in group])) for group in groups]
         return _HandedPart(
             plan=plan,
-            slices=[self.exchange.hand(one) for one in slices],
-            transactions=assembly.transactions,
-            changes=assembly.changes,
-            passed_over=assembly.passed_over,
-            read_again=sum(high - low for one in slices for low, high in one.ranges),
+            groups=[[(number, self.exchange.hand(one)) for number, one in group] for group in groups],
+            outputs=[_handed_output(number, one, groups) for number, one in enumerate(assemblies)],
+            read_again=sum(read),
             consistent_at=behind.control.builder.consistent_at,
             state=lambda: plan.state_behind(behind),
         )
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+        self.indexed += sum(task.hi - task.lo for task in tasks)
         with (
             _timed(self.seconds, "index"),
             self.exchange.run("index", _write_index, tasks, self._job_progress()) as arriving,
         ):
-            return [list(one.take(_PIECES)) for one in arriving]
+            return [list(one.take(_PIECES)) for (one,) in arriving]
 
     def _decode(self, parts: Sequence[_HandedPart]) -> None:
-        """One job for the slices of all databases."""
-        form = self.form
-        is_lines = form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN)
-        names = [part.plan.name for part in parts]
-        openings = [part.plan.opened for part in parts]
-        decoders = [SliceDecoder(one.directory, one.plugin, one.session) for one in openings]
-        are_text = [one.plugin.is_text if is_lines else one.is_text for one in openings]
-        digits = VERSIONS[openings[0].directory.major].lsn_digits
+        """One job for the slices of all databases and outputs."""
+        makings = [
+            [_Making.of(part.plan, number, self.outputs[number].form) for number in range(len(part.outputs))]
+            for part in parts
+        ]
 
-        def write(task: _Task, sink: BinaryIO) -> MessageCounts:
-            with errors_of(names[task.number]):
-                messages = decoders[task.number].messages(task.load())
-                return write_messages(sink, messages, form, are_text[task.number], digits)
+        def work(task: _Task) -> Iterator[Write[MessageCounts]]:
+            own, slices = [makings[task.number][number] for number in task.outputs], task.load()
+            with errors_of(own[0].database):
+                collected = collected_together([(one.decoder, plan) for one, plan in zip(own, slices, strict=True)])
+            for making, plan in zip(own, slices, strict=True):
+                # What one output has is gone when the next one's is printed.
+                yield partial(making.write, plan, collected.pop(0))
 
-        tasks = [_Task(number, one) for number, part in enumerate(parts) for one in part.slices]
-        with self.exchange.run("decode", write, tasks, self._job_progress()) as arriving:
-            for task, one in zip(tasks, arriving, strict=True):
-                self._take(parts[task.number].plan, one)
+        tasks = [_Task(number, *zip(*group, strict=True)) for number, part in enumerate(parts) for group in part.groups]
+        with self.exchange.run("decode", work, tasks, self._job_progress()) as arriving:
+            for task, files in zip(tasks, arriving, strict=True):
+                for output, one in zip(task.outputs, files, strict=True):
+                    self._take(parts[task.number].plan, output, one)
 
-    def _take(self, plan: DatabasePlan, arrived: Arrived[MessageCounts]) -> None:
-        result, settlement = self.results[plan], self.settlements.setdefault(plan, Settlement())
-        arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, self.form))
+    def _take(self, plan: DatabasePlan, number: int, arrived: Arrived[MessageCounts]) -> None:
+        result, settlement, output = self.results[plan][number], self.settlements[plan][number], self.outputs[number]
+        arrived = replace(arrived, summary=settlement.settle(arrived.path, arrived.summary, output.form))
         result.files.append(arrived)
         result.messages += arrived.summary.messages
         result.filtered += arrived.summary.filtered
         result.changes -= arrived.summary.filtered
-        deliver = self.deliver(self.labels[plan])
+        deliver = output.deliver(self.labels[plan])
         if deliver is not None:
             deliver(arrived.path)
             arrived.remove()
+
+
+def _handed_output(number: int, assembly: Assembly, groups: Sequence[Sequence[tuple[int, Slice]]]) -> _HandedOutput:
+    own = (one for group in groups for output, one in group if output == number)
+    read = sum(_bytes_of(one.ranges) for one in own)
+    return _HandedOutput(assembly.transactions, assembly.changes, assembly.passed_over, read)
+
+
+def _bytes_of(ranges: Ranges) -> int:
+    return sum(high - low for low, high in ranges)
 
 
 def _start_of(opened: OpenRequest) -> int:
@@ -480,13 +474,14 @@ class StepProgress:
 _PIECES = tuple[WalIndex, ...]
 
 
-def _write_index(task: IndexTask, sink: BinaryIO) -> None:
-    store_value(sink, tuple(task.run()), _PIECES)
+def _write_index(task: IndexTask) -> Iterator[Write[None]]:
+    yield lambda sink: store_value(sink, tuple(task.run()), _PIECES)
 
 
-def _slice_bytes(assembly: Assembly, parallel: int) -> int:
-    total = int(assembly.plan.rows.size.sum()) + int(assembly.plan.events.size.sum())
-    return max(SMALLEST_SLICE, min(SLICE_BYTES, -(-total // (SLICES_PER_CORE * parallel))))
+def _slice_bytes(assemblies: Sequence[Assembly], parallel: int) -> int:
+    """Bytes of a slice; a task holds one of each output at a time."""
+    total = max(planned_bytes(one.plan) for one in assemblies)
+    return max(SMALLEST_SLICE, min(SLICE_BYTES // len(assemblies), -(-total // (SLICES_PER_CORE * parallel))))
 
 
 class _timed:

@@ -1,7 +1,8 @@
 """Step 4: one slice decoded into messages.
 
 A task reads only the ranges of WAL its slice names, keeps only the planned transactions, and renders them. It needs
-nothing but the slice, the WAL directory and the plugin, all of which pickle.
+nothing but the slice, the WAL directory and the plugin, all of which pickle. Slices of several outputs are read
+together: a stretch of WAL that any of them names is read and framed once, and each picks its own out of it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, HeadwaterError
 from headwater.plugins.api import SlicePlugin, SliceTables
-from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.plan import Ranges, RelationUse, Slice
+from headwater.rmgr.index import joined_stretches
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
-from headwater.rows.collect import SliceChanges, collect
+from headwater.rows.collect import Collector, SliceChanges
 from headwater.rows.conversion import converted_messages, refusal
 from headwater.rows.filters.changes import let_pass, looked_at
 from headwater.rows.filters.located import locate_tuples
@@ -127,7 +129,9 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record, a tuple or a type stands in the way.
         """
-        changes = self.collected(plan)
+        return self._located(self.collected(plan))
+
+    def _located(self, changes: SliceChanges) -> LocatedSlice:
         schemas = [self.plugin.read_as(use.schema, use.messages) for use in changes.relations]
         shown = [self._looked_at(use) for use in changes.relations]
         session = self.session if self.plugin.wants_client_encoding else self.session.of_database
@@ -140,7 +144,11 @@ class SliceDecoder:
 
     def cells(self, plan: Slice) -> DecodedSlice:
         """The same, and print what is left; raises as :meth:`located`, or a value stands in the way."""
-        found = self.located(plan)
+        return self.printed(plan, self.collected(plan))
+
+    def printed(self, plan: Slice, changes: SliceChanges) -> DecodedSlice:
+        """The rows of a slice that are collected already; as :meth:`cells`."""
+        found = self._located(changes)
         changes, cells = found.changes, found.cells()
         changes, tentative = announce_sent(plan, changes, cells) if may_depend(plan) else (changes, NOTHING_TENTATIVE)
         return DecodedSlice(changes, found.kinds, tentative, cells)
@@ -151,8 +159,12 @@ class SliceDecoder:
         Raises:
             HeadwaterError: a record stands in the way.
         """
-        is_logical = not self.plugin.marks_rows
-        return collect(plan, _read(self.directory, plan), self._say, self.directory.major, is_logical)
+        (changes,) = collected_together([(self, plan)])
+        return changes
+
+    def collector(self, plan: Slice) -> Collector:
+        """What picks the changes of a slice out of its records."""
+        return Collector(plan, self._say, self.directory.major, not self.plugin.marks_rows)
 
     def _looked_at(self, use: RelationUse) -> frozenset[int] | None:
         """Which columns of a relation anyone looks at; None for all."""
@@ -195,9 +207,30 @@ class SliceDecoder:
         return converted_messages(messages, self.session.encoding, self.session.client_encoding)
 
 
-def _read(directory: WalDirectory, plan: Slice) -> Iterator[Frames]:
-    """The records of a slice's ranges, stretch by stretch."""
-    for lo, hi in plan.ranges:
+def collected_together(parts: Sequence[tuple[SliceDecoder, Slice]]) -> list[SliceChanges]:
+    """Read WAL once, and collect the rows of several slices out of it.
+
+    Args:
+        parts: the slices, each with what decodes it; all of one WAL directory.
+
+    Raises:
+        HeadwaterError: a record stands in the way.
+    """
+    collectors = [decoder.collector(plan) for decoder, plan in parts]
+    for frames in _read(parts[0][0].directory, joined_ranges([plan for _, plan in parts])):
+        for collector in collectors:
+            collector.add(frames)
+    return [collector.finish() for collector in collectors]
+
+
+def joined_ranges(slices: Sequence[Slice]) -> Ranges:
+    """The stretches of WAL that slices read, none of it twice."""
+    return joined_stretches(stretch for plan in slices for stretch in plan.ranges)
+
+
+def _read(directory: WalDirectory, ranges: Ranges) -> Iterator[Frames]:
+    """The records of some ranges, stretch by stretch; each is let go of before the next is read."""
+    for lo, hi in ranges:
         for _, _, frames in read_stretches(directory, lo, hi, check=False):
             yield frames
 

@@ -19,10 +19,10 @@ from headwater.catalog.historic_catalog import HistoricCatalog
 from headwater.errors import HeadwaterError
 from headwater.pipeline.decode_job import DecodedSlice, SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.open_output import scope_of
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.settling import Settlement
-from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_UPDATE, SlicePlugin
 from headwater.plugins.table_patterns import EVERY_TABLE
@@ -172,8 +172,7 @@ class _WholeWindow:
 def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, int]]:
     """The slices of all windows, each with the LSN where its window ends; None for a window without any."""
     threads = os.cpu_count() or 1
-    scope = Scope(opened.directory.segment_size, opened.request.start or 0, opened.request.tables)
-    windows = PlanWindows(opened, scope, lambda tasks: index_in_threads(tasks, threads), threads)
+    windows = PlanWindows(opened, scope_of(opened), lambda tasks: index_in_threads(tasks, threads), threads)
     for window in windows:
         yield None, window.hi
         for one in cut_slices(window.assembly.plan, SLICE_BYTES):

@@ -1,7 +1,8 @@
 """How driver and tasks hand each other what is too large to travel in a task: the interface.
 
-A task is handed values by the driver (:meth:`Exchange.hand`) and writes one file, whose bytes come to the driver as a
-file of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways lead there:
+A task is handed values by the driver (:meth:`Exchange.hand`) and writes files, one or more, whose bytes come to the
+driver as files of its own (:meth:`Exchange.run`), in the order of the tasks and while later ones still run. Two ways
+lead there:
 
 - :mod:`headwater.pipeline.file_exchange`: files in a directory that driver and tasks share;
 - :mod:`headwater.pipeline.spark_exchange`: Spark itself, where they share none.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -28,8 +29,11 @@ S = TypeVar("S")
 R = TypeVar("R")
 V = TypeVar("V")
 
-Work = Callable[[T, BinaryIO], S]
-"""What a task does: writes its file and returns something small; must pickle."""
+Write = Callable[[BinaryIO], S]
+"""Writes one file of a task, and returns something small."""
+
+Work = Callable[[T], Iterable[Write[S]]]
+"""What a task does: gives what writes its files, one after the other; must pickle."""
 
 
 class Handed(ABC, Generic[V]):
@@ -51,11 +55,11 @@ class Handed(ABC, Generic[V]):
 
 @dataclass(frozen=True)
 class Arrived(Generic[S]):
-    """What a task made, on the driver.
+    """A file that a task made, on the driver.
 
     Attributes:
-        path: its file; whoever takes it removes it, or the exchange does at its end.
-        summary: what the task returned.
+        path: where it is; whoever takes it removes it, or the exchange does at its end.
+        summary: what the task returned for it.
     """
 
     path: str
@@ -117,7 +121,7 @@ class Exchange(ABC):
     @abstractmethod
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
-    ) -> AbstractContextManager[Iterator[Arrived[S]]]:
+    ) -> AbstractContextManager[Iterator[list[Arrived[S]]]]:
         """Run one Spark task per element, from the beginning of the ``with`` block on and no longer than to its end.
 
         Args:
@@ -127,8 +131,8 @@ class Exchange(ABC):
             progress: told of tasks done, or None.
 
         Returns:
-            a context manager; gives what the tasks made, in their order. Iterating raises what a task raised
-            (HeadwaterError), or SparkError where it failed in another way.
+            a context manager; gives the files of one task after the other, in their order. Iterating raises what a task
+            raised (HeadwaterError), or SparkError where it failed in another way.
         """
 
     @abstractmethod

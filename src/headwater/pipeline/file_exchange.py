@@ -5,9 +5,9 @@ other users on other machines (``is_shared``), no group is known that has them a
 through but not listed, and what lies in it has a name of 128 random bits that the driver tells its tasks through Spark.
 Who knows the name may read and write; files are the driver's to remove. Rows are not readable to others either way.
 
-A file's name says the Spark stage, the partition and the attempt, which no two attempts share, and it has that name
-when it is whole. So a retried or speculative attempt never touches another's file; the one whose name Spark brings to
-the driver is used, the others go with the run's directory.
+A file's name says the Spark stage, the partition, the attempt, which no two attempts share, and its number among the
+files of the task, and it has that name when it is whole. So a retried or speculative attempt never touches another's
+file; those whose names Spark brings to the driver are used, the others go with the run's directory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FileExchange(Exchange):
     @contextmanager
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
-    ) -> Iterator[Iterator[Arrived[S]]]:
+    ) -> Iterator[Iterator[list[Arrived[S]]]]:
         """See :class:`Exchange`."""
         if not tasks:
             yield iter(())
@@ -87,7 +87,7 @@ class FileExchange(Exchange):
             return collecting(one_a_task(self._context, tasks).map(write), tell)
 
         try:
-            job = TaskRun[Arrived[S]](self._context, name, begin, len(tasks), progress)
+            job = TaskRun[list[Arrived[S]]](self._context, name, begin, len(tasks), progress)
             with self._watched(job) as run:
                 yield _noting(run, used)
         finally:
@@ -118,11 +118,11 @@ def _make(path: Path, mode: int) -> Path:
     return path
 
 
-def _noting(run: Iterable[Arrived[S]], used: set[str]) -> Iterator[Arrived[S]]:
+def _noting(run: Iterable[list[Arrived[S]]], used: set[str]) -> Iterator[list[Arrived[S]]]:
     """Pass on what arrives, and add its files' names."""
-    for one in run:
-        used.add(os.path.basename(one.path))
-        yield one
+    for files in run:
+        used.update(os.path.basename(one.path) for one in files)
+        yield files
 
 
 def _remove_unused(directory: Path, used: set[str]) -> None:
@@ -153,17 +153,17 @@ class _HandedFile(Handed[V]):
 
 @dataclass(frozen=True)
 class _Writing(Generic[T, S]):
-    """A task: writes a file that is of this attempt alone."""
+    """A task: writes files that are of this attempt alone."""
 
     name: str
     work: Work[T, S]
     directory: str
     mode: int
 
-    def __call__(self, task: T) -> Attempted[Arrived[S]]:
+    def __call__(self, task: T) -> Attempted[list[Arrived[S]]]:
         return attempt(self.name, lambda: self._written(task))
 
-    def _written(self, task: T) -> Arrived[S]:
+    def _written(self, task: T) -> list[Arrived[S]]:
         if not os.path.isdir(self.directory):
             raise HeadwaterError(
                 f"an executor on {os.uname().nodename} does not have the directory of --scratch",
@@ -173,7 +173,9 @@ class _Writing(Generic[T, S]):
         where = TaskContext.get()
         assert where is not None
         attempt_name = f"{self.name}-{where.stageId()}-{where.partitionId()}-{where.taskAttemptId()}"
-        path = os.path.join(self.directory, attempt_name)
-        with new_file(path, self.mode) as sink:
-            summary = self.work(task, sink)
-        return Arrived(path, summary)
+        made = []
+        for number, write in enumerate(self.work(task)):
+            path = os.path.join(self.directory, f"{attempt_name}-{number}")
+            with new_file(path, self.mode) as sink:
+                made.append(Arrived(path, write(sink)))
+        return made

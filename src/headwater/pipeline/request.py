@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, SegmentError, UsageError, warn
+from headwater.errors import CatalogError, SegmentError, UsageError, errors_of_output, warn
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
@@ -33,10 +33,16 @@ SKIP_GAP = "skip"
 ON_LEVEL_GAP = ("error", SKIP_GAP)
 """What becomes of WAL that was written while wal_level was too low, once decoding has begun."""
 
+OF_THE_RUN = (
+    *("wal", "catalog", "database", "start", "end", "user", "on_level_gap", "from_replica_level"),
+    *("slot", "makes_slot"),
+)
+"""What requests have in common that are outputs of one run; the rest is each one's own."""
+
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """A window of WAL, and what to make of it.
+    """A window of WAL, and what to make of it: one output. Several outputs of one run are requests of one window.
 
     Attributes:
         wal: where the WAL segments are; an address is taken for the only place.
@@ -61,6 +67,7 @@ class DecodeRequest:
             for, or the plugin asks for them and they can be had.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
         publish: the user's own publications, in the words of CREATE PUBLICATION ... FOR TABLE; none for everything.
+        output: what the output is called beside others of the run; None if it is the only one.
 
     Raises:
         UsageError: wal or catalog is an address that is not supported, settings have no list of schemas, or DDL is
@@ -86,6 +93,7 @@ class DecodeRequest:
     slot: str = ""
     makes_slot: bool = False
     publish: tuple[str, ...] = ()
+    output: str | None = None
 
     def __post_init__(self) -> None:
         if self.with_ddl and self.two_phase:
@@ -108,6 +116,17 @@ class DecodeRequest:
         return self.needed_level >= WAL_LEVEL_LOGICAL
 
     @property
+    def asked(self) -> str:
+        """What the output is: its plugin, and what decides which changes it is given, in the command line's words."""
+        words = [
+            self.plugin,
+            *(f"-o {name}" if value is None else f"-o {name}={value}" for name, value in self.options),
+        ]
+        words += ["--tables " + ",".join(self.tables.patterns)] if self.tables.patterns else []
+        words += [f"--publish '{table}'" for table in self.publish]
+        return " ".join([*words, *(["--two-phase"] if self.two_phase else []), *(["--ddl"] if self.with_ddl else [])])
+
+    @property
     def source(self) -> WalSource:
         """Where the WAL segments are."""
         assert isinstance(self.wal, WalSource)
@@ -120,12 +139,12 @@ class OpenRequest:
 
     Attributes:
         request: what was asked.
-        directory: the WAL.
-        store: the catalog at its own LSN; rolled forward once at most.
+        directory: the WAL; outputs of one run share it.
+        store: the catalog at its own LSN; rolled forward once at most. Outputs of one run share it, too.
         plugin: the plugin, its options checked.
         session: the settings.
         server_settings: those of them that the server's configuration gave, (name, value).
-        state: where decoding goes on; None for the catalog's own LSN.
+        state: where decoding goes on; None for the catalog's own LSN. It has the outputs of the run, in their order.
     """
 
     request: DecodeRequest
@@ -135,6 +154,11 @@ class OpenRequest:
     session: SessionSettings
     server_settings: tuple[tuple[str, str], ...] = ()
     state: State | None = None
+
+    @property
+    def search_path(self) -> SearchPath:
+        """By which the session names types and objects."""
+        return SearchPath.parse(self.session.search_path)
 
     @property
     def is_text(self) -> bool:
@@ -148,10 +172,21 @@ def open_request(
     kept: KeptState | None = None,
     directory: WalDirectory | None = None,
 ) -> OpenRequest:
-    """Open a request's files and check that they belong together.
+    """Open the request of an only output; see :func:`open_requests`."""
+    (opened,) = open_requests([request], make_plugin, kept, directory)
+    return opened
+
+
+def open_requests(
+    requests: Sequence[DecodeRequest],
+    make_plugin: MakePlugin | None = None,
+    kept: KeptState | None = None,
+    directory: WalDirectory | None = None,
+) -> list[OpenRequest]:
+    """Open the files of the requests of a run, once for all, and check that they belong together.
 
     Args:
-        request: the request.
+        requests: of each output, one at least.
         make_plugin: makes what takes the plugin's place, None to load the plugin the request names.
         kept: a state to go on from, which takes the catalog's place; None to begin at the catalog.
         directory: the WAL as it was just found; None to look.
@@ -160,24 +195,29 @@ def open_request(
         PluginError: unknown plugin, or an option it refuses.
         CatalogError: not a data directory, an unknown database, or a catalog from after the WAL.
         SegmentError: segments are missing, damaged or of another server.
+        UsageError: requests are not of one window, or have one name.
     """
+    check_one_run(requests)
+    request = requests[0]
     if make_plugin is None:
-        load_plugin(request.plugin)
+        for one in requests:
+            with errors_of_output(one.output):
+                load_plugin(one.plugin)
     if kept is None:
         kept = state_in_file(request.catalog)
         if kept is not None:
             check_no_user(request)
             check_begins(kept.state, request, request.catalog)
     store = None if kept is None else CatalogStore.of_image(kept.state.catalog)
-    if request.with_definitions is None:
-        missing = "" if store is None or store.has_definitions else "the state, or exported catalog, has none"
-        asked = "" if make_plugin is not None else definitions_asked_for(request.plugin, request.options)
-        request = following_definitions(request, asked, missing)
+    missing = "" if store is None or store.has_definitions else "the state, or exported catalog, has none"
+    requests = [following_definitions(one, missing, make_plugin is None) for one in requests]
     if kept is None or store is None:
-        store = open_catalog(request.catalog, request.database, with_definitions=bool(request.with_definitions))
-        return open_store(request, store, directory, make_plugin)
-    check_definitions(store, request)
-    session, plugin = _session_and_plugin(request, store, kept.server_settings, make_plugin)
+        with_definitions = any(one.with_definitions for one in requests)
+        store = open_catalog(request.catalog, request.database, with_definitions=with_definitions)
+        return open_store(requests, store, directory, make_plugin)
+    for one in requests:
+        check_definitions(store, one)
+    sessions = [_session_and_plugin(one, store, kept.server_settings, make_plugin) for one in requests]
     check_order(request)
     if kept.state.control.needed != request.needed_level:
         words = ("with", "without") if request.from_replica_level else ("without", "with")
@@ -188,34 +228,65 @@ def open_request(
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
     check_goes_on(directory, kept.state, request)
-    return OpenRequest(request, directory, store, plugin, session, kept.server_settings, kept.state)
+    state = kept.state.going_on([one.asked for one in requests])
+    return [
+        OpenRequest(one, directory, store, plugin, session, kept.server_settings, state)
+        for one, (session, plugin) in zip(requests, sessions, strict=True)
+    ]
+
+
+def check_one_run(requests: Sequence[DecodeRequest]) -> None:
+    """Whether requests can be outputs of one run.
+
+    Raises:
+        UsageError: they cannot: they are not of one window, or not told apart by their names.
+    """
+    first = requests[0]
+    for one in requests[1:]:
+        for name in OF_THE_RUN:
+            if getattr(one, name) != getattr(first, name):
+                raise UsageError(f"outputs of one run have one {name}, found another for {one.output!r}")
+    names = [one.output for one in requests]
+    if len(names) > 1 and (None in names or len(set(names)) < len(names)):
+        raise UsageError(f"outputs of one run have names of their own, found {names}")
 
 
 def open_store(
-    request: DecodeRequest,
+    requests: Sequence[DecodeRequest],
     store: CatalogStore,
     directory: WalDirectory | None = None,
     make_plugin: MakePlugin | None = None,
-) -> OpenRequest:
-    """Open a request whose catalog was read, and check that its files belong together.
+) -> list[OpenRequest]:
+    """Open the requests of a run whose catalog was read, and check that its files belong together.
 
     Args:
-        request: the request.
-        store: its catalog, not rolled forward.
-        directory, make_plugin: as those of :func:`open_request`.
+        requests: of each output.
+        store: the catalog, not rolled forward.
+        directory, make_plugin: as those of :func:`open_requests`.
 
     Raises:
-        HeadwaterError: as :func:`open_request`.
+        HeadwaterError: as :func:`open_requests`.
     """
+    request = requests[0]
     found = session_settings_of(request.catalog, store.database_oid, request.user)
-    server = server_settings(request, found, store.major)
-    session, plugin = _session_and_plugin(request, store, server, make_plugin)
+    sessions = []
+    for one in requests:
+        server = server_settings(one, found, store.major)
+        sessions.append((server, *_session_and_plugin(one, store, server, make_plugin)))
     check_order(request)
     directory = directory or WalDirectory.scan(request.source)
     check_server(directory, store, request)
     check_bounds(store, request)
     check_fit(directory, store, request)
-    return OpenRequest(request, directory, store, plugin, session, server)
+    return [
+        OpenRequest(one, directory, store, plugin, session, server)
+        for one, (server, session, plugin) in zip(requests, sessions, strict=True)
+    ]
+
+
+def settings_together(outputs: Iterable[OpenRequest]) -> tuple[tuple[str, str], ...]:
+    """What the server's configuration gave to any of the outputs of a run, which have one user."""
+    return tuple(sorted({name: value for one in outputs for name, value in one.server_settings}.items()))
 
 
 def _session_and_plugin(
@@ -224,8 +295,18 @@ def _session_and_plugin(
     server: tuple[tuple[str, str], ...],
     make_plugin: MakePlugin | None,
 ) -> tuple[SessionSettings, SlicePlugin]:
+    with errors_of_output(request.output):
+        return _of_output(request, store, server, make_plugin)
+
+
+def _of_output(
+    request: DecodeRequest,
+    store: CatalogStore,
+    server: tuple[tuple[str, str], ...],
+    make_plugin: MakePlugin | None,
+) -> tuple[SessionSettings, SlicePlugin]:
     session = session_settings(request, server, store.major, store.encoding)
-    store.search_path = SearchPath.parse(session.search_path)
+    store.name_by(SearchPath.parse(session.search_path))
     if make_plugin is not None:
         made = make_plugin(store)
         made.chosen = _own_publications(request, store)
@@ -355,14 +436,21 @@ def check_no_user(request: DecodeRequest) -> None:
         )
 
 
-def following_definitions(request: DecodeRequest, asked: str, missing: str) -> DecodeRequest:
+def following_definitions(request: DecodeRequest, missing: str, asks_plugin: bool = True) -> DecodeRequest:
     """A request that says whether the definitions of objects are followed; warns of what they are missed for.
 
     Args:
-        request: it, which does not say.
-        asked: what its plugin tells by them, of itself; empty for nothing.
+        request: it; as it is, if it says so already.
         missing: why they cannot be had; empty if they can be.
+        asks_plugin: its plugin may ask for them, of itself.
+
+    Raises:
+        PluginError: there is no such plugin, or an option is wrong.
     """
+    if request.with_definitions is not None:
+        return request
+    with errors_of_output(request.output):
+        asked = definitions_asked_for(request.plugin, request.options) if asks_plugin else ""
     if asked and missing and not request.with_ddl:
         warn(f"{request.plugin} does not tell {asked}, which takes the definitions of objects: {missing}")
     return replace(request, with_definitions=request.with_ddl or (asked != "" and missing == ""))

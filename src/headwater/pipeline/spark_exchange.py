@@ -1,9 +1,10 @@
 """Values through Spark, where driver and executors share no directory.
 
 A value goes to its task as bytes inside the task. What a task writes stays with Spark, as a partition on the executor's
-disk (``DISK_ONLY``) cut into chunks; the driver brings partitions over one after the other, in order, a few chunks a
-job, into files of its own. So neither the driver's Java process nor this one ever holds more than those chunks, however
-much the tasks made. If an executor is lost, Spark makes its partitions anew from the same WAL: the same bytes.
+disk (``DISK_ONLY``) that has its files one behind the other, cut into chunks; the driver brings partitions over one
+after the other, in order, a few chunks a job, into files of its own. So neither the driver's Java process nor this one
+ever holds more than those chunks, however much the tasks made. If an executor is lost, Spark makes its partitions anew
+from the same WAL: the same bytes.
 
 Known gap: a value for a task must fit into a message of Spark's (``spark.rpc.message.maxSize``, 128 MB).
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -61,7 +62,7 @@ class SparkExchange(Exchange):
     @contextmanager
     def run(
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
-    ) -> Iterator[Iterator[Arrived[S]]]:
+    ) -> Iterator[Iterator[list[Arrived[S]]]]:
         """See :class:`Exchange`."""
         if not tasks:
             yield iter(())
@@ -85,28 +86,38 @@ class SparkExchange(Exchange):
         """See :class:`Exchange`."""
         self._directory.close()
 
-    def _brought(self, made: Any, name: str, number: int, one: _Made[S]) -> Arrived[S]:
-        """A partition as a file of the driver's."""
-        path = str(self._directory.path / f"{name}-{next(self._numbers)}")
-        with new_file(path) as sink:
-            chunks = -(-one.size // CHUNK_BYTES)
-            for first in range(0, chunks, CHUNKS_PER_JOB):
-                for chunk in self._chunks(made, number, one, first, min(first + CHUNKS_PER_JOB, chunks)):
+    def _brought(self, made: Any, name: str, number: int, one: _Made[S]) -> list[Arrived[S]]:
+        """A partition as files of the driver's."""
+        found, begin = [], 0
+        for size, summary in zip(one.sizes, one.summaries, strict=True):
+            path = str(self._directory.path / f"{name}-{next(self._numbers)}")
+            with new_file(path) as sink:
+                for chunk in self._file(made, number, one, begin, size):
                     with writing(path):
                         sink.write(chunk)
-        return Arrived(path, one.summary)
+            found.append(Arrived(path, summary))
+            begin += _chunks_of(size)
+        return found
 
-    def _chunks(self, made: Any, number: int, one: _Made[S], first: int, last: int) -> Sequence[bytes]:
+    def _file(self, made: Any, number: int, one: _Made[S], begin: int, size: int) -> Iterator[bytes]:
+        """The chunks of one file, of which the first is number ``begin`` of the partition."""
+        count = _chunks_of(size)
+        for first in range(0, count, CHUNKS_PER_JOB):
+            last = min(first + CHUNKS_PER_JOB, count)
+            expected = min(last * CHUNK_BYTES, size) - first * CHUNK_BYTES
+            yield from self._chunks(made, number, one, (begin + first, begin + last), expected)
+
+    def _chunks(self, made: Any, number: int, one: _Made[S], bounds: tuple[int, int], expected: int) -> Sequence[bytes]:
+        first, last = bounds
         try:
-            is_end = last * CHUNK_BYTES >= one.size
+            is_end = last == sum(map(_chunks_of, one.sizes))
             picked: list[Any] = self._context.runJob(made, _picking(first, None if is_end else last), [number])
         except (Py4JError, PySparkException, OSError) as error:
             raise SparkError(f"Spark could not bring what a task made: {reason(error)}") from error
-        size, chunks = picked[0] if picked else None, picked[1:]
-        expected = min(last * CHUNK_BYTES, one.size) - first * CHUNK_BYTES
-        if size != one.size or sum(map(len, chunks)) != expected:
+        sizes, chunks = picked[0] if picked else None, picked[1:]
+        if sizes != one.sizes or sum(map(len, chunks)) != expected:
             raise SparkError(
-                f"a task that was run again made something else: found {size} bytes, expected {one.size}",
+                f"a task that was run again made something else: found {sizes} bytes, expected {one.sizes}",
                 hint="the WAL must not change while it is read",
             )
         return chunks
@@ -137,34 +148,49 @@ class _HandedBytes(Handed[V]):
 
 @dataclass(frozen=True)
 class _Made(Generic[S]):
-    """What a task made: so many bytes."""
+    """What a task made: files of so many bytes, and what it returned for each."""
 
-    size: int
-    summary: S
+    sizes: tuple[int, ...]
+    summaries: tuple[S, ...]
+
+
+def _chunks_of(size: int) -> int:
+    return -(-size // CHUNK_BYTES)
 
 
 def _making(name: str, work: Work[T, S], tell: Tell) -> Callable[[int, Iterable[T]], Iterator[Any]]:
-    """A partition: the number of bytes that its task wrote, then these in chunks."""
+    """A partition: the numbers of bytes that its task wrote, then these in chunks."""
 
     def make(number: int, tasks: Iterable[T]) -> Iterator[Any]:
         (task,) = tasks
-        with tempfile.TemporaryFile(dir=_local_directory()) as sink:
-            attempted = attempt(name, lambda: _write(work, task, sink))
+        with ExitStack() as stack:
+            files: list[BinaryIO] = []
+
+            def new_sink() -> BinaryIO:
+                files.append(stack.enter_context(tempfile.TemporaryFile(dir=_local_directory())))
+                return files[-1]
+
+            attempted = attempt(name, lambda: _write(work, task, new_sink))
             tell(number, attempted)
             if isinstance(attempted.result, _Made):
-                yield attempted.result.size
-                sink.seek(0)
-                while chunk := sink.read(CHUNK_BYTES):
-                    yield chunk
+                yield attempted.result.sizes
+                for file in files:
+                    file.seek(0)
+                    while chunk := file.read(CHUNK_BYTES):
+                        yield chunk
 
     return make
 
 
-def _write(work: Work[T, S], task: T, sink: BinaryIO) -> _Made[S]:
-    summary = work(task, sink)
-    with writing(None):
-        sink.flush()
-    return _Made(sink.tell(), summary)
+def _write(work: Work[T, S], task: T, new_sink: Callable[[], BinaryIO]) -> _Made[S]:
+    sizes, summaries = [], []
+    for write in work(task):
+        sink = new_sink()
+        summaries.append(write(sink))
+        with writing(None):
+            sink.flush()
+        sizes.append(sink.tell())
+    return _Made(tuple(sizes), tuple(summaries))
 
 
 def _local_directory() -> str | None:

@@ -1,4 +1,4 @@
-"""A pass over the WAL: one window after the other, each indexed once and planned for every database that is asked for.
+"""A pass over the WAL: one window after the other, each indexed once and planned for every database and output.
 
 In: the plans of databases (:mod:`headwater.pipeline.database_plan`), a way to run index tasks. Out: their windows. The
 command, the data source and streams all plan here; what they do with a plan is theirs. One call is one session.
@@ -17,6 +17,7 @@ from functools import partial
 from headwater.pipeline.advance import Behind, Watch, nobody_watches
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
 from headwater.pipeline.index_job import index_in_threads
+from headwater.pipeline.open_output import OpenOutput
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.pipeline.window import Scope, stop_lsn
@@ -164,7 +165,7 @@ def _since(plans: Sequence[DatabasePlan]) -> Mapping[Locator | int, int]:
 
 @dataclass
 class PlanWindows:
-    """Plans a request of one database window by window.
+    """Plans a request of one database, the only output, window by window.
 
     Attributes:
         opened: the request.
@@ -190,7 +191,8 @@ class PlanWindows:
     _plan: DatabasePlan = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._plan = DatabasePlan(self.opened, self.scope, goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
+        output = OpenOutput(self.opened, self.scope)
+        self._plan = DatabasePlan([output], goes_on=self.goes_on, rolled=self.rolled, watch=self.watch)
 
     def __iter__(self) -> Iterator[PlannedWindow]:
         for planned in Pass([self._plan], self.index, self.parallel, self.bounds, self.grid):

@@ -4,11 +4,15 @@ In: a plan, whose rows of changes have resolutions and are in output order. Out:
 transactions; one that is larger than a slice is cut at lines of the LSN grid, where no TOAST chunks and no speculative
 insert are pending, unless the plugin must have it whole. Where it must have a non-transactional message together with
 the transaction before it, no slice begins with one.
+
+Plans of several outputs of one window are cut at the same places, as far as each may be: slices that read about the
+same WAL form a group, for one task that reads it once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -29,6 +33,9 @@ Int64s = NDArray[np.int64]
 READ_GAP = 1 << 20
 """Two stretches of WAL closer than this many bytes are read as one."""
 
+MOST_BESIDE_ANOTHER = 4
+"""So many times what a slice should hold, one may hold that is cut where another plan was: that one's may, too."""
+
 EVERYTHING = np.iinfo(np.int64).max
 
 
@@ -42,7 +49,60 @@ def cut_slices(plan: Plan, target: int) -> list[Slice]:
     Returns:
         the slices, in output order.
     """
-    return _Cutter(plan).slices(target)
+    return [one for group in cut_together([plan], target) for _, one in group]
+
+
+def cut_together(plans: Sequence[Plan], target: int) -> list[list[tuple[int, Slice]]]:
+    """Cut the plans of several outputs of a window: the largest, and the others where it was cut.
+
+    Args:
+        plans: what is to be decoded for each output.
+        target: bytes of WAL records a slice should hold.
+
+    Returns:
+        groups of slices, each with the number of its plan, of which a group has one slice at most; the slices of a plan
+        are in output order.
+    """
+    first = max(range(len(plans)), key=lambda number: planned_bytes(plans[number]))
+    largest = _Cutter(plans[first])
+    pieces = list(largest.pieces(target))
+    cuts = largest.cuts(pieces)
+    found: defaultdict[tuple[int, int], list[tuple[int, Slice]]] = defaultdict(list)
+    for number, plan in enumerate(plans):
+        is_first = number == first
+        cutter = largest if is_first else _Cutter(plan, cuts)
+        group = among = 0
+        for at, piece in enumerate(pieces if is_first else cutter.pieces(target)):
+            own = at if is_first else max(group, piece.group)
+            group, among = own, among + 1 if at and own == group else 0
+            found[group, among].append((number, cutter.slice_of(at, piece)))
+    return [found[group] for group in sorted(found)]
+
+
+def planned_bytes(plan: Plan) -> int:
+    """Bytes of the records that a plan is about."""
+    return int(plan.rows.size.sum()) + int(plan.events.size.sum())
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Where a plan was cut, c places in its order.
+
+    Attributes:
+        unit: int64[c] the place of the unit that a slice begins with (:attr:`_Cutter.places`).
+        lsn: int64[c] of a cut transaction the last change before it; -1 where the whole unit comes behind it.
+    """
+
+    unit: Int64s
+    lsn: Int64s
+
+    def before(self, unit: int, lsn: int = -1) -> int:
+        """How many lie before a change, or are there."""
+        low, high = np.searchsorted(self.unit, unit, "left"), np.searchsorted(self.unit, unit, "right")
+        return int(low + np.searchsorted(self.lsn[low:high], lsn, "right"))
+
+
+NO_CUTS = _Cuts(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -50,7 +110,8 @@ class _Piece:
     """Units ``[start, stop)``; of a cut transaction (one unit) only the changes in ``(lo, hi]``.
 
     ``follows_cut`` says that a transaction of more than one change is right before, in other slices;
-    ``follows_message`` of a cut transaction that the changes and events in the pieces before give a message for sure.
+    ``follows_message`` of a cut transaction that the changes and events in the pieces before give a message for sure;
+    ``group`` how many of the cuts of another plan lie before it.
     """
 
     start: int
@@ -59,6 +120,7 @@ class _Piece:
     hi: int = EVERYTHING
     follows_cut: bool = False
     follows_message: bool = False
+    group: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -68,20 +130,29 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Cutter:
-    """A plan on its way into slices, with what is found out of it once."""
+    """A plan on its way into slices, with what is found out of it once; and where another plan was cut."""
 
     plan: Plan
+    others: _Cuts = NO_CUTS
 
-    def slices(self, target: int) -> list[Slice]:
+    @cached_property
+    def places(self) -> Int64s:
+        """int64[u] ascending: where units come, alike in all plans of a window."""
+        return np.maximum.accumulate(self.plan.units.commit_lsn)
+
+    def cuts(self, pieces: Sequence[_Piece]) -> _Cuts:
+        """Where the pieces begin, but for the first."""
+        begin = np.array([(self.places[piece.start], piece.lo) for piece in pieces[1:]], np.int64).reshape(-1, 2)
+        return _Cuts(*begin.T)
+
+    def pieces(self, target: int) -> Iterator[_Piece]:
         """All of them, in output order."""
-        return [self._slice(number, piece) for number, piece in enumerate(self._pieces(target))]
-
-    def _pieces(self, target: int) -> Iterator[_Piece]:
         units = len(self.plan.units.xid)
         weight = np.bincount(self.plan.rows.unit, self.plan.rows.size, units).astype(np.float64) + 64
         weight += np.bincount(self.plan.events.unit, self.plan.events.size, units)
+        is_huge = (weight > 2 * target) | np.isin(self.places, self.others.unit[self.others.lsn >= 0])
         start, follows_cut = 0, self.plan.follows_many
-        for huge in np.append(np.flatnonzero((weight > 2 * target) & ~self._is_led), units).tolist():
+        for huge in np.append(np.flatnonzero(is_huge & ~self._is_led), units).tolist():
             even = self._even(start, huge, weight, target)
             yield from (replace(piece, follows_cut=follows_cut and piece.start == start) for piece in even)
             if huge == units:
@@ -89,7 +160,10 @@ class _Cutter:
             cut = list(self._cut(huge, target)) if self._may_cut(huge) else []
             follows_cut = len(cut) > 1
             start = huge + 1 if follows_cut else int(self._starts[huge + 1])
-            yield from cut if follows_cut else [_Piece(huge, start)]
+            yield from cut if follows_cut else [_Piece(huge, start, group=self._group(huge))]
+
+    def _group(self, unit: int, lsn: int = -1) -> int:
+        return self.others.before(int(self.places[unit]), lsn)
 
     def _may_cut(self, unit: int) -> bool:
         """Whether a transaction may be cut; one that leads messages if there are two changes in it for sure."""
@@ -109,40 +183,51 @@ class _Cutter:
         return np.minimum.accumulate(free[::-1])[::-1]
 
     def _even(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
+        """Units by their weight, between the places where another plan was cut."""
         if start >= stop:
             return
+        others = self._starts[np.searchsorted(self.places, self.others.unit[self.others.lsn < 0])]
+        edges = np.unique(np.concatenate([[start], others[(others > start) & (others < stop)], [stop]]))
+        for low, high in pairwise(edges.tolist()):
+            yield from self._evenly(low, high, weight, target)
+
+    def _evenly(self, start: int, stop: int, weight: NDArray[np.float64], target: int) -> Iterator[_Piece]:
         before = np.cumsum(weight[start:stop]) - weight[start:stop]
-        parts = max(1, round(float(before[-1] + weight[stop - 1]) / target))
-        share = (before[-1] + weight[stop - 1]) / parts
+        whole = float(before[-1] + weight[stop - 1])
+        is_fit = len(self.others.unit) and whole <= MOST_BESIDE_ANOTHER * target
+        parts = 1 if is_fit else max(1, round(whole / target))
+        share = whole / parts
         cuts = self._starts[np.searchsorted(before, np.arange(1, parts) * share) + start]
         bounds = np.unique(np.concatenate([[start], cuts, [stop]]))
         for low, high in pairwise(bounds):
-            yield _Piece(int(low), int(high))
+            yield _Piece(int(low), int(high), group=self._group(low))
 
     def _cut(self, unit: int, target: int) -> Iterator[_Piece]:
         """Cut one transaction after the last wanted changes of grid cells that leave nothing pending.
 
-        Chunks and events that follow them go to the next piece. One without such changes is cut after any event.
+        Chunks and events that follow them go to the next piece. One without such changes is cut after any event. Where
+        another plan was cut, in a cell, this one is cut too, before what comes behind.
         """
         low, high = np.searchsorted(self.plan.rows.unit, [unit, unit + 1])
         rows = self.plan.rows.take(slice(low, high))
         cells = rows.first // self.plan.grid
         bounds = np.append(np.flatnonzero(np.diff(cells, prepend=-1)), len(cells))
-        lo, held, writes = -1, 0, False
+        lo, held, writes, group = -1, 0, False, self._group(unit)
         certain = self._certain[low:high]
         if not rows.wanted.any():
             for hi in self._event_cuts(unit, target):
-                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
-                lo, writes = hi, True
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes, group=group)
+                lo, writes, group = hi, True, self._group(unit, hi)
         for start, stop in pairwise(bounds[:-1]):
             cell = rows.take(slice(start, stop))
             held += int(cell.size.sum())
-            if held >= target and cell.wanted.any() and _is_settled(cell):
+            behind = self._group(unit, int(cells[stop]) * self.plan.grid - 1 if stop < len(cells) else EVERYTHING)
+            if (held >= target or behind > group) and cell.wanted.any() and _is_settled(cell):
                 hi = int(cell.last[cell.wanted].max())
-                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes)
-                lo, held = hi, 0
+                yield _Piece(unit, unit + 1, lo, hi, follows_message=writes, group=group)
+                lo, held, group = hi, 0, behind
                 writes = bool(certain[:stop].any())
-        yield _Piece(unit, unit + 1, lo, EVERYTHING, follows_message=writes)
+        yield _Piece(unit, unit + 1, lo, EVERYTHING, follows_message=writes, group=group)
 
     @cached_property
     def _certain(self) -> NDArray[np.bool_]:
@@ -161,7 +246,8 @@ class _Cutter:
         for at in np.flatnonzero(np.diff(full)[:-1]):
             yield int(self.plan.events.order[events][at + 1])
 
-    def _slice(self, number: int, piece: _Piece) -> Slice:
+    def slice_of(self, number: int, piece: _Piece) -> Slice:
+        """The slice of a piece, with its number among all of them."""
         units, span = self.plan.units, slice(piece.start, piece.stop)
         rows, events = self._rows(piece), self._events(piece)
         made, messages = self._made(events)

@@ -12,7 +12,7 @@ Rows have the low halves of xids that lie within 2^31 of :attr:`Control.next_xid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from headwater.reorder.handed_on import NOTHING_HANDED_ON, HandedOn
 from headwater.reorder.keys import lookup
 from headwater.reorder.settled import settled
 from headwater.reorder.streamed import numbers_at
-from headwater.reorder.streams import NOTHING_QUEUED, Accounting
+from headwater.reorder.streams import Accounting
 from headwater.reorder.transactions import NEVER, CommittedTransactions, toplevel_of
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED, HAS_BASE
@@ -75,7 +75,7 @@ def still_open(
     index: WalIndex,
     txns: CommittedTransactions,
     control: Control,
-    accounting: Accounting = NOTHING_QUEUED,
+    accounting: Sequence[Accounting] = (),
 ) -> OpenTransactions:
     """What a window leaves behind.
 
@@ -84,7 +84,7 @@ def still_open(
         index: of the window, joined with that.
         txns: that committed in it.
         control: what is known at its end.
-        accounting: what is queued at its end.
+        accounting: what is queued at its end, for each output.
     """
     rows, toplevel = index.rows, toplevel_of(index.rows)
     # Of a subtransaction's first record only the header may be known: it names the toplevel transaction.
@@ -97,8 +97,11 @@ def still_open(
 
     left = rows.of_transactions(is_open) if len(tops) else NO_ROWS
     events = np.append(before.last_event, common_events(rows, index.lo))
-    parts = (settled(part, index.lo, events, index.grid) for part in _by_output(left, accounting, toplevel))
-    found = OpenTransactions(_together(*parts), int(events[-1]))
+    parts = [left]
+    for one in accounting:
+        parts = [own for part in parts for own in _by_output(part, one, toplevel)]
+    joined = (settled(part, index.lo, events, index.grid) for part in parts)
+    found = OpenTransactions(_together(*joined), int(events[-1]))
     commits = before.commits_behind(txns)
     since = NEVER if found.first_lsn is None else found.first_lsn
     return replace(

@@ -1,21 +1,21 @@
 """The changes of one slice, picked out of the WAL it names and put in output order.
 
-In: a :class:`~headwater.reorder.plan.Slice` and the framed records of its ranges, stretch by stretch. Out:
-:class:`Items` with their tuples, transactions and literals for the plugin. One pass over the records; nothing is
-allocated per record but of logical messages, and of a stretch nothing stays in memory but planned changes, however long
-the ranges are.
+In: a :class:`~headwater.reorder.plan.Slice` and framed records, stretch by stretch, of which those of its ranges are
+looked at. Out: :class:`Items` with their tuples, transactions and literals for the plugin. One pass over the records;
+nothing is allocated per record but of logical messages, and of a stretch nothing stays in memory but planned changes,
+however long the ranges are. Several slices can be given the same stretches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
-from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.plan import Ranges, RelationUse, Slice
 from headwater.reorder.unit_flags import STREAMED
 from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.kept_records import KeptRecord
@@ -56,41 +56,61 @@ MakeMessages = Callable[[KeptRecord, int], Sequence[bytes]]
 """What a plugin makes of the record of a logical message, in a streamed block of this xid's if it is not 0."""
 
 
-def collect(
-    plan: Slice, stretches: Iterable[Frames], make: MakeMessages, major: int, is_logical: bool = True
-) -> SliceChanges:
-    """Pick a slice's changes out of its records.
+class Collector:
+    """Picks a slice's changes out of its records.
 
     Args:
         plan: the slice.
-        stretches: the records of its ranges, in LSN order; each stretch is let go of before the next is asked for.
         make: makes what the plugin says of a logical message.
         major: PostgreSQL's.
         is_logical: all WAL is of wal_level logical; else tuples may lie in page images, or not be there.
-
-    Returns:
-        the changes, in output order.
-
-    Raises:
-        RecordError: a record is malformed.
-        DecodingError: the records contradict the plan.
     """
-    order = np.argsort(plan.event_order, kind="stable")
-    scan, said = _Scan(plan, _wanted(plan, order, is_logical), major), _LogicalMessages(plan, make)
-    for frames in stretches:
-        scan.add(frames)
-        said.add(frames)
-    raw, count = scan.finish()
-    grouped, transactions = _group(plan, raw, count)
-    missing = _grouping.announce(
-        np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
-    )
-    if missing >= 0:
-        raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
-    items, used = _items(grouped, len(plan.relations))
-    relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
-    literals = _literals(plan, order, said.finish())
-    return SliceChanges(scan.tuples, items, transactions, literals, relations, grouped.place)
+
+    def __init__(self, plan: Slice, make: MakeMessages, major: int, is_logical: bool = True) -> None:
+        self._plan = plan
+        self._order = np.argsort(plan.event_order, kind="stable")
+        self._scan = _Scan(plan, _wanted(plan, self._order, is_logical), major)
+        self._said = _LogicalMessages(plan, make)
+
+    def add(self, frames: Frames) -> None:
+        """Take one stretch of records; they come in LSN order, and others than the slice's may be among them.
+
+        Raises:
+            RecordError: a record is malformed.
+            DecodingError: the records contradict the plan.
+        """
+        for own in _within(frames, self._plan.ranges):
+            self._scan.add(own)
+            self._said.add(own)
+
+    def finish(self) -> SliceChanges:
+        """The changes, in output order, once all stretches are in.
+
+        Raises:
+            DecodingError: the records contradict the plan.
+        """
+        plan = self._plan
+        raw, count = self._scan.finish()
+        grouped, transactions = _group(plan, raw, count)
+        missing = _grouping.announce(
+            np.ascontiguousarray(plan.announcements), transactions.item_start, transactions.item_end, grouped
+        )
+        if missing >= 0:
+            raise DecodingError("a planned change is not in the WAL any more", lsn=int(plan.announcements[1, missing]))
+        items, used = _items(grouped, len(plan.relations))
+        relations = tuple(plan.relations[i] for i in np.flatnonzero(used >= 0))
+        literals = _literals(plan, self._order, self._said.finish())
+        return SliceChanges(self._scan.tuples, items, transactions, literals, relations, grouped.place)
+
+
+def _within(frames: Frames, ranges: Ranges) -> Iterator[Frames]:
+    """The records that start in a slice's ranges: between them a slice knows no relations."""
+    if not len(frames.lsns):
+        return
+    for lo, hi in ranges:
+        if lo <= frames.lsns[-1] and hi > frames.lsns[0]:
+            start, stop = np.searchsorted(frames.lsns, [lo, hi])
+            yield frames.part(int(start), int(stop))
 
 
 def _wanted(plan: Slice, order: NDArray[np.int64], is_logical: bool) -> k.Wanted:

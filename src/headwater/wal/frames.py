@@ -74,6 +74,13 @@ class Frames:
         """int64[n] xl_tot_len of each record."""
         return self.data.view("<u4")[self.positions // 4].astype(np.int64)
 
+    def part(self, start: int, stop: int) -> Frames:
+        """Records ``[start, stop)``, over the same bytes."""
+        if stop - start == len(self.lsns):
+            return self
+        which = slice(start, stop)
+        return Frames(self.data, self.positions[which], self.lsns[which], self.end_lsns[which], None)
+
     def record(self, index: int) -> bytes:
         """The bytes of one record."""
         at = int(self.positions[index])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.forgetting import Forgetting
 from headwater.reorder.merge import merge_indexes
-from headwater.reorder.plan import Announcements, Events, Plan, RelationUse, Slice, Units
+from headwater.reorder.plan import Announcements, Events, Plan, Ranges, RelationUse, Slice, Units
 from headwater.reorder.replays import Replays, replays_of_commits
 from headwater.reorder.resend import concerns, find_forgets
 from headwater.reorder.resolve import Asked, Resolved, resolve_rows
@@ -32,7 +32,7 @@ from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_rows import MessageTable
 from headwater.rmgr.kept_records import KeptRecord
 from headwater.rmgr.logicalmsg import parse_message
-from headwater.rows.collect import collect
+from headwater.rows.collect import Collector, SliceChanges
 from headwater.rows.items import CLEAR_TOAST, LITERAL, OLD_IS_KEY, SEND_SCHEMA, SKIPPED, TOAST
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
@@ -134,6 +134,14 @@ class _Sender:
 
     def describes(self, schema: RelationSchema, *_: object) -> Description:
         return next(Description(use.wants, use.messages) for use in self.resolutions if use.schema == schema)
+
+
+def collected(one: Slice, stretches: Sequence[Frames]) -> SliceChanges:
+    """A slice's changes out of records."""
+    collector = Collector(one, said, MAJOR)
+    for frames in stretches:
+        collector.add(frames)
+    return collector.finish()
 
 
 @dataclass
@@ -278,18 +286,22 @@ class Sliced:
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
+        return self.units_of((one, one.ranges) for one in cut_slices(self.plan(), target))
+
+    def units_of(self, slices: Iterable[tuple[Slice, Ranges]]) -> list[Unit]:
+        """The items of slices, by unit, each picked out of what is read for it."""
         found: list[Unit] = []
-        for one in cut_slices(self.plan(), target):
+        for one, read in slices:
             self._check_ranges(one)
-            self._collect(one, found)
+            self._collect(one, read, found)
         return found
 
     def _check_ranges(self, one: Slice) -> None:
         assert list(one.ranges) == sorted(one.ranges)
         assert all(low in self.made.lsns for low, _ in one.ranges)
 
-    def _collect(self, one: Slice, found: list[Unit]) -> None:
-        changes = collect(one, (part(self.made, *bounds) for bounds in one.ranges), said, MAJOR)
+    def _collect(self, one: Slice, read: Ranges, found: list[Unit]) -> None:
+        changes = collected(one, [part(self.made, *bounds) for bounds in read])
         t = changes.transactions
         for i in range(len(t.xid)):
             if t.flags[i] & BEGINS_HERE:

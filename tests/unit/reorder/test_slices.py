@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 
 import numpy as np
@@ -13,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_reorder import PlainRelation, PlainReorder
 from random_sessions import TABLES, UNKNOWN, random_records
-from sliced import MAJOR, Sliced, index_parts, part, said
+from sliced import MAJOR, Sliced, collected, index_parts, part
 
 from headwater.errors import DecodingError
-from headwater.reorder.cutting import READ_GAP, cut_slices
+from headwater.reorder.cutting import READ_GAP, cut_slices, cut_together
+from headwater.reorder.plan import Ranges, Slice
 from headwater.reorder.unit_flags import BARE, ENDS_HERE, WROTE_BEFORE
-from headwater.rmgr.index import GRID, Request
-from headwater.rows.collect import collect
+from headwater.rmgr.index import GRID, Request, joined_stretches
 from headwater.rows.items import TOAST
 from headwater.wal.frames import Frames
 
@@ -111,6 +112,47 @@ def test_messages_are_where_the_transaction_before_them_is(
         assert before is None or wanted[by_end[int(before.unit_end[-1])]] > 1
 
 
+@settings(deadline=None, max_examples=80)
+@given(
+    st.integers(0, 1 << 62),
+    st.integers(1, 5),
+    st.integers(2, 8),
+    st.lists(st.tuples(st.integers(0, 3), st.frozensets(st.sampled_from([0, 1]))), min_size=2, max_size=4),
+    st.sampled_from([1, 40, 200, 1000, 10**9]),
+    st.sampled_from([64, 512, 4096, GRID]),
+    st.sampled_from([0, 8, 1 << 16, 1 << 21]),
+)
+def test_slices_of_several_outputs_are_read_together(
+    seed: int,
+    sessions: int,
+    transactions: int,
+    outputs: list[tuple[int, frozenset[int]]],
+    target: int,
+    grid: int,
+    step: int,
+) -> None:
+    """Each output has what it has alone, and a group one slice of each at most; of outputs alike all are together."""
+    made = plain.frames(random_records(Random(seed), sessions, transactions), step=step)
+    index = index_parts(made, 2, Request((plain.DATABASE,), (), MAJOR, grid))
+    resolves = [Relations(seed + one, True) for one, _ in outputs]
+    sliced = [Sliced(made, index, own, out, False) for own, (_, out) in zip(resolves, outputs, strict=True)]
+    groups = cut_together([one.plan() for one in sliced], target)
+    own: list[list[tuple[Slice, Ranges]]] = [[] for _ in outputs]
+    for group in groups:
+        numbers = [number for number, _ in group]
+        assert len(set(numbers)) == len(numbers)
+        for twin, other in combinations(range(len(outputs)), 2):
+            assert outputs[twin] != outputs[other] or (twin in numbers) == (other in numbers)
+        read = joined_stretches(bounds for _, one in group for bounds in one.ranges)
+        for number, one in group:
+            own[number].append((one, read))
+    for one, slices, resolve, (_, left_out) in zip(sliced, own, resolves, outputs, strict=True):
+        twin_of = PlainReorder(resolve, left_out, False)
+        twin_of.read(made)
+        assert [part.number for part, _ in slices] == list(range(len(slices)))
+        assert [unit.items for unit in one.units_of(slices)] == [unit.items for unit in twin_of.units]
+
+
 def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
     """Of one transaction's value some chunks are not read: they serve an insert, and only updates are published."""
     far = plain.record(11, 0, 702, bytes(2 * READ_GAP))
@@ -136,7 +178,7 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
     sliced = Sliced(made, index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR)), resolve, frozenset(), False)
     (one,) = cut_slices(sliced.plan(), 10**9)
     assert [low for low, _ in one.ranges] == [made.lsns[0], made.lsns[4]]
-    changes = collect(one, (part(made, *bounds) for bounds in one.ranges), said, MAJOR)
+    changes = collected(one, [part(made, *bounds) for bounds in one.ranges])
     chunks = changes.items.kind == TOAST
     assert changes.items.xid[chunks].tolist() == [701]
     assert changes.items.xid[~chunks].tolist() == [701, 700]
@@ -185,5 +227,5 @@ def test_a_message_that_is_not_where_it_was_planned() -> None:
     (one,) = cut_slices(sliced.plan(), 10**9)
     without = Frames(made.data, made.positions[[0, 2]], made.lsns[[0, 2]], made.end_lsns[[0, 2]], None)
     with pytest.raises(DecodingError, match="logical message is not in the WAL") as raised:
-        collect(one, [without], said, MAJOR)
+        collected(one, [without])
     assert raised.value.lsn == made.lsns[1]
