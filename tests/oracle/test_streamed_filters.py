@@ -90,7 +90,7 @@ def check(run: Run, windows: Sequence[int] = WINDOWS) -> None:
 
 def in_session(state: State) -> tuple[object, ...]:
     """What a state says of announcements."""
-    return state.memory.announced, state.memory.streamed
+    return tuple((output.memory.announced, output.memory.streamed) for output in state.outputs)
 
 
 @pytest.mark.parametrize("major", since(SINCE))
