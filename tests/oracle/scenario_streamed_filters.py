@@ -9,7 +9,6 @@ from __future__ import annotations
 FILL = "INSERT INTO fill SELECT repeat('x', 1900) FROM generate_series(1, 40)"
 
 SETUP = """
-CREATE TABLE heard (id serial PRIMARY KEY);
 CREATE TABLE fill (content text);
 ALTER TABLE fill ALTER content SET STORAGE PLAIN;
 CREATE TABLE t (id integer PRIMARY KEY, a integer, big text);

@@ -27,7 +27,6 @@ from oracle.script import ScriptRun
 from oracle.streamed_runs import (
     AT_ONCE,
     AT_ONCE_SINCE,
-    LIMIT,
     Run,
     Streams,
     difference,
@@ -37,7 +36,7 @@ from oracle.streamed_runs import (
     since,
 )
 from oracle.streamed_workload import SESSIONS, StreamedWorkload, statements
-from oracle.streams import Options
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options
 
 pytestmark = pytest.mark.server
 
@@ -51,24 +50,25 @@ def filtered_streams(major: int, two_phase: bool = False) -> Streams:
     rows = ",".join(f"pub_rows{n}" for n in range(SESSIONS))
     more = (("two_phase", "on"),) if two_phase else ()
     second: Options = (("proto_version", "2"), ("publication_names", f"{rows},pub_rooted"), ("streaming", "on"))
+    kind = f", {TWO_PHASE}" if two_phase else ""
     return {
-        "filtered": ("pgoutput", pgoutput(major, f"{rows},pub_rooted", *more)),
-        "joined, binary": ("pgoutput", pgoutput(major, f"{rows},pub_inserts", ("binary", "true"), *more)),
-        "some filtered": ("pgoutput", pgoutput(major, "pub_some,pub_rows1,pub_rooted", *more)),
+        f"filtered{kind}": ("pgoutput", pgoutput(major, f"{rows},pub_rooted", *more)),
+        f"joined, binary{kind}": ("pgoutput", pgoutput(major, f"{rows},pub_inserts", ("binary", "true"), *more)),
+        f"some filtered{kind}": ("pgoutput", pgoutput(major, "pub_some,pub_rows1,pub_rooted", *more)),
         **({} if two_phase else {"protocol 2": ("pgoutput", second)}),
     }
 
 
 def run_workload(
-    major: int, seed: int, directory: Path, steps: int, settings: Options = LIMIT, *, two_phase: bool = False
+    major: int, seed: int, directory: Path, steps: int, settings: Options = STREAMED_LIMIT, *, two_phase: bool = False
 ) -> Run:
     """A random workload of publications with row filters, which are altered meanwhile."""
 
-    def work(server: EmbeddedPostgres, catch_up: Callable[[], None]) -> None:
+    def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase, filters=True).run(steps)
 
     streams = filtered_streams(major, two_phase)
-    return run_live(major, directory, statements(filters=True), streams, work, settings, two_phase=two_phase)
+    return run_live(major, directory, statements(major, filters=True), streams, work, settings)
 
 
 def check(run: Run, windows: Sequence[int] = WINDOWS, slice_bytes: int = SMALL_SLICES) -> None:
@@ -97,7 +97,7 @@ def in_session(state: State) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("major", since(SINCE))
 def test_rules(major: int, tmp_path: Path) -> None:
-    def work(server: EmbeddedPostgres, catch_up: Callable[[], None]) -> None:
+    def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         script = ScriptRun(server, "public")
         for line in scenario_streamed_filters.lines():
             if "ROLLBACK" in line:
