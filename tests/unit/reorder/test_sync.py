@@ -108,6 +108,7 @@ class _Sender:
     warnings: list[str]
     announcements: int
     publication_names: tuple[str, ...] = GIVEN
+    counts_prepared: bool = False
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
