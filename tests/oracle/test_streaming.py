@@ -123,3 +123,19 @@ def changes_by_xid(messages: Sequence[dict[str, Any]]) -> Counter[int]:
     """How many changes and truncates messages of test_decoding tell, by toplevel xid."""
     told = (b"table", b"streaming change", b"streaming truncate")
     return Counter(one["xid"] for one in messages if one["data"].startswith(told))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", since(14, daily=()))
+def test_partition_sent_as_its_root_in_later_windows(spark: SparkSession, major: int, tmp_path: Path) -> None:
+    """14 converts its rows as was found out when the transaction in progress announced it, windows before."""
+
+    def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
+        with server.connect() as session, session.transaction():
+            for low in range(0, 40_000, 8_000):
+                rows = f"generate_series({low + 1}, {low + 8_000}) g"
+                session.execute(f"INSERT INTO regional SELECT g, g % 2, repeat('p', 60) FROM {rows}".encode())
+        catch_up()
+
+    streams = {"pgoutput": ("pgoutput", pgoutput(major, "pub_root"))}
+    check(spark, run_live(major, tmp_path, statements(major), streams, work))

@@ -149,7 +149,7 @@ def sync_rows(
     are_filtered = any(use.filters is not None for use in uses)
     certain = gives(np.array([use.certain for use in uses] + [0], np.int64)) if are_filtered else wanted
     found = session.announce(wanted, certain, taken)
-    session.require_sendable(wanted, taken, found.at_end.published_as)
+    session.require_sendable(wanted, taken, found)
     announce = found.before.take(rows_at).spread(len(resolution), touched)
     synced, own = _with_changed(candidates, resolved, touched, taken[rows_at], resolver.txns.changes_catalog)
     left = session.asked.remembered(end, session.entries(), session.announced(found.at_end))
@@ -334,12 +334,12 @@ class _Session:
         oids = [self._sender.published_as(use.schema, use.messages) for use in found]
         return np.array(oids, np.int64)[number]
 
-    def require_sendable(self, wanted: Bools, taken: Int64s, announced: Int64s) -> None:
+    def require_sendable(self, wanted: Bools, taken: Int64s, found: _Announcing) -> None:
         """Stop at a wanted touch that is sent as another relation than it was announced as, if that cannot be done.
 
         Args:
             wanted: bool[n]; taken: int64[n] what each touch is decoded and announced as.
-            announced: int64[m + h] as which relation each is announced.
+            found: what is announced.
 
         Raises:
             HeadwaterError: as :meth:`SchemaSender.require_sendable`.
@@ -347,13 +347,22 @@ class _Session:
         if not self._is_apart:
             return
         which = np.flatnonzero(wanted)
-        sent_as, announced_as = self._published_as(taken[which]), announced[self._announcement_of[self._head_of[which]]]
+        sent_as, announced_as = self._published_as(taken[which]), self._known_as(which, found)
         differs = np.flatnonzero(sent_as != announced_as)
         for at in differs[distinct(self._head_of[which[differs]]).first].tolist():
             schema, touch = self._resolver.resolutions[int(taken[which[at]])].schema, int(which[at])
             txn, lsn = int(self._touches.txn[touch]), int(self._touches.lsn[touch])
             relations = int(announced_as[at]), int(sent_as[at])
             self._sender.require_sendable(schema, self._resolver.view(txn, lsn), relations, txn, lsn)
+
+    def _known_as(self, which: Int64s, found: _Announcing) -> Int64s:
+        """int64[n] OIDs of the relations that wanted touches were announced as: for all, or by their streamed ones."""
+        stretch, announcer = self._announcement_of[self._head_of[which]], self._announcers.of[self._touches.txn[which]]
+        known_as, is_own = found.at_end.published_as[stretch], announcer > 0
+        size, own = len(self._announcers.top), found.own
+        pairs = stretch[is_own] * size + announcer[is_own]
+        known_as[is_own] = lookup(own.stretch * size + own.announcer, own.published_as, pairs)
+        return known_as
 
     def entries(self) -> tuple[Entry, ...]:
         """Those in mind at the end."""
