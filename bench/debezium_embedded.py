@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from headwater.demo.embedded_postgres import find_programs
 from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.spark import spark_session, warm_up
 
@@ -63,7 +64,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     events = parser.parse_args().events
     with tempfile.TemporaryDirectory() as name:
-        run = run_peer(MAJOR, [f"CREATE TABLE sales ({COLUMNS})"], inserts(events), [WAY], Path(name))
+        run = run_peer(find_programs(MAJOR), [f"CREATE TABLE sales ({COLUMNS})"], inserts(events), [WAY], Path(name))
         spark = spark_session("local[*]")
         warm_up(spark)
         theirs, ours = engine_seconds(run), our_seconds(spark, run, Path(name))

@@ -8,16 +8,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.catalog.relation import Column, TypeInfo
+from headwater.demo.embedded_postgres import ServerPrograms, find_programs
 from headwater.demo.stream_comparison import joined
 from headwater.pipeline import DecodeRequest, decode
+from headwater.plugins._debezium_values import put_value
+from headwater.plugins.debezium_forms import Forms, field_schema
+from headwater.plugins.debezium_options import DebeziumOptions
 from oracle.decoded_run import kept_on_failure
 from oracle.folding import folded, one_window
 from packaged_servers import is_packaged
 from peers.comparison import difference, of_connector, of_ours, with_start
-from peers.connector import DATABASE, END, JARS, PREFIX, WAYS, PeerRun, run_peer, run_tables, statements
+from peers.connector import (
+    DATABASE,
+    END,
+    JARS,
+    PREFIX,
+    WAYS,
+    PeerRun,
+    run_peer,
+    run_tables,
+    statements,
+    values_of_classes,
+)
 from peers.random_rows import SETUP, workload
 
 pytestmark = [
@@ -48,14 +65,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def scripted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PeerRun]:
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield run_peer(request.param, statements("setup.sql"), statements("work.sql"), WAYS, directory)
+        yield run_peer(find_programs(request.param), statements("setup.sql"), statements("work.sql"), WAYS, directory)
 
 
 @pytest.fixture(scope="module")
 def random_events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PeerRun]:
     major, seed = request.param
     with kept_on_failure(request, tmp_path_factory) as directory:
-        yield run_peer(major, SETUP, workload(seed, STEPS), ["plain", "strings"], directory)
+        yield run_peer(find_programs(major), SETUP, workload(seed, STEPS), ["plain", "strings"], directory)
 
 
 def asked(run: PeerRun, way: str) -> DecodeRequest:
@@ -145,7 +162,7 @@ def test_schema_changes(major: int, tmp_path: Path) -> None:
     found, expected = tables_of(ours), tables_of(theirs)
     for name, table in expected.items():
         if not name.startswith('"information_schema"'):
-            assert difference(without_words(table), without_words(found[name]), name) is None
+            assert difference(table, with_its_words(found[name], table), name) is None
 
 
 def tables_of(events: list[Any]) -> dict[str, Any]:
@@ -154,9 +171,66 @@ def tables_of(events: list[Any]) -> dict[str, Any]:
     return {change["id"]: change["table"] for change in changes if change["type"] != "DROP"}
 
 
-def without_words(table: Any) -> Any:
-    """Without the names of schemas in defaults, which are always there in ours."""
-    for column in table["columns"]:
+def with_its_words(table: Any, other: Any) -> Any:
+    """A table with the defaults of another one: where that has none, and but for the schemas of objects."""
+    for column, told in zip(table["columns"], other["columns"], strict=True):
         said = column["defaultValueExpression"]
-        column["defaultValueExpression"] = said and said.replace("public.", "")
+        column["defaultValueExpression"] = told["defaultValueExpression"] and said.replace("public.", "")
     return table
+
+
+GEOMETRIES = (
+    "0101000020E6100000000000000000F03F0000000000000040",
+    "010700000000000000",
+    "00000000017FF80000000000003FF0000000000000",
+)
+VALUES = (
+    *(f"{type}\t{text}" for type in ("geometry", "geography") for text in GEOMETRIES),
+    *(f"vector\t{text}" for text in ("[1,2,3.5]", "[1e-05,-3.4028235e+38,0.1]", "[-0]")),
+    *(f"halfvec\t{text}" for text in ("[1,0.5,-65504]", "[5.9604645e-08]")),
+    *(f"sparsevec\t{text}" for text in ("{1:1.5,3:2}/5", "{}/5", "{7:-1e-10}/32767")),
+    *(f"point\t{text}" for text in ("(1,2.5)", "(-0,1e+300)", "(NaN,Infinity)", "(0.1,5e-324)")),
+)
+"""Types of extensions that need not be there, and points."""
+
+
+def test_values_of_extensions(tmp_path: Path) -> None:
+    """Schemas and values as the connector's classes make them of what the server prints."""
+    for line, told in zip(VALUES, values_of_classes(VALUES, tmp_path), strict=True):
+        type, _, text = line.partition("\t")
+        theirs = json.loads(told)
+        oid = 600 if type == "point" else 20000
+        one = Column(
+            1, "c", TypeInfo(oid, type, "public", type, "b", -1, "i", False, output="known"), -1, -1, "i", False
+        )
+        form = Forms(DebeziumOptions()).form(one)
+        assert form is not None
+        assert difference(theirs["schema"]["fields"][0], field_schema(form, "c", True), line) is None
+        source, out = np.frombuffer(text.encode(), np.uint8), np.empty(4096, np.uint8)
+        end = int(put_value(form.style, form.parameter, source, 0, len(source), out, 0))
+        assert difference(theirs["payload"]["c"], json.loads(out[:end].tobytes()), line) is None
+
+
+INSTALLATION = Path("/usr/lib/postgresql/15")
+PLACES = (
+    "CREATE EXTENSION postgis",
+    "CREATE TABLE places (id int PRIMARY KEY, g geometry, p geometry(Point, 4326) NOT NULL, e geography, i int)",
+    "ALTER TABLE places ALTER g SET STORAGE EXTERNAL",
+)
+PLACED = (
+    "INSERT INTO places VALUES (1, 'POINT(1 2)', 'SRID=4326;POINT(3 4)', 'POINT(5 6)', 0), "
+    "(2, NULL, 'SRID=4326;POINT EMPTY', NULL, 0), (3, 'POLYGON Z((0 0 0,1 0 1,1 1 1,0 0 0))', 'SRID=4326;POINT(0 0)', "
+    "'SRID=4326;LINESTRING(1 2,3 4)', 0)",
+    "INSERT INTO places SELECT 4, ST_Collect(ST_MakePoint(g, g)), ST_SetSRID(ST_MakePoint(1, 1), 4326), NULL, 0 "
+    "FROM generate_series(1, 400) g",
+    "UPDATE places SET i = 1",
+    "DELETE FROM places",
+)
+
+
+@pytest.mark.skipif(not (INSTALLATION / "lib/postgis-3.so").exists(), reason="no PostGIS: make postgis")
+def test_postgis(spark: Any, tmp_path: Path) -> None:
+    run = run_peer(ServerPrograms(INSTALLATION, 15), PLACES, PLACED, ["plain", "schemas"], tmp_path)
+    for way in run.events:
+        check(spark, run, way)
+    assert "unavailable" not in "".join(run.events["plain"])

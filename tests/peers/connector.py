@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres, ServerPrograms, find_programs
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[1] / "build" / "peers"
@@ -81,18 +81,20 @@ class PeerRun:
     events: Mapping[str, list[str]]
 
 
-def run_peer(major: int, setup: Iterable[str], work: Iterable[str], ways: Iterable[str], directory: Path) -> PeerRun:
+def run_peer(
+    programs: ServerPrograms, setup: Iterable[str], work: Iterable[str], ways: Iterable[str], directory: Path
+) -> PeerRun:
     """Run a workload on a server and the connector behind it.
 
     Args:
-        major: PostgreSQL's major version.
+        programs: of the server.
         setup: statements of before the backup.
         work: statements that are decoded, of one session.
         ways: how the connector is asked.
         directory: where files are left.
     """
     ways = list(ways)
-    with EmbeddedPostgres(find_programs(major), autovacuum=False, loopback=True) as server:
+    with EmbeddedPostgres(programs, autovacuum=False, loopback=True) as server:
         with server.connect() as connection:
             for statement in (*setup, f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES"):
                 connection.execute(statement.encode())
@@ -131,6 +133,19 @@ def run_tables(major: int, work: Iterable[str], directory: Path) -> PeerRun:
         server.stop()
         shutil.copytree(server.wal_directory, directory / "pg_wal")
     return PeerRun(backup, directory / "pg_wal", {"tables": file.with_suffix(".json").read_text().splitlines()})
+
+
+def values_of_classes(lines: Iterable[str], directory: Path) -> list[str]:
+    """What the connector's classes make of values: schema and payload of each.
+
+    Args:
+        lines: a type, a tab, and the server's text each.
+        directory: where files are left.
+    """
+    asked, told = directory / "values.txt", directory / "values.json"
+    asked.write_text("".join(f"{line}\n" for line in lines))
+    _run_java("PrintValues.java", [asked, told])
+    return told.read_text().splitlines()
 
 
 def statements(name: str) -> list[str]:

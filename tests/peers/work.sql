@@ -100,4 +100,7 @@ TRUNCATE df;
 INSERT INTO dn (id, w) VALUES (1, 'w');
 DELETE FROM dn;
 INSERT INTO dn (id, w) VALUES (2, 'w');
-UPDATE dn SET id = 3
+UPDATE dn SET id = 3;
+INSERT INTO pt VALUES (1, '(1,2.5)', '(-0,1e300)', '(0.1,123456789012345.67)', '{"(1,2)"}'), (2, NULL, '(NaN,-Infinity)', '(5e-324,1.7976931348623157e308)', NULL);
+UPDATE pt SET id = 3 WHERE id = 1;
+DELETE FROM pt

@@ -55,7 +55,13 @@ def put_base64(src: Bytes, start: Int, end: Int, is_url: Int, out: Bytes, o: Int
 
 @inline_kernel
 def _nibble(byte: Int) -> Int:
-    return byte - 48 if byte < 58 else byte - 87
+    return byte - ZERO if byte <= NINE else (byte | 0x20) - 87
+
+
+@inline_kernel
+def hex_byte(src: Bytes, at: Int) -> Int:
+    """A byte from its two hexadecimal digits."""
+    return _nibble(np.int64(src[at])) << 4 | _nibble(np.int64(src[at + 1]))
 
 
 @borrowing_kernel
@@ -64,8 +70,7 @@ def put_hex_as_base64(src: Bytes, start: Int, end: Int, is_url: Int, out: Bytes,
     raw = o + 4 * (end - start) + 16
     count = (end - start) // 2
     for i in range(count):
-        high, low = _nibble(np.int64(src[start + 2 * i])), _nibble(np.int64(src[start + 2 * i + 1]))
-        out[raw + i] = high << 4 | low
+        out[raw + i] = hex_byte(src, start + 2 * i)
     return put_base64(out, raw, raw + count, is_url, out, o)
 
 
@@ -218,4 +223,35 @@ def plain_money(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
             out[o] = byte
             o += 1
         at += 1
+    return o
+
+
+@inline_kernel
+def put_quoted(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A text that needs no escaping, in quotes."""
+    out[o] = QUOTE
+    o = copy(src, start, out, o + 1, length)
+    out[o] = QUOTE
+    return o + 1
+
+
+@inline_kernel
+def _has_fraction(src: Bytes, start: Int, length: Int) -> Int:
+    """Whether a number has a point or an exponent."""
+    at = start
+    while at < start + length and src[at] not in (POINT, 0x65):
+        at += 1
+    return at < start + length
+
+
+@inline_kernel
+def put_double(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A number of any size that JSON readers take for a floating-point one."""
+    if not is_number(src, start, length):
+        return put_quoted(src, start, length, out, o)
+    o = copy(src, start, out, o, length)
+    if not _has_fraction(src, start, length):
+        out[o] = POINT
+        out[o + 1] = ZERO
+        o += 2
     return o

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from headwater.kernels import borrowing_kernel, inline_kernel
+from headwater.plugins._debezium_geometry import put_geometry, put_point, put_sparse_vector, put_vector
 from headwater.plugins._debezium_numbers import (
     MINUS,
     NO_VALUE,
@@ -19,7 +20,9 @@ from headwater.plugins._debezium_numbers import (
     is_number,
     plain_money,
     put_bits,
+    put_double,
     put_hex_as_base64,
+    put_quoted,
     put_scaled,
     put_unscaled,
     room_for,
@@ -55,6 +58,9 @@ DATE, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 15, 16, 17, 18, 19, 20
 HSTORE_JSON, HSTORE_MAP, NOTHING = 21, 22, 23
 """hstore as a string of JSON or as an object; of the last, values are never shown."""
 
+COORDINATES, GEOMETRY, VECTOR, SPARSE_VECTOR = 24, 25, 26, 27
+"""A point; EWKB of PostGIS; vectors of pgvector."""
+
 ARRAY, STRICT_ARRAY = 32, 64
 """Added to the style of an array's elements; of the latter, none may be NULL."""
 
@@ -79,23 +85,6 @@ def _put_word(word: Bytes, out: Bytes, o: Int) -> Int:
 
 
 @inline_kernel
-def _put_quoted(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    out[o] = QUOTE
-    o = copy(src, start, out, o + 1, length)
-    out[o] = QUOTE
-    return o + 1
-
-
-@inline_kernel
-def _has_fraction(src: Bytes, start: Int, length: Int) -> Int:
-    """Whether a number has a point or an exponent."""
-    at = start
-    while at < start + length and src[at] not in (POINT, 0x65):
-        at += 1
-    return at < start + length
-
-
-@inline_kernel
 def _is_infinite(src: Bytes, start: Int, length: Int) -> Int:
     """Whether a number without an exponent is too large for a double: 1.797693134862315807937e308 or more."""
     at, end = start, start + length
@@ -109,19 +98,6 @@ def _is_infinite(src: Bytes, start: Int, length: Int) -> Int:
     while same < len(LARGEST_TEXT) - 1 and src[at + same] == LARGEST_TEXT[same]:
         same += 1
     return src[at + same] > LARGEST_TEXT[same]
-
-
-@inline_kernel
-def _put_double(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    """A number of any size that JSON readers take for a floating-point one."""
-    if not is_number(src, start, length):
-        return _put_quoted(src, start, length, out, o)
-    o = copy(src, start, out, o, length)
-    if not _has_fraction(src, start, length):
-        out[o] = POINT
-        out[o + 1] = 0x30
-        o += 2
-    return o
 
 
 @borrowing_kernel
@@ -154,7 +130,7 @@ def _put_numeric(style: Int, scale: Int, src: Bytes, start: Int, length: Int, ou
     if style == DOUBLE_DECIMAL:
         if is_number(src, start, length) and _is_infinite(src, start, length):
             return _put_infinite(src, start, out, o)
-        return _put_double(src, start, length, out, o)
+        return put_double(src, start, length, out, o)
     if not is_number(src, start, length):
         return _put_special(src, start, out, o) if style == TEXT_DECIMAL else np.int64(NO_VALUE)
     if style == VARIABLE_DECIMAL:
@@ -176,8 +152,8 @@ def _put_money(style: Int, scale: Int, src: Bytes, start: Int, length: Int, out:
     if style == MONEY:
         return put_unscaled(out, raw, end - raw, scale, out, o)
     if style == DOUBLE_MONEY:
-        return _put_double(out, raw, end - raw, out, o)
-    return _put_quoted(out, raw, end - raw, out, o)
+        return put_double(out, raw, end - raw, out, o)
+    return put_quoted(out, raw, end - raw, out, o)
 
 
 @borrowing_kernel
@@ -237,6 +213,20 @@ def _unescape(src: Bytes, at: Int, end: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
+def _put_place(style: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
+    """A point, geometry or vector."""
+    if style == COORDINATES:
+        return put_point(src, start, length, out, o)
+    if style == GEOMETRY:
+        return put_geometry(src, start, length, out, o)
+    if style == VECTOR:
+        return put_vector(src, start, length, out, o)
+    if style == SPARSE_VECTOR:
+        return put_sparse_vector(src, start, length, out, o)
+    return NO_VALUE
+
+
+@borrowing_kernel
 def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     """One value that is no array.
 
@@ -259,13 +249,13 @@ def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
     if style == STRING:
         return put_string(src, start, start + length, out, o)
     if style == FLOAT:
-        return _put_double(src, start, length, out, o)
+        return put_double(src, start, length, out, o)
     if style in (BOOLEAN, BIT):
         return _put_word(TRUE_TEXT if length > 0 and src[start] in (0x74, 0x31) else FALSE_TEXT, out, o)
     if style == BYTES:
         return put_hex_as_base64(src, start + 2, start + length, parameter, out, o)
     if style == HEX_BYTES:
-        return _put_quoted(src, start + 2, length - 2, out, o)
+        return put_quoted(src, start + 2, length - 2, out, o)
     if style == BITS:
         return put_bits(src, start, length, out, o)
     if DECIMAL <= style <= TEXT_DECIMAL:
@@ -286,7 +276,7 @@ def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
         return put_interval(src, start, length, np.int64(parameter == AS_ISO), out, o)
     if style in (HSTORE_JSON, HSTORE_MAP):
         return _put_hstore(style, src, start, length, out, o)
-    return NO_VALUE
+    return _put_place(style, src, start, length, out, o)
 
 
 @inline_kernel

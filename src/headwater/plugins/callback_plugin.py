@@ -460,7 +460,8 @@ class _Calls:
         found = event.txn
         place = 0, found.final_lsn, found.end_lsn, found.time
         txn = Transaction(found.xid, found.toplevel_xid, *place, is_streamed=True)
-        self._call(event.callback, found.end_lsn, txn, found.final_lsn)
+        lsn = found.final_lsn if event.callback == "stream_commit" else found.end_lsn
+        self._call(event.callback, found.end_lsn, txn, lsn)
 
     def _say(self, txn: Transaction | None, event: _Said, xid: int = 0, prefix: str = "") -> None:
         place = event.lsn, xid if txn is None else txn.xid

@@ -283,7 +283,13 @@ class OutputPlugin:
         """Behind the last change of the block."""
 
     def stream_abort(self, ctx: Context, txn: Transaction, abort_lsn: int) -> None:
-        """A transaction, or a subtransaction, of which something was streamed, was rolled back."""
+        """A transaction, or a subtransaction, of which something was streamed, was rolled back.
+
+        Args:
+            ctx: the context.
+            txn: what was rolled back.
+            abort_lsn: where the abort record ends.
+        """
 
     def stream_prepare(self, ctx: Context, txn: Transaction, prepare_lsn: int) -> None:
         """A transaction that was streamed was prepared."""

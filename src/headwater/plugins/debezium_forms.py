@@ -4,7 +4,7 @@ Mirrors ``PostgresValueConverter`` and ``UnchangedToastedPlaceholder`` of the co
 ``JsonConverter`` of Kafka Connect makes of their schemas. A type that the connector knows nothing of has no form: its
 columns are in no event.
 
-Known gaps: points, PostGIS, pgvector, arrays of hstore; a column of these is an error.
+Known gaps: arrays of hstore, and of types of PostGIS and pgvector; a column of these is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LISTED = (_STRINGS - {NAME}) | set(_INTEGERS) | {JSON, JSONB, UUID, BOOL, BYTEA
 _LISTED |= {TIMETZ, TIMESTAMP, TIMESTAMPTZ}
 """Types whose arrays may hold NULL; one of another type that does is shown as null."""
 
-_UNSUPPORTED = frozenset({"geometry", "geography", "vector", "halfvec", "sparsevec"})
+_NO_ARRAYS_YET = frozenset({"hstore", "geometry", "geography", "vector", "halfvec", "sparsevec"})
 _EXTENSION_STRINGS = {"citext": None, "ltree": "io.debezium.data.Ltree", "isbn": None}
 
 _LONGEST_BITS = 2147483647
@@ -60,6 +60,7 @@ class Form:
         style, parameter: see :func:`headwater.plugins._debezium_values.put_scalar`.
         zero: the JSON that stands for NULL where the column may have none; empty where the connector stops.
         placeholder: the JSON for a value that was not written again, null where the connector fails to show its own.
+        is_optional: its fields are optional, even if the column is NOT NULL.
     """
 
     schema: Schema
@@ -67,6 +68,7 @@ class Form:
     parameter: int = 0
     zero: str = "0"
     placeholder: str = "null"
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ class Forms:
     def _extension(self, type: TypeInfo) -> Form | None:
         if not type.output:
             return None
-        if type.name in _UNSUPPORTED:
-            raise _unsupported(type)
+        if type.name in _EXTENSION_FORMS:
+            return _EXTENSION_FORMS[type.name]
         if type.name in _EXTENSION_STRINGS:
             return self._string(_EXTENSION_STRINGS[type.name])
         if type.name != "hstore":
@@ -125,7 +127,7 @@ class Forms:
         root = element.base or element
         if element.base is not None or root.oid in _NO_ARRAYS:
             return None
-        if root.name == "hstore" and root.output:
+        if root.name in _NO_ARRAYS_YET and root.output:
             raise _unsupported(type)
         if root.oid == BIT:
             return replace(self._bits(typmod), style=v.NOTHING, zero="")
@@ -235,9 +237,6 @@ class Forms:
             return Form(_named("string", f"{_DEBEZIUM}.Interval"), v.INTERVAL, AS_ISO, '"P0Y0M0DT0H0M0S"')
         return Form(_named("int64", f"{_DEBEZIUM}.MicroDuration"), v.INTERVAL)
 
-    def _point(self, typmod: int) -> Form:
-        raise PluginError("debezium cannot show columns of type point here yet", sqlstate=FEATURE_NOT_SUPPORTED)
-
 
 _MADE: Mapping[int, Callable[[Forms, int], Form]] = {
     BOOL: lambda forms, typmod: Form({"type": "boolean"}, v.BOOLEAN, 0, "false"),
@@ -254,7 +253,7 @@ _MADE: Mapping[int, Callable[[Forms, int], Form]] = {
     TIMESTAMP: Forms._timestamp,
     TIMESTAMPTZ: Forms._timestamptz,
     INTERVAL: Forms._interval,
-    POINT: Forms._point,
+    POINT: lambda forms, typmod: Form(_POINT, v.COORDINATES, 0, _ORIGIN),
 }
 
 _DEBEZIUM, _KAFKA = "io.debezium.time", "org.apache.kafka.connect.data"
@@ -272,12 +271,74 @@ _VARIABLE_SCALE: Schema = {
 }
 
 
+_ORIGIN = '{"x":0.0,"y":0.0,"wkb":"AQEAAAAAAAAAAAAAAAAAAAAAAAAA","srid":null}'
+_POINT: Schema = {
+    "type": "struct",
+    "fields": [
+        {"type": "double", "optional": False, "field": "x"},
+        {"type": "double", "optional": False, "field": "y"},
+        {"type": "bytes", "optional": True, "field": "wkb"},
+        {"type": "int32", "optional": True, "field": "srid"},
+    ],
+    "name": "io.debezium.data.geometry.Point",
+    "version": 1,
+    "doc": "Geometry (POINT)",
+}
+_SPARSE_VECTOR: Schema = {
+    "type": "struct",
+    "fields": [
+        {"type": "int16", "optional": False, "field": "dimensions"},
+        {
+            "type": "map",
+            "keys": {"type": "int16", "optional": False},
+            "values": {"type": "double", "optional": False},
+            "optional": False,
+            "field": "vector",
+        },
+    ],
+    "name": "io.debezium.data.SparseDoubleVector",
+    "version": 1,
+    "doc": "Sparse double vector",
+}
+
+
+def _geometry(name: str, *, is_optional: bool) -> Form:
+    fields: list[Schema] = [
+        {"type": "bytes", "optional": False, "field": "wkb"},
+        {"type": "int32", "optional": True, "field": "srid"},
+    ]
+    schema = {
+        "type": "struct",
+        "fields": fields,
+        "name": f"io.debezium.data.geometry.{name}",
+        "version": 1,
+        "doc": name,
+    }
+    return Form(schema, v.GEOMETRY, 0, '{"wkb":"AQcAAAAAAAAA","srid":null}', is_optional=is_optional)
+
+
+def _vector(name: str, type: str) -> Form:
+    items = {"type": type, "optional": False}
+    schema = {"type": "array", "items": items, "name": f"io.debezium.data.{name}", "version": 1}
+    return Form(schema, v.VECTOR, 0, "[]")
+
+
+_EXTENSION_FORMS: Mapping[str, Form] = {
+    "geometry": _geometry("Geometry", is_optional=True),
+    "geography": _geometry("Geography", is_optional=False),
+    "vector": _vector("DoubleVector", "double"),
+    "halfvec": _vector("FloatVector", "float"),
+    "sparsevec": Form(_SPARSE_VECTOR, v.SPARSE_VECTOR, 0, ""),
+}
+"""Forms of types of extensions, by their names."""
+
+
 def field_schema(form: Form, name: str, is_optional: bool, default: Any = None) -> Schema:
     """The schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
     inner = dict(form.schema)
     head = {key: inner.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in inner}
     said = {} if default is None else {"default": default}
-    return head | {"optional": is_optional} | inner | said | {"field": name}
+    return head | {"optional": is_optional or form.is_optional} | inner | said | {"field": name}
 
 
 def root_type(column: Column) -> tuple[TypeInfo, int]:

@@ -188,7 +188,7 @@ def test_calls_of_transactions_in_progress() -> None:
         (40, 700, "stream_truncate ['t'] False True"),
         (90, 700, "stream_message 700 90 True p b'm'"),
         (95, 700, "stream_stop 700"),
-        (108, 701, "stream_abort 701 of 700 100"),
+        (108, 701, "stream_abort 701 of 700 108"),
         (168, 700, "stream_commit 700 160"),
         (268, 702, "stream_prepare g 260"),
     ]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.plugins import _debezium_values as v
 from headwater.plugins._debezium_numbers import NO_VALUE, UNTELLABLE
 from headwater.plugins._debezium_times import AS_ISO, AS_MICROS, AS_MILLIS, AS_NANOS
 from headwater.plugins._json import NO_ROOM
+from headwater.rows._text_float import write_float8
 
 pytestmark = pytest.mark.interpreted
 
@@ -147,3 +149,66 @@ def test_what_may_surprise(style: int, text: str, parameter: int, expected: byte
 @pytest.mark.parametrize("style", [v.STRING, v.DECIMAL, v.BITS, v.INTERVAL, v.HSTORE_JSON, v.STRING | v.ARRAY])
 def test_no_room(style: int) -> None:
     assert written(style, "{1}", 0, room=8) == NO_ROOM
+
+
+def shortest(number: float) -> str:
+    """A double as the server prints it."""
+    out = np.zeros(64, np.uint8)
+    src = np.frombuffer(bytearray(struct.pack("<d", number)), np.uint8)
+    return out[: int(write_float8(src, np.int64(0), np.int64(8), np.int64(0), out, np.int64(0)))].tobytes().decode()
+
+
+ANY = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(ANY, ANY)
+@example(5e-324, -0.0)
+@example(1.7976931348623157e308, 2.2250738585072014e-308)
+@example(2.225073858507201e-308, 123456789012345.67)
+@example(1e22, 9007199254740993.0)
+def test_points_have_their_bytes(x: float, y: float) -> None:
+    found = value(v.COORDINATES, f"({shortest(x)},{shortest(y)})")
+    assert isinstance(found, dict)
+    assert list(found) == ["x", "y", "wkb", "srid"]
+    assert base64.b64decode(found["wkb"]) == struct.pack("<bIdd", 1, 1, x, y)
+    assert (found["x"], found["y"], found["srid"]) == (x, y, None)
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "expected"),
+    [
+        (
+            v.COORDINATES,
+            "(NaN,-Infinity)",
+            {"x": "NaN", "y": "-Infinity", "wkb": "AQEAAAAAAAAAAAD4fwAAAAAAAPD/", "srid": None},
+        ),
+        (
+            v.GEOMETRY,
+            "0101000020E6100000000000000000F03F0000000000000040",
+            {"wkb": "AQEAACDmEAAAAAAAAAAA8D8AAAAAAAAAQA==", "srid": 4326},
+        ),
+        (
+            v.GEOMETRY,
+            "0101000000000000000000F03F0000000000000040",
+            {"wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": None},
+        ),
+        (
+            v.GEOMETRY,
+            "00200000010000005A3FF00000000000004000000000000000",
+            {"wkb": "ACAAAAEAAABaP/AAAAAAAABAAAAAAAAAAA==", "srid": 90},
+        ),
+        (v.VECTOR, "[1,2,3.5]", [1.0, 2.0, 3.5]),
+        (v.VECTOR, "[1e-05]", [1e-05]),
+        (v.SPARSE_VECTOR, "{1:1.5,3:2}/5", {"dimensions": 5, "vector": [[1, 1.5], [3, 2.0]]}),
+        (v.SPARSE_VECTOR, "{}/32767", {"dimensions": 32767, "vector": []}),
+    ],
+)
+def test_places_and_vectors(style: int, text: str, expected: object) -> None:
+    assert value(style, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "text"), [(v.GEOMETRY, "0101"), (v.SPARSE_VECTOR, "{}/32768"), (v.COORDINATES, "(1)")]
+)
+def test_what_the_connector_stops_at(style: int, text: str) -> None:
+    assert written(style, text) == UNTELLABLE

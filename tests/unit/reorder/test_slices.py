@@ -19,6 +19,7 @@ from sliced import MAJOR, Sliced, collected, index_parts, part
 from headwater.errors import DecodingError
 from headwater.reorder.cutting import READ_GAP, cut_slices, cut_together
 from headwater.reorder.plan import Ranges, Slice
+from headwater.reorder.schema_memory import LastOutput
 from headwater.reorder.unit_flags import BARE, ENDS_HERE, WROTE_BEFORE
 from headwater.rmgr.index import GRID, Request, joined_stretches
 from headwater.rows.items import TOAST
@@ -75,6 +76,24 @@ def test_slices_joined_are_what_a_reorder_buffer_gives(
     ]
     for expected, actual in zip(twin.units, found, strict=True):
         assert expected.items == actual.items
+
+
+@pytest.mark.parametrize("target", [1, 10**9])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_each_unit_knows_what_was_output_before_it(seed: int, target: int) -> None:
+    made = plain.frames(random_records(Random(seed), 3, 6), step=8)
+    index = index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR, 512))
+    before = LastOutput(5, -7)
+    plan = replace(Sliced(made, index, Relations(seed, False), frozenset(), False).plan(), before=before)
+    known = dict[int, tuple[int, int]]()
+    for one in cut_slices(plan, target):
+        places = zip(one.unit_end.tolist(), one.unit_last_end.tolist(), one.unit_last_time.tolist(), strict=True)
+        known |= {end: (last_end, last_time) for end, last_end, last_time in places}
+    last = before
+    for end, time, is_bare in zip(plan.units.end_lsn, plan.units.commit_time, plan.units.is_bare, strict=True):
+        assert known[end] == last
+        last = LastOutput(end, last.time if is_bare else time)
+    assert plan.last == last
 
 
 @settings(deadline=None, max_examples=60)
