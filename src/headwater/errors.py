@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -82,25 +82,23 @@ def _one_line(message: str, lsn: int | None, file: str | None, hint: str | None)
     return f"{text}; {hint}" if hint else text
 
 
-@contextmanager
-def errors_of(database: str | None) -> Iterator[None]:
+def errors_of(database: str | None) -> AbstractContextManager[None]:
     """Errors of the ``with`` block name a database; those of None are left alone."""
-    try:
-        yield
-    except HeadwaterError as error:
-        if database is not None:
-            error.message = f'database "{database}": {error.message}'
-        raise
+    return _errors_of("database", database)
+
+
+def errors_of_output(name: str | None) -> AbstractContextManager[None]:
+    """Errors of the ``with`` block name one of several outputs; those of None are left alone."""
+    return _errors_of("output", name)
 
 
 @contextmanager
-def errors_of_output(name: str | None) -> Iterator[None]:
-    """Errors of the ``with`` block name one of several outputs; those of None are left alone."""
+def _errors_of(kind: str, name: str | None) -> Iterator[None]:
     try:
         yield
     except HeadwaterError as error:
         if name is not None:
-            error.message = f'output "{name}": {error.message}'
+            error.message = f'{kind} "{name}": {error.message}'
         raise
 
 

@@ -102,6 +102,25 @@ def test_part_files_and_parquet_files(headwater: CommandHere, window: Window, tm
     assert tables == {f"{name}.parquet": EXPECTED[name].decode().splitlines() for name in ("postgres", "new")}
 
 
+def test_several_outputs_of_each(headwater: CommandHere, window: Window, tmp_path: Path) -> None:
+    """Every database is decoded for every output, also one that is created in the window; all of them or none."""
+    lines, parts, refused = (tmp_path / name for name in ("lines", "parts", "refused"))
+    names = ["--database", "postgres", "--database", "new", "--plugin", "test_decoding", *window.flags[4:]]
+    json = ("--plugin", "wal2json", "-o", "format-version=2", "-o", "actions=insert")
+    words = [*window.flags[:4], *names, "--out", f"{lines}/{{database}}.txt", *json]
+    failed = headwater(*words, "--out", f"{refused}/", "-c", "DateStyle=Julian")
+    failed.check_failed(f'output "{refused}/": unsupported value', status=2)
+    assert not lines.exists()
+    assert not refused.exists()
+    assert headwater(*words, "--out", f"{parts}/").check_passed() == b""
+    assert {path.name: path.read_bytes() for path in lines.iterdir()} == {
+        "postgres.txt": EXPECTED["postgres"],
+        "new.txt": EXPECTED["new"],
+    }
+    rows = [row["data"] for part in (parts / "database=new").iterdir() for row in pq.read_table(part).to_pylist()]
+    assert [row.count('"id"') for row in rows if '"I"' in row] == [1]
+
+
 def test_another_one_of_the_same_name(headwater: CommandHere, window: Window) -> None:
     """By its name alone, the database is meant that the catalog has."""
     run = headwater(*window.flags, "--database", "a")

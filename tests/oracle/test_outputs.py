@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from oracle.decoded_run import DecodedRun
 
-pytestmark = [pytest.mark.server, pytest.mark.spark]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
 ASKED: tuple[dict[str, Any], ...] = (
     {"plugin": "pgoutput", "options": RANDOM_PGOUTPUT["pgoutput, all"]},
@@ -57,9 +57,9 @@ def alone(spark: Any, request: DecodeRequest) -> tuple[pa.Table, int]:
     ("asked", "bounds"),
     [
         pytest.param(ASKED, WindowBounds(1), id="plain"),
-        pytest.param(ASKED, DEFAULT_BOUNDS, id="plain, in one window", marks=pytest.mark.slow),
-        pytest.param(FINEST, WindowBounds(1), id="finest", marks=pytest.mark.slow),
-        pytest.param(FINEST, DEFAULT_BOUNDS, id="finest, in one window", marks=pytest.mark.slow),
+        pytest.param(ASKED, DEFAULT_BOUNDS, id="plain, in one window"),
+        pytest.param(FINEST, WindowBounds(1), id="finest"),
+        pytest.param(FINEST, DEFAULT_BOUNDS, id="finest, in one window"),
     ],
 )
 def test_each_output_says_what_it_says_alone(

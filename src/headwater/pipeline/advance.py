@@ -34,7 +34,6 @@ from headwater.reorder.transactions import NEVER, CommittedTransactions, committ
 from headwater.reorder.wal_levels import Decodable, starting_at
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
 from headwater.rmgr.index_rows import Rows
-from headwater.rmgr.xlog import WAL_LEVEL_LOGICAL
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Start:
     last_lsn: int
     control: Control
     left: OpenTransactions
-    outputs: tuple[OutputState, ...] = ()
+    outputs: tuple[OutputState, ...]
 
     @classmethod
     def of_state(cls, state: State) -> Start:
@@ -54,11 +53,7 @@ class Start:
 
     @classmethod
     def of_catalog(
-        cls,
-        store: CatalogStore,
-        whole: frozenset[int],
-        needed: int = WAL_LEVEL_LOGICAL,
-        outputs: tuple[OutputState, ...] = (),
+        cls, store: CatalogStore, whole: frozenset[int], needed: int, outputs: tuple[OutputState, ...]
     ) -> Start:
         """Where a catalog was taken; ``whole``, ``needed``: see :func:`headwater.reorder.control.control_at`."""
         return cls(store.start_lsn, 0, control_at(store, whole, needed), NOTHING_OPEN, outputs)
@@ -214,7 +209,8 @@ def advance(
         _check_end(window, outputs)
     replayed = []
     for output, before in zip(outputs, start.outputs, strict=True):
-        found = _replayed(window, output, before)
+        with errors_of_output(output.name):
+            found = _replayed(window, output, before)
         if isinstance(found, Refinement):
             lacking |= found
         else:

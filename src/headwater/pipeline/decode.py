@@ -247,7 +247,7 @@ class _Run:
     labels: dict[DatabasePlan, str] = field(default_factory=dict)
     results: dict[DatabasePlan, list[DecodeResult]] = field(default_factory=dict)
     settlements: dict[DatabasePlan, list[Settlement]] = field(default_factory=dict)
-    indexed: int = 0
+    indexed: list[int] = field(default_factory=list)
     read_again: int = 0
     _is_long: bool = False
 
@@ -273,7 +273,7 @@ class _Run:
 
     def _decoded(self, plans: Iterable[DatabasePlan]) -> Decoded:
         results = {self.labels[plan]: self.results[plan] for plan in plans}
-        return Decoded(results, self.indexed, self.read_again, self.seconds, self.exchange)
+        return Decoded(results, sum(self.indexed), self.read_again, self.seconds, self.exchange)
 
     def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> None:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
@@ -387,7 +387,7 @@ class _Run:
         )
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
-        self.indexed += sum(task.hi - task.lo for task in tasks)
+        self.indexed.append(sum(task.hi - task.lo for task in tasks))
         with (
             _timed(self.seconds, "index"),
             self.exchange.run("index", _write_index, tasks, self._job_progress()) as arriving,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 
@@ -40,8 +41,26 @@ class Output:
     deliver: DeliverDatabase = nobody_takes
 
 
+class _Files:
+    """Files of an exchange; a context manager, at whose end they are gone."""
+
+    exchange: Exchange
+
+    def close(self) -> None:
+        """Remove the files."""
+        self.exchange.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 @dataclass
-class DecodeResult:
+class DecodeResult(_Files):
     """The messages of one output of a database, in files; use it as a context manager, or call :meth:`close`.
 
     Attributes:
@@ -86,21 +105,9 @@ class DecodeResult:
         for file in self.files:
             yield message_table(file.path)
 
-    def close(self) -> None:
-        """Remove the files."""
-        self.exchange.close()
-
-    def __enter__(self) -> DecodeResult:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 @dataclass
-class Decoded:
+class Decoded(_Files):
     """The messages of a run; use it as a context manager, or call :meth:`close`.
 
     Attributes:
@@ -117,15 +124,3 @@ class Decoded:
     read_again: int
     seconds: dict[str, float]
     exchange: Exchange
-
-    def close(self) -> None:
-        """Remove the files."""
-        self.exchange.close()
-
-    def __enter__(self) -> Decoded:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -131,7 +131,7 @@ def test_messages_are_where_the_transaction_before_them_is(
         assert before is None or wanted[by_end[int(before.unit_end[-1])]] > 1
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 1 << 62),
     st.integers(1, 5),
