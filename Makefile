@@ -14,8 +14,8 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl hosts postgis \
-	wal2json test-peers test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl options \
+	contrib hosts postgis wal2json test-peers test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,12 +75,20 @@ fuzz: servers ## mutated inputs, a million (INPUTS=..., SEED=..., ONLY='KIND:NUM
 	PYTHONPATH=tests NUMBA_BOUNDSCHECK=1 $(PYTHON) -m fuzz --inputs $(INPUTS) --seed $(SEED) $(if $(ONLY),--only '$(ONLY)')
 
 conformance: servers servers-19 ## run all scenarios on every PostgreSQL and write docs/conformance.md; an hour
-	$(VENV)/bin/pytest tests/oracle/test_oracle.py --all-majors --conformance build/conformance.json; \
+	$(VENV)/bin/pytest tests/oracle/test_oracle.py tests/oracle/test_streamed_scenarios.py --all-majors --conformance build/conformance.json; \
 		status=$$?; PYTHONPATH=tests $(PYTHON) -m oracle.conformance build/conformance.json docs/conformance.md && exit $$status
 
 SEEDS := 1000-1049
 seeds: servers servers-19 ## random workloads of many seeds on every PostgreSQL (SEEDS=1000-1049); many hours
 	$(VENV)/bin/pytest tests/oracle/test_random.py tests/oracle/test_windows.py --all-majors --seeds $(SEEDS) -m "not slow" -k threads
+
+options: SEEDS = 1-20
+options: servers servers-19 ## pgoutput under random options beside walsenders, on every PostgreSQL (SEEDS=1-20); hours
+	$(VENV)/bin/pytest tests/oracle/test_option_matrix.py --seeds $(SEEDS)
+
+contrib: servers servers-19 ## PostgreSQL's own scripts of test_decoding as workloads, on every PostgreSQL; half an hour
+	@$(PYTHON) tools/fetch_regression_scripts.py
+	$(VENV)/bin/pytest tests/oracle/test_regression_scripts.py
 
 ddl: servers servers-19 ## random DDL of many seeds on every PostgreSQL, repeated from the WAL (SEEDS=1000-1049)
 	$(VENV)/bin/pytest --all-majors tests/ddl --seeds $(SEEDS)

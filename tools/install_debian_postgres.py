@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -36,17 +36,28 @@ exec "$root/{loader}" --inhibit-cache --library-path "$root/{libraries}" --argv0
 
 def main() -> int:
     """Install the majors named on the command line; exit status 1 with one line when that fails."""
-    majors = [int(argument) for argument in sys.argv[1:]] or list(MAJORS)
+    return for_majors("install_debian_postgres", MAJORS, "", install)
+
+
+def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int, Path], None]) -> int:
+    """Do something for the majors named on the command line, or all; exit status 1 with one line when that fails.
+
+    Args:
+        name: of the tool; known: majors that it can be called for.
+        folder: of the servers' cache, which ``work`` is given beside each major.
+        work: what is done.
+    """
+    majors = [int(argument) for argument in sys.argv[1:]] or list(known)
     try:
-        root = open_cache()
+        root = open_cache(folder)
         for major in majors:
-            install(major, root)
+            work(major, root)
     except (HeadwaterError, OSError, ValueError) as error:
-        print(f"install_debian_postgres: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "").strip().splitlines()
-        print(f"install_debian_postgres: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
+        print(f"{name}: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
         return 1
     return 0
 
@@ -81,17 +92,19 @@ class Apt:
     Args:
         place: a directory to make, for all that apt writes.
         major: the version that is looked for, for errors.
+        kind: ``deb`` for packages, ``deb-src`` for their sources.
+        suites: where they are looked for.
 
     Raises:
         OSError: the machine's sources name no archive of Debian, or it cannot be read.
     """
 
-    def __init__(self, place: Path, major: int) -> None:
+    def __init__(self, place: Path, major: int, kind: str = "deb", suites: str = SUITES) -> None:
         self._archives = place / "archives"
         for directory in (place / "lists" / "partial", self._archives):
             directory.mkdir(parents=True)
         sources = place / "own.sources"
-        sources.write_text(stanza(major))
+        sources.write_text(stanza(major, kind, suites))
         self._options = [
             *("-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"),
             *("-o", f"Dir::State::Lists={place / 'lists'}", "-o", f"Dir::Cache={place}"),
@@ -109,6 +122,11 @@ class Apt:
         run("apt-get", *self._options, "download", "-q", *wanted, directory=self._archives)
         return sorted(self._archives.glob("*.deb"))
 
+    def source(self, package: str) -> Path:
+        """The archive of a package's source as its authors released it."""
+        run("apt-get", *self._options, "source", "--download-only", "-q", package, directory=self._archives)
+        return next(self._archives.glob("*.orig.tar.*[!c]"))
+
     def version(self, package: str) -> str:
         """The version of a package that :meth:`download` takes."""
         shown = run("apt-cache", *self._options, "show", "--no-all-versions", package)
@@ -121,14 +139,14 @@ class Apt:
                 yield from re.findall(r"(?:^|, |: )((?:lib|zlib)[a-z0-9.+-]*)", line)
 
 
-def stanza(major: int) -> str:
-    """The development suites of the archive that the machine's own sources name."""
+def stanza(major: int, kind: str, suites: str) -> str:
+    """Suites of the archive that the machine's own sources name."""
     shown = run("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(SIGNED_BY)")
     for line in shown.splitlines():
         address, suite, key = line.split("|")
         if re.search(r"/debian/?$", address) and "-" not in suite:
             signed = f"Signed-By: {key}\n" if key and not key.startswith("$") else ""
-            return f"Types: deb\nURIs: {address}\nSuites: {SUITES}\nComponents: main\n{signed}"
+            return f"Types: {kind}\nURIs: {address}\nSuites: {suites}\nComponents: main\n{signed}"
     raise OSError(f"PostgreSQL {major} is had from Debian's archive, and apt's sources on this machine do not name it")
 
 

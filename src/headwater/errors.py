@@ -19,6 +19,8 @@
     │   └── ExpressionError    the server's evaluation ends with this error, too
     ├── PluginError            the output plugin refuses: unknown plugin, option, publication
     ├── SparkError             Spark does not start, or loses a task
+    ├── LakeError              a table in the lake cannot be read or written
+    │   └── LakeConflictError  somebody else has written to it
     └── UntrustedPathError     another user could have planted what would be run or loaded
 
 What is done all the same, though the user may not expect it, is a :class:`HeadwaterWarning`: :func:`warn` sends it
@@ -191,6 +193,14 @@ class PluginError(HeadwaterError):
 
 class SparkError(HeadwaterError):
     """Spark does not start, or a task ends without saying what is wrong with the input."""
+
+
+class LakeError(HeadwaterError):
+    """A table in the lake cannot be read or written."""
+
+
+class LakeConflictError(LakeError):
+    """Somebody else has written to a table in the lake."""
 
 
 class UntrustedPathError(HeadwaterError):

@@ -82,7 +82,7 @@ def test_one_pass_says_what_many_say(headwater: CommandHere, cluster: Cluster, t
         directory.mkdir()
     stats = tmp_path / "stats.json"
     words = [word for name, flags in OUTPUTS.items() for word in (*flags, "--out", f"{together}/{name}")]
-    window = [*_window(cluster), "--window-bytes", "1", "--stats-json", stats]
+    window = [*_window(cluster), "--window-bytes", str(2 << 20), "--stats-json", stats]
     headwater(*window, *words, "--keep-states", states).check_passed()
     figures = json.loads(stats.read_text())
     for name, flags in OUTPUTS.items():

@@ -131,7 +131,7 @@ def test_where_there_are_no_definitions_it_is_warned_of(done: Recorded) -> None:
         open_request(replace(asked(done), with_ddl=True), kept=kept)
     with pytest.warns(HeadwaterWarning, match="several databases are decoded without them"):
         plans = ChosenDatabases.open([replace(asked(done), database=None)], DatabaseChoice(("postgres",))).plans
-    assert not plans[0].outputs[0].opened.plugin.wants_ddl
+    assert not plans[0].opened.plugin.wants_ddl
 
 
 @pytest.mark.slow

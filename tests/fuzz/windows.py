@@ -165,7 +165,7 @@ def decode(rng: random.Random, opened: OpenRequest, one: Slice) -> int:
     form = RowForm()
     if len(one.relations) == 1 and rng.random() < 0.5:
         form = RowForm(TypedTable(one.relations[0].schema, rng.choice(ON_UNREPRESENTABLE)))
-    return len(form.batch(decoder.cells(one, form.exact_columns)))
+    return len(form.batch(decoder.located(one)))
 
 
 def plan(opened: OpenRequest) -> PlannedWindow:

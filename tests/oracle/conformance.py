@@ -16,7 +16,16 @@ from pathlib import Path
 from oracle.known_gaps import KNOWN_GAPS
 from oracle.postgresql_tests import CASES, Case
 from oracle.scenarios import SCENARIOS
-from oracle.streams import TEST_DECODING, Options, is_said_by, pgoutput_of, plugin_of, two_phase_of
+from oracle.streams import (
+    STREAMED_LIMIT,
+    STREAMED_STREAMS,
+    TEST_DECODING,
+    Options,
+    is_said_by,
+    pgoutput_of,
+    plugin_of,
+    two_phase_of,
+)
 
 COMPARED = "compared"
 """The property of a test's report that says what it compared: major, version, scenario, stream, messages."""
@@ -118,7 +127,7 @@ def _servers(found: Found) -> str:
 
 def _streams() -> str:
     newest = max(SUPPORTED)
-    streams: dict[str, Options] = {**TEST_DECODING, **pgoutput_of(newest), **two_phase_of(newest)}
+    streams: dict[str, Options] = {**TEST_DECODING, **pgoutput_of(newest), **two_phase_of(newest), **STREAMED_STREAMS}
     lines = []
     for name, options in streams.items():
         said = ", ".join(f"`{option}={value}`" for option, value in options) or "no options"
@@ -128,6 +137,11 @@ def _streams() -> str:
         "- scenarios with a server of their own also under other session settings, and those that say so call by"
     )
     lines.append("  call: the slots are asked amid the script, and Headwater is, from the states behind each call")
+    ((setting, limit),) = STREAMED_LIMIT
+    lines.append(
+        f"- those that are streamed: only scenarios of that theme, of walsenders with `{setting}={limit}` that have"
+    )
+    lines.append("  read all before anything is rolled back; but for announcements that such a one repeats")
     return "\n".join(lines) + "\n"
 
 
@@ -142,7 +156,12 @@ def gaps_section() -> str:
 
 def cases_section() -> str:
     """PostgreSQL's tests, and what covers them."""
-    lines = ["## PostgreSQL's tests", "", "What its own tests of logical decoding do, and where it is done here.", ""]
+    lines = [
+        "## PostgreSQL's tests",
+        "",
+        "What its own tests of logical decoding do, and where it is done here; `make contrib`",
+    ]
+    lines += ["runs those of `contrib/test_decoding` themselves.", ""]
     lines += ["| test | case | covered by |", "|---|---|---|"]
     for file, cases in CASES.items():
         lines += [_row([f"`{file}`" if case is cases[0] else "", case.what, _cover(case)]) for case in cases]

@@ -23,6 +23,8 @@ from oracle import threads
 from oracle.calls import Call, Int64s, cut, get_piecewise, record_ends
 from oracle.contents import Content, read_contents, snapshot_contents
 from oracle.initial_schema import setup_statements
+from oracle.option_matrix import draw, named
+from oracle.scenario_marks import mark
 from oracle.scenario_wrap import SETUP, WRAPS
 from oracle.scenarios import SCENARIOS, Scenario
 from oracle.script import ScriptRun
@@ -30,6 +32,7 @@ from oracle.session import Session
 from oracle.streams import (
     PGOUTPUT,
     RANDOM_PGOUTPUT,
+    RANDOM_PUBLICATIONS,
     SLOTS,
     TAKEN_TWO_PHASE,
     TWO_PHASE,
@@ -49,12 +52,14 @@ from oracle.threads import ThreadedWorkload
 from oracle.workload import Workload
 from oracle.xid_wrap import check_wrapped, lead_to_wrap
 
-SCENARIO_PREFIX = "oracle scenario"
 TAKEN_FROM = ("test_decoding", "pgoutput, columns")
 """Streams for which slots are asked piece by piece, too."""
 
 TAKEN_AMID = ("test_decoding", "pgoutput, all", *TAKEN_TWO_PHASE)
 """Streams for which slots are asked where a script says so."""
+
+DRAWN = 2
+"""How many combinations of pgoutput's options a run with threads is asked for."""
 
 WRAP_TAKEN_FROM = ("test_decoding", "pgoutput, all")
 WRAP_PIECES = 12
@@ -269,6 +274,9 @@ def run_threads(
         shape = replace(shape, wal_segment_megabytes=segment_megabytes)
     setup = setup_statements(random.Random(f"setup {seed}"), major)
 
+    options = random.Random(f"options {major} {seed}")
+    drawn = named(draw(options, major, RANDOM_PUBLICATIONS) for _ in range(DRAWN))
+
     def attempt() -> OracleRun:
         return _run(
             major,
@@ -276,7 +284,7 @@ def run_threads(
             setup,
             work,
             directory,
-            pgoutput=RANDOM_PGOUTPUT,
+            pgoutput=RANDOM_PGOUTPUT | drawn,
             taken_from=TAKEN_FROM,
             before_copy=None if xids_left is None else lambda server: lead_to_wrap(server, xids_left),
         )
@@ -300,7 +308,7 @@ def run_scenarios(
     def work(server: EmbeddedPostgres, _: _Slots) -> None:
         for name in names:
             with server.connect() as connection:
-                connection.execute("SELECT pg_logical_emit_message(false, %s, %s)", [SCENARIO_PREFIX, name])
+                mark(connection, name)
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name}".encode())
             script = ScriptRun(server, name)
             try:

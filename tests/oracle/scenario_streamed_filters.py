@@ -9,7 +9,6 @@ from __future__ import annotations
 FILL = "INSERT INTO fill SELECT repeat('x', 1900) FROM generate_series(1, 40)"
 
 SETUP = """
-CREATE TABLE heard (id serial PRIMARY KEY);
 CREATE TABLE fill (content text);
 ALTER TABLE fill ALTER content SET STORAGE PLAIN;
 CREATE TABLE t (id integer PRIMARY KEY, a integer, big text);
@@ -121,6 +120,10 @@ a| FILL
 a| COMMIT
 b| INSERT INTO t VALUES (62, 1)
 b| TRUNCATE u, t
+c| ALTER TABLE u ALTER a SET STATISTICS 16
+b| INSERT INTO u VALUES (1, 1), (63, 99)
+b| TRUNCATE u
+b| TRUNCATE u
 """,
     "updates that come to be something else": """
 b| INSERT INTO t VALUES (70, 1, repeat('a', 3000)), (71, 99, repeat('b', 3000)), (72, 99, 'c'), (73, 1, 'd')

@@ -21,6 +21,7 @@ from oracle.scenario_replicated import LATER, REPLICATED
 from oracle.scenario_row_filters import ROW_FILTERS
 from oracle.scenario_rows import ROWS
 from oracle.scenario_snapshots import SNAPSHOTS
+from oracle.scenario_streaming import STREAMING
 from oracle.scenario_subtransactions import SUBTRANSACTIONS
 from oracle.scenario_transactions import ALONE, TRANSACTIONS
 
@@ -66,11 +67,15 @@ def _split(theme: str, text: str, *, is_alone: bool = False, settings: tuple[tup
     return Scenario(theme, script if marker else text, setup if marker else "", is_alone, settings, since)
 
 
+IN_PROGRESS = "Transactions in progress"
+"""The theme of scenarios that walsenders are asked for, too, while they run."""
+
 _THEMES = {
     "Rows": ROWS,
     "Tables of subscriptions": REPLICATED,
     "Transactions": TRANSACTIONS,
     "Subtransactions": SUBTRANSACTIONS,
+    IN_PROGRESS: STREAMING,
     "Definitions": DEFINITIONS | CHANGING_PUBLICATIONS,
     "Definitions between another's rows": INTERLEAVED,
     "Catalogs": CATALOGS | STRATEGIES,

@@ -27,6 +27,7 @@ class ScriptRun:
         schema: name of the schema its sessions work in.
         make_slots: makes the slots, for scripts that say when; called in a thread, as it waits for transactions.
         take: takes from slots what there is.
+        before_rollback: called before anything is rolled back.
         marks: where the log was at the script's marks.
     """
 
@@ -34,6 +35,7 @@ class ScriptRun:
     schema: str
     make_slots: Callable[[], None] | None = None
     take: Callable[[], None] | None = None
+    before_rollback: Callable[[], object] | None = None
     connections: dict[str, psycopg.Connection[Any]] = field(default_factory=dict)
     waiting: dict[str, threading.Thread] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
@@ -61,6 +63,8 @@ class ScriptRun:
 
     def _execute(self, session: str, database: str | None, statement: str, *, waits: bool) -> None:
         connection = self._connection(session, database)
+        if self.before_rollback is not None and statement.startswith("ROLLBACK"):
+            self.before_rollback()
         if not waits:
             connection.execute(statement.encode())
             return

@@ -1,14 +1,22 @@
-"""Walsenders that stream transactions in progress, and whether what we say is what they sent."""
+"""Runs of a server to which walsenders are subscribed all the while, and how what they sent is compared with ours.
+
+What a slot says when it is asked afterwards leaves out transactions that have been rolled back since, and blocks of
+them; so whoever wants to know what is streamed of transactions in progress lets the subscribers catch up before
+anything is rolled back. A stream whose name has ``two-phase`` in it is of a slot that decodes at PREPARE.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
+import psycopg
 import pyarrow as pa
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -21,9 +29,12 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from oracle.decoded_run import CALLBACKS
 from oracle.live import LiveStream
-from oracle.streams import Options, parse_lsn
+from oracle.scenario_marks import part
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, Options, newest_streaming, parse_lsn
 
-LIMIT: Options = (("logical_decoding_work_mem", "64kB"),)
+CAUGHT_UP = "caught up"
+"""Prefix of the messages by which the log is flushed to where subscribers are waited for."""
+
 AT_ONCE: Options = (("debug_logical_replication_streaming", "immediate"),)
 AT_ONCE_SINCE = 16
 DAILY = (14, 18)
@@ -31,14 +42,14 @@ DAILY = (14, 18)
 Streams = dict[str, tuple[str, Options]]
 """Plugins and options by the name of a stream."""
 
-Work = Callable[[EmbeddedPostgres, Callable[[], None]], None]
+Work = Callable[[EmbeddedPostgres, Callable[[], object]], None]
 """What is done on a server; the second makes the walsenders catch up, as they must before anything is rolled back."""
 
 
-def since(oldest: int) -> list[ParameterSet]:
+def since(oldest: int, daily: Sequence[int] = DAILY) -> list[ParameterSet]:
     """Majors from one on; most of them are for the long form."""
     return [
-        pytest.param(major, id=f"pg{major}", marks=() if major in DAILY else pytest.mark.slow)
+        pytest.param(major, id=f"pg{major}", marks=() if major in daily else pytest.mark.slow)
         for major in (14, 15, 16, 17, 18, 19)
         if major >= oldest
     ]
@@ -46,9 +57,7 @@ def since(oldest: int) -> list[ParameterSet]:
 
 def pgoutput(major: int, publication: str = "pub_all", *more: tuple[str, str]) -> Options:
     """Options of a stream of the highest protocol."""
-    newest, mode = (4, "parallel") if major >= 16 else (3 if major == 15 else 2, "on")
-    options = (("proto_version", str(newest)), ("publication_names", publication), ("streaming", mode))
-    return *options, ("messages", "true"), *more
+    return *newest_streaming(major), ("publication_names", publication), ("messages", "true"), *more
 
 
 @dataclass
@@ -58,19 +67,75 @@ class Run:
     Attributes:
         major: PostgreSQL's.
         backup, wal: where the files are.
-        settings: of the walsenders' sessions; two_phase: of the slots.
-        start: of all slots.
-        sent: (lsn, data) by name of the stream; plugins and options: by the same.
+        plugins: and options, by name of the stream.
+        settings: of the walsenders' sessions.
+        start: of all slots; end: up to where they were read.
+        sent: (lsn, data) by name of the stream.
     """
 
     major: int
     backup: Path
     wal: Path
-    settings: Options = LIMIT
-    two_phase: bool = False
+    plugins: Streams
+    settings: Options = STREAMED_LIMIT
     start: int = 0
+    end: int | None = None
     sent: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
-    plugins: Streams = field(default_factory=dict)
+
+
+class Subscribers:
+    """A walsender for each stream of a run, from its slot's beginning on.
+
+    Args:
+        server: which runs.
+        run: whose start is set on entering, and what was sent on leaving.
+    """
+
+    def __init__(self, server: EmbeddedPostgres, run: Run) -> None:
+        self._server, self._run = server, run
+        self._stack = ExitStack()
+        self._live: dict[str, LiveStream] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._admin: psycopg.Connection[Any] = self._stack.enter_context(self._server.connect())
+            self._admin.execute("SET lock_timeout = '1s'")
+            query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
+            for number, (name, (plugin, options)) in enumerate(self._run.plugins.items()):
+                slot = f"live_{number}"
+                lsn = self._one(query, [slot, plugin, TWO_PHASE in name])
+                self._run.start = max(self._run.start, parse_lsn(lsn))
+                stream = LiveStream(self._server, slot, options, self._run.settings)
+                self._live[name] = self._stack.enter_context(stream)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if error is None:
+                self._run.end = self.catch_up()
+            self._run.sent = {name: stream.messages for name, stream in self._live.items()}
+
+    def catch_up(self) -> int:
+        """Wait until all that has been written was decoded; up to there.
+
+        Raises:
+            psycopg.errors.LockNotAvailable: a transaction has locked catalogs, of whoever decodes, too.
+        """
+        self._admin.execute("SELECT pg_logical_emit_message(true, %s, '')", [CAUGHT_UP])
+        lsn = parse_lsn(self._one("SELECT pg_current_wal_flush_lsn()::text"))
+        for stream in self._live.values():
+            stream.read_to(lsn)
+        return lsn
+
+    def _one(self, query: str, arguments: Sequence[Any] = ()) -> str:
+        row = self._admin.execute(query.encode(), list(arguments)).fetchone()
+        assert row is not None
+        return str(row[0])
 
 
 def run_live(
@@ -79,9 +144,7 @@ def run_live(
     statements: Sequence[str],
     streams: Streams,
     work: Work,
-    settings: Options = LIMIT,
-    *,
-    two_phase: bool = False,
+    settings: Options = STREAMED_LIMIT,
 ) -> Run:
     """Work on a server, with a walsender for each stream.
 
@@ -90,46 +153,23 @@ def run_live(
         statements: run before the base copy is taken.
         streams: what walsenders are asked for.
         work: what they tell of.
-        settings: of their sessions; two_phase: of their slots.
+        settings: of their sessions.
     """
-    server = EmbeddedPostgres(find_programs(major, plugin="test_decoding"), autovacuum=False, wal_segment_megabytes=1)
-    with server:
+    run = Run(major, directory / "backup", directory / "pg_wal", streams, settings)
+    programs = find_programs(major, plugin="test_decoding")
+    with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as admin:
             for statement in statements:
                 admin.execute(statement.encode())
         server.stop()
-        run = Run(major, directory / "backup", directory / "pg_wal", settings, two_phase)
-        run.plugins = streams
-        shutil.copytree(server.data_directory, run.backup, symlinks=True)
+        server.copy_data_directory(run.backup)
         server.start()
-        with ExitStack() as stack:
-            admin = stack.enter_context(server.connect())
-            live = dict(_subscribed(server, run, stack))
-
-            def catch_up() -> None:
-                admin.execute("INSERT INTO heard DEFAULT VALUES")
-                row = admin.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-                assert row is not None
-                for stream in live.values():
-                    stream.read_to(parse_lsn(row[0]))
-
-            work(server, catch_up)
-            catch_up()
-            run.sent = {name: stream.messages for name, stream in live.items()}
+        with Subscribers(server, run) as subscribers:
+            work(server, subscribers.catch_up)
         # A server that stops waits for subscribers that have not confirmed anything.
         server.stop()
         shutil.copytree(server.wal_directory, run.wal)
     return run
-
-
-def _subscribed(server: EmbeddedPostgres, run: Run, stack: ExitStack) -> Iterator[tuple[str, LiveStream]]:
-    query = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s, false, %s)"
-    with server.connect() as admin:
-        for number, (name, (plugin, options)) in enumerate(run.plugins.items()):
-            row = admin.execute(query, [f"live{number}", plugin, run.two_phase]).fetchone()
-            assert row is not None
-            run.start = max(run.start, parse_lsn(row[0]))
-            yield name, stack.enter_context(LiveStream(server, f"live{number}", options, run.settings))
 
 
 def request_of(run: Run, name: str) -> DecodeRequest:
@@ -142,8 +182,9 @@ def request_of(run: Run, name: str) -> DecodeRequest:
         plugin=plugin,
         options=options,
         start=run.start,
+        end=run.end,
         settings=run.settings,
-        two_phase=run.two_phase,
+        two_phase=TWO_PHASE in name,
     )
 
 
@@ -153,19 +194,29 @@ def decoded(spark: SparkSession, run: Run, name: str, bounds: WindowBounds = DEF
         return joined(result.tables())
 
 
-def difference(run: Run, name: str, actual: pa.Table) -> Difference | None:
-    """Where what we say parts from what a walsender sent.
+def sent_messages(run: Run, name: str, scenario: str | None = None) -> pa.Table:
+    """What a walsender sent, of all or of one scenario; without xids, which it does not tell."""
+    sent = messages_table((lsn, 0, data) for lsn, data in run.sent[name])
+    return sent if scenario is None else part(sent, scenario)
 
-    The replication protocol carries no xids, and no LSN of a message that others of the same change follow.
+
+def difference(run: Run, name: str, actual: pa.Table, scenario: str | None = None) -> Difference | None:
+    """Where what we say, of all or of one scenario, parts from what a walsender sent.
+
+    The replication protocol carries no xids, and no LSN of a message that others of the same change follow: there ours
+    are put. Left out is what was announced once more without anything that the WAL tells of.
     """
-    lsns, datas = (actual.column(name).to_pylist() for name in ("lsn", "data"))
-    sent = list(_without_repeated(run.sent[name], datas) if run.plugins[name][0] == "pgoutput" else run.sent[name])
-    known = [(lsn or ours, 0, data) for (lsn, data), ours in zip(sent, chain(lsns, repeat(0)), strict=False)]
-    without_xids = actual.set_column(1, "xid", pa.array([0] * len(actual), pa.int64()))
-    return first_difference(messages_table(known), without_xids)
+    sent = sent_messages(run, name, scenario)
+    actual = actual if scenario is None else part(actual, scenario)
+    lsns, xids, datas = (actual.column(name).to_pylist() for name in ("lsn", "xid", "data"))
+    told = zip(sent.column("lsn").to_pylist(), sent.column("data").to_pylist(), strict=True)
+    kept = _without_repeated(told, datas) if run.plugins[name][0] == "pgoutput" else told
+    ours = chain(zip(lsns, xids, strict=True), repeat((0, 0)))
+    expected = ((lsn or our_lsn, xid, data) for (lsn, data), (our_lsn, xid) in zip(kept, ours, strict=False))
+    return first_difference(messages_table(expected), actual)
 
 
-def _without_repeated(sent: Sequence[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def _without_repeated(sent: Iterable[tuple[int, bytes]], ours: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """What was sent, but for announcements that still count, and that we do not make again.
 
     A server that decodes while others work takes invalidations that no WAL tells of. What a streamed transaction has

@@ -12,12 +12,42 @@ from typing import Any
 
 import psycopg
 
+SESSIONS = 4
+ORIGIN = "upstream {n}"
+
 SETUP = """
-CREATE TABLE heard (id serial PRIMARY KEY);
 CREATE TABLE shared (id integer, note text);
+CREATE TABLE regional (id integer, region integer, note text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE regional_0 PARTITION OF regional FOR VALUES IN (0);
+CREATE TABLE regional_1 (note text, region integer NOT NULL, id integer NOT NULL);
+ALTER TABLE regional ATTACH PARTITION regional_1 FOR VALUES IN (1);
+CREATE TABLE figures (twice bigint GENERATED ALWAYS AS (a::bigint * 2) STORED, id integer PRIMARY KEY, a integer);
+CREATE SCHEMA aside;
+CREATE TABLE aside.thing (id integer, note text);
 CREATE PUBLICATION pub_all FOR ALL TABLES;
-CREATE PUBLICATION pub_some FOR TABLE own0, own2
+CREATE PUBLICATION pub_some FOR TABLE own0, own2;
+CREATE PUBLICATION pub_actions FOR TABLE own0, own1, shared, regional WITH (publish = 'insert, delete');
+CREATE PUBLICATION pub_root FOR TABLE regional, own2 WITH (publish_via_partition_root);
+CREATE PUBLICATION pub_leaves FOR TABLE regional_1, shared
 """
+SETUP_SINCE = {
+    15: """
+CREATE PUBLICATION pub_schema FOR TABLES IN SCHEMA aside, TABLE own1;
+CREATE PUBLICATION pub_columns FOR TABLE own0 (a, id), own2 (id), regional (region, id), figures (a, id)
+    WITH (publish_via_partition_root)
+""",
+    18: """
+CREATE PUBLICATION pub_generated FOR TABLE figures, own0 WITH (publish_generated_columns = stored)
+""",
+}
+PUBLICATIONS = {
+    14: ("pub_all", "pub_all", "pub_some", "pub_actions", "pub_root", "pub_leaves", "pub_some,pub_leaves"),
+    15: ("pub_schema", "pub_columns", "pub_schema,pub_actions"),
+    18: ("pub_generated",),
+}
+ROWS = ",".join(f"pub_rows{n}" for n in range(SESSIONS))
+FILTERED_PUBLICATIONS = {15: (ROWS, f"{ROWS},pub_rooted", f"pub_some,{ROWS},pub_inserts", "pub_rooted", "pub_inserts")}
+"""What streams may ask for, by the major since which there is such a publication."""
 OWN = """
 CREATE TABLE own{n} (id integer PRIMARY KEY, a text, big text, b integer);
 ALTER TABLE own{n} ALTER big SET STORAGE EXTERNAL;
@@ -43,15 +73,21 @@ FILTERS = (
 )
 """Of each session's table, one after the other: mostly few rows are let pass, or none."""
 
-SESSIONS = 4
 
-
-def statements(filters: bool = False) -> list[str]:
+def statements(major: int, filters: bool = False) -> list[str]:
     """What is there before the base copy is taken, with publications that have row filters or without."""
     own = [OWN.format(n=n, identity=IDENTITIES[n]) for n in range(SESSIONS)]
     filtered = [FILTERED, *(filtered_by("CREATE PUBLICATION pub_rows{n} FOR", n, 0) for n in range(SESSIONS))]
-    scripts = [*own, SETUP, *(filtered if filters else [])]
-    return [part.strip() for script in scripts for part in script.split(";\n")]
+    later = [script for since, script in SETUP_SINCE.items() if since <= major]
+    origins = [f"SELECT pg_replication_origin_create('{ORIGIN.format(n=n)}')" for n in range(SESSIONS)]
+    scripts = [*own, SETUP, *later, *(filtered if filters else [])]
+    return [*(part.strip() for script in scripts for part in script.split(";\n")), *origins]
+
+
+def publications(major: int, filters: bool = False) -> list[str]:
+    """Lists of publications that a stream may ask for."""
+    kinds = (PUBLICATIONS, FILTERED_PUBLICATIONS) if filters else (PUBLICATIONS,)
+    return [name for kind in kinds for since, names in kind.items() if since <= major for name in names]
 
 
 def filtered_by(what: str, session: int, number: int) -> str:
@@ -75,7 +111,7 @@ class StreamedWorkload:
         self,
         connect: Callable[[], psycopg.Connection[Any]],
         seed: int,
-        before_rollback: Callable[[], None],
+        before_rollback: Callable[[], object],
         *,
         prepares: bool = False,
         rolls_back: bool = True,
@@ -122,19 +158,28 @@ class _Session:
     def __init__(self, connection: psycopg.Connection[Any], number: int, rng: random.Random, filters: bool) -> None:
         self.connection, self.savepoints, self._filters = connection, list[str](), filters
         self._rng, self._number, self._next, self._names = rng, number, 1, 0
-        self.is_open = False
+        self.is_open, self._has_origin = False, False
 
     def _run(self, statement: str) -> None:
         if not self.is_open:
+            self._choose_origin()
             self.connection.execute("BEGIN")
             self.is_open = True
         self.connection.execute(statement.encode())
+
+    def _choose_origin(self) -> None:
+        """Now and then whoever writes is someone who repeats what was written elsewhere."""
+        if self._rng.random() < 0.2:
+            self._has_origin = not self._has_origin
+            setup = f"setup('{ORIGIN.format(n=self._number)}')" if self._has_origin else "reset()"
+            self.connection.execute(f"SELECT pg_replication_origin_session_{setup}".encode())
 
     def change(self) -> None:
         """Rows of one kind or another, few or many."""
         table, rng = f"own{self._number}", self._rng
         count, first = rng.choice((1, 3, 40, 400)), self._next
         low = rng.randrange(max(1, first))
+        own_low = self._number * 1_000_000 + low
         rows = f"generate_series({first}, {first + count - 1}) g"
         self._next += count
         changes = (
@@ -151,9 +196,15 @@ class _Session:
             f"SELECT pg_logical_emit_message(false, 'at once', 'by {self._number}')",
             f"TRUNCATE {table}",
             "copy",
+            f"INSERT INTO regional SELECT {self._number}000000 + g, g % 2, repeat('p', g % 50) FROM {rows}",
+            f"UPDATE regional SET region = 1 - region WHERE id BETWEEN {own_low} AND {own_low + count}",
+            f"DELETE FROM regional WHERE id BETWEEN {own_low} AND {own_low + 5}",
+            f"INSERT INTO figures (id, a) SELECT {self._number}000000 + g, g FROM {rows}",
+            f"UPDATE figures SET a = a + 1 WHERE id BETWEEN {own_low} AND {own_low + count}",
+            f"INSERT INTO aside.thing SELECT g, 'thing' FROM {rows}",
             *(self._changes_of_parted(first, count, low) if self._filters else ()),
         )
-        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 3, 2, 2, 1, 0.2)
+        weights = (6, 2, 1, 1, 3, 1, 2, 2, 1, 0.3, 0.2, 3, 1, 0.7, 0.5, 1, 0.5, 1, 2, 2, 1, 0.2)
         chosen = rng.choices(changes, weights[: len(changes)])[0]
         if chosen == "copy":
             self._copy(table, first, count)

@@ -72,6 +72,33 @@ TWO_PHASE_PGOUTPUT_SINCE = 15
 TAKEN_TWO_PHASE = (f"test_decoding, {TWO_PHASE}", f"pgoutput, {TWO_PHASE}")
 """Streams of these for which slots are asked amid a script, while what is prepared is so still."""
 
+STREAMED = "streamed"
+"""What is in the names of streams that walsenders tell of transactions in progress."""
+
+STREAMED_LIMIT: Options = (("logical_decoding_work_mem", "64kB"),)
+"""The setting of these walsenders' sessions."""
+
+_STREAMED_MESSAGES: Options = (("publication_names", "pub_all"), ("messages", "true"))
+STREAMED_STREAMS: dict[str, Options] = {
+    f"test_decoding, {STREAMED}": (("stream-changes", "1"),),
+    f"test_decoding, {STREAMED}, {TWO_PHASE}": (("stream-changes", "1"), ("skip-empty-xacts", "1")),
+    f"pgoutput, {STREAMED}": (("proto_version", "2"), *_STREAMED_MESSAGES, ("streaming", "on")),
+    f"pgoutput, {STREAMED}, {TWO_PHASE}": (
+        ("proto_version", "3"),
+        *_STREAMED_MESSAGES,
+        ("streaming", "on"),
+        ("two_phase", "on"),
+    ),
+    f"pgoutput, {STREAMED} in parallel": (
+        ("proto_version", "4"),
+        *_STREAMED_MESSAGES,
+        ("streaming", "parallel"),
+        ("binary", "true"),
+    ),
+}
+PARALLEL_SINCE = 16
+"""The first major whose pgoutput streams in parallel."""
+
 NO_ORIGIN = "pgoutput, no origin"
 NO_ORIGIN_SINCE = 16
 """The first major whose pgoutput has the option ``origin``."""
@@ -85,6 +112,21 @@ RANDOM_PGOUTPUT: dict[str, Options] = {
     "pgoutput, contradicting": _published("pub_columns,pub_list"),
 }
 """Streams of the publications that only random workloads have."""
+
+RANDOM_PUBLICATIONS = (
+    "pub_all",
+    "pub_list,pub_some",
+    "pub_some",
+    "pub_columns",
+    "pub_schemas,pub_root",
+    "pub_root",
+) + (
+    "pub_generated",
+    "pub_swapped",
+    "pub_schemas,pub_swapped,pub_some",
+    "pub_generated,pub_root",
+)
+"""Publications for which options are drawn."""
 
 _ALL_FIELDS: Options = tuple(
     (f"include-{name}", "1")
@@ -182,6 +224,13 @@ def pgoutput_of(major: int) -> dict[str, Options]:
     return PGOUTPUT | local if major >= NO_ORIGIN_SINCE else PGOUTPUT
 
 
+def newest_streaming(major: int) -> Options:
+    """How transactions in progress are asked for by a major's newest protocol."""
+    if major < PARALLEL_SINCE:
+        return ("proto_version", "3" if major >= TWO_PHASE_PGOUTPUT_SINCE else "2"), ("streaming", "on")
+    return ("proto_version", "4"), ("streaming", "parallel")
+
+
 def plugin_of(name: str) -> str:
     """The plugin of a stream."""
     return name.partition(",")[0]
@@ -194,7 +243,9 @@ def options_of(name: str) -> Options:
 
 def is_said_by(name: str, major: int) -> bool:
     """Whether the plugins of a major can be asked for a stream."""
-    since = {NO_ORIGIN: NO_ORIGIN_SINCE, **dict.fromkeys(TWO_PHASE_PGOUTPUT, TWO_PHASE_PGOUTPUT_SINCE)}
+    two_phase = (*TWO_PHASE_PGOUTPUT, f"pgoutput, {STREAMED}, {TWO_PHASE}")
+    since = {NO_ORIGIN: NO_ORIGIN_SINCE, **dict.fromkeys(two_phase, TWO_PHASE_PGOUTPUT_SINCE)}
+    since[f"pgoutput, {STREAMED} in parallel"] = PARALLEL_SINCE
     return since.get(name, 0) <= major
 
 

@@ -86,5 +86,5 @@ def rows_of(databases: EncodedDatabases, database: str, group: int, **options: s
     places = {"path": str(databases.wal), "catalog": str(databases.backup), "database": database.lower()}
     window = {"startingLsn": format_lsn(said.start), "endingLsn": format_lsn(said.end)}
     plan = plan_source(SourceOptions.parse({**places, **window, **options}))
-    batches = [plan.form.batch(plan.decoder.rows(one, plan.form.exact_columns)) for one in plan.slices]
+    batches = [plan.form.batch(plan.decoder.located(one)) for one in plan.slices]
     return [row for batch in batches for row in batch.to_pylist()]

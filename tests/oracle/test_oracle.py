@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
 import pytest
 
 from headwater.demo.stream_comparison import first_difference
 from oracle.conformance import COMPARED
 from oracle.cut_windows import check_calls
 from oracle.known_gaps import KNOWN_GAPS, older_minor_differs
-from oracle.oracle import SCENARIO_PREFIX, TAKEN_AMID
+from oracle.oracle import TAKEN_AMID
+from oracle.scenario_marks import part
 from oracle.streams import (
     NO_ORIGIN,
     OTHER_SETTINGS,
@@ -24,8 +24,6 @@ from oracle.streams import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from oracle.decoded_run import DecodedRun
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -39,14 +37,13 @@ MARKED_STREAMS = [
     *TWO_PHASE_TEST_DECODING,
     *TWO_PHASE_PGOUTPUT,
 ]
-LONGEST_MARK = 200
 Note = Callable[[str, object], None]
 
 
 @pytest.mark.parametrize("name", MARKED_STREAMS)
 def test_scenario(scenario_run: DecodedRun, scenario: str, name: str, record_property: Note) -> None:
     stream = scenario_run.run.streams[name]
-    expected, actual = (_part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
+    expected, actual = (part(table, scenario) for table in (stream.messages, scenario_run.decoded(stream)))
     _note(record_property, scenario_run, scenario, name, len(expected))
     gap = KNOWN_GAPS.get(scenario)
     if gap is not None and gap.is_of(scenario_run.run.major, name):
@@ -84,18 +81,3 @@ def test_slots_asked_amid_a_scenario(alone_run: DecodedRun, alone: str, name: st
 def _note(record_property: Note, decoded: DecodedRun, scenario: str, stream: str, messages: int) -> None:
     """What is compared, for the page of conformance."""
     record_property(COMPARED, [decoded.run.major, decoded.run.server_version, scenario, stream, messages])
-
-
-def _part(messages: pa.Table, scenario: str) -> pa.Table:
-    """Messages from a scenario's mark to the next mark."""
-    data = messages.column("data")
-    # Marks are short, and what is not need not be searched.
-    short = pc.indices_nonzero(pc.less(pc.binary_length(data), LONGEST_MARK))
-    is_mark = pc.match_substring(data.take(short), SCENARIO_PREFIX.encode())
-    marks = short.take(pc.indices_nonzero(is_mark)).to_pylist()
-    names = [data[at].as_py() for at in marks]
-    at = next((i for i, name in enumerate(names) if name.endswith((b":" + scenario.encode(), scenario.encode()))), None)
-    if at is None:
-        return messages.slice(0, 0)
-    end = marks[at + 1] if at + 1 < len(marks) else len(messages)
-    return messages.slice(marks[at], end - marks[at])

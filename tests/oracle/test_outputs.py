@@ -53,8 +53,15 @@ def alone(spark: Any, request: DecodeRequest) -> tuple[pa.Table, int]:
         return joined(result.tables()), result.read_again
 
 
-@pytest.mark.parametrize("bounds", [DEFAULT_BOUNDS, WindowBounds(1)], ids=["one window", "many"])
-@pytest.mark.parametrize("asked", [ASKED, FINEST], ids=["plain", "finest"])
+@pytest.mark.parametrize(
+    ("asked", "bounds"),
+    [
+        pytest.param(ASKED, WindowBounds(1), id="plain"),
+        pytest.param(ASKED, DEFAULT_BOUNDS, id="plain, in one window", marks=pytest.mark.slow),
+        pytest.param(FINEST, WindowBounds(1), id="finest", marks=pytest.mark.slow),
+        pytest.param(FINEST, DEFAULT_BOUNDS, id="finest, in one window", marks=pytest.mark.slow),
+    ],
+)
 def test_each_output_says_what_it_says_alone(
     threaded_run: DecodedRun, asked: Sequence[dict[str, Any]], bounds: WindowBounds
 ) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 import pytest
 
-from oracle.oracle import TAKEN_FROM
+from oracle.option_matrix import NAME
+from oracle.oracle import DRAWN, TAKEN_FROM
 from oracle.row_frames import RowFrames
 from oracle.streams import OTHER_SETTINGS, RANDOM_PGOUTPUT, TEST_DECODING, UP_TO, Stream, options_of, plugin_of
 
@@ -16,7 +17,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 STREAMS = [*TEST_DECODING, *RANDOM_PGOUTPUT, OTHER_SETTINGS, UP_TO]
-THREADED_STREAMS = ["test_decoding", UP_TO, *(name for name in RANDOM_PGOUTPUT if name != "pgoutput, some")]
+DRAWN_STREAMS = [NAME.format(number) for number in range(DRAWN)]
+IN_ONE_THREAD_ONLY = {"pgoutput, some", "pgoutput, binary", "pgoutput, lists"}
+THREADED_STREAMS = [
+    "test_decoding",
+    UP_TO,
+    *(n for n in RANDOM_PGOUTPUT if n not in IN_ONE_THREAD_ONLY),
+    *DRAWN_STREAMS,
+]
 
 
 @pytest.mark.parametrize("name", THREADED_STREAMS)

@@ -265,7 +265,7 @@ def test_rows_say_how_complete_they_are(twins: Twins) -> None:
     options = {"path": str(twins.wal), "catalog": str(twins.catalog), "database": "postgres"}
     with held_warnings():
         plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true", "images": "true"}))
-    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.cells(one)).to_pylist()]
+    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.located(one)).to_pylist()]
     assert "_completeness STRING" in plan.form.spark_columns
     lines = [line for line in _decoded(twins.request)[0] if not line.startswith("message")]
     words = {"complete": "complete", "partial": "partial", "no-tuple-data": "absent"}
@@ -303,7 +303,7 @@ def test_a_single_table_has_its_own_columns(twins: Twins) -> None:
     options = {"path": str(twins.wal), "catalog": str(twins.catalog), "database": "postgres", "tables": "public.f"}
     with held_warnings():
         plan = plan_source(SourceOptions.parse({**options, "fromReplicaLevel": "true"}))
-    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.cells(one)).to_pylist()]
+    rows = [row for one in plan.slices for row in plan.form.batch(plan.decoder.located(one)).to_pylist()]
     inserted = [(row["id"], row["small"], row["big"], row["flag"]) for row in rows if row["_op"] == "insert"]
     assert inserted == [(number, number, number, number % 2 == 0) for number in range(1, 10)]
     for row in rows:

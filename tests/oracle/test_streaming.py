@@ -18,7 +18,6 @@ from headwater.slots.kept_state import KeptState
 from oracle.streamed_runs import (
     AT_ONCE,
     AT_ONCE_SINCE,
-    LIMIT,
     Run,
     Streams,
     check,
@@ -29,12 +28,11 @@ from oracle.streamed_runs import (
     since,
 )
 from oracle.streamed_workload import StreamedWorkload, statements
-from oracle.streams import Options
+from oracle.streams import STREAMED_LIMIT, TWO_PHASE, TWO_PHASE_PGOUTPUT_SINCE, Options
 
 pytestmark = pytest.mark.server
 
 ONE_MEGABYTE: Options = (("logical_decoding_work_mem", "1MB"),)
-PGOUTPUT_TWO_PHASE_SINCE = 15
 
 TEST_DECODING: Options = (("stream-changes", "1"),)
 SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("include-timestamp", "1"))
@@ -43,11 +41,11 @@ SKIPPING: Options = (("stream-changes", "1"), ("skip-empty-xacts", "1"), ("inclu
 def streams_of(major: int, two_phase: bool = False) -> Streams:
     """All that is compared on a major."""
     if two_phase:
-        prepared = {"pgoutput": ("pgoutput", pgoutput(major, "pub_all", ("two_phase", "on")))}
+        prepared = {f"pgoutput, {TWO_PHASE}": ("pgoutput", pgoutput(major, "pub_all", ("two_phase", "on")))}
         return {
-            "test_decoding": ("test_decoding", TEST_DECODING),
-            "test_decoding, no empty transactions": ("test_decoding", SKIPPING),
-            **(prepared if major >= PGOUTPUT_TWO_PHASE_SINCE else {}),
+            f"test_decoding, {TWO_PHASE}": ("test_decoding", TEST_DECODING),
+            f"test_decoding, {TWO_PHASE}, no empty transactions": ("test_decoding", SKIPPING),
+            **(prepared if major >= TWO_PHASE_PGOUTPUT_SINCE else {}),
         }
     return {
         "test_decoding": ("test_decoding", TEST_DECODING),
@@ -63,22 +61,21 @@ def run_workload(
     seed: int,
     directory: Path,
     steps: int,
-    settings: Options = LIMIT,
+    settings: Options = STREAMED_LIMIT,
     *,
     two_phase: bool = False,
     rolls_back: bool = True,
 ) -> Run:
     """A random workload, with a walsender for each stream."""
 
-    def work(server: EmbeddedPostgres, catch_up: Callable[[], None]) -> None:
+    def work(server: EmbeddedPostgres, catch_up: Callable[[], object]) -> None:
         StreamedWorkload(server.connect, seed, catch_up, prepares=two_phase, rolls_back=rolls_back).run(steps)
 
-    streams = streams_of(major, two_phase)
-    return run_live(major, directory, statements(), streams, work, settings, two_phase=two_phase)
+    return run_live(major, directory, statements(major), streams_of(major, two_phase), work, settings)
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("major", since(14))
+@pytest.mark.parametrize("major", since(14, daily=(14,)))
 def test_streams_are_the_walsenders(spark: SparkSession, major: int, seed: int, tmp_path: Path) -> None:
     check(spark, run_workload(major, seed, tmp_path, 120))
 

@@ -248,6 +248,14 @@ class Version:
         return self.major < 19
 
     @property
+    def counts_announcements_at_prepare(self) -> bool:
+        """What a streamed transaction has announced counts for all when it is prepared; before, only if it commits so.
+
+        Before, what was prepared after it was streamed never counts (seen with 15 to 18).
+        """
+        return self.major >= 19
+
+    @property
     def dropped_stats_size(self) -> int:
         """Bytes of a dropped statistics entry in commit, abort and PREPARE records: objects are wider from 18 on."""
         return 16 if self.major >= 18 else 12

@@ -44,6 +44,11 @@ class PluginSender:
         """What must be forgotten of a relation to have it announced again."""
         return self.plugin.announcements
 
+    @property
+    def counts_prepared(self) -> bool:
+        """Whether what a streamed transaction has announced counts for all when it is prepared, too."""
+        return self.plugin.counts_prepared
+
     def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
         """OID of the relation that these messages announce a relation as."""
         return self.plugin.published_as(schema, messages)

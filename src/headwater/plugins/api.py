@@ -210,6 +210,7 @@ class SlicePlugin(ABC):
         publication_names: the publications that its options name.
         announcements: what must be forgotten of a relation to have it announced again: ENTRIES, how it is published;
             or ANNOUNCED, if that it has been announced is forgotten by itself.
+        counts_prepared: what a streamed transaction has announced counts for all when it is prepared, too.
         wants_client_encoding: it is given values in the client's encoding, and makes its other texts so; else all is in
             the database's, and messages of text are converted after it.
         wants_binary: it is given values in binary form, cells of kind BINARY, where their type has one.
@@ -240,6 +241,7 @@ class SlicePlugin(ABC):
     messages_count: bool = True
     publication_names: tuple[str, ...] = ()
     announcements: int = ENTRIES
+    counts_prepared: bool = False
     wants_client_encoding: bool = False
     wants_binary: bool = False
     marks_rows: bool = False

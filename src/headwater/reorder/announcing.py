@@ -2,8 +2,13 @@
 
 PostgreSQL: maybe_send_schema, cleanup_rel_sync_cache of pgoutput.c. A streamed transaction announces for itself,
 whatever others have announced, as it may be applied later. What it has announced counts for all once it has committed;
-what it had announced before one of its subtransactions was rolled back, it announces again. A *stretch* is what lies
-between two places at which it is forgotten that a relation has been announced.
+from 19 on also once it is prepared, before never if it was. What it had announced before one of its subtransactions was
+rolled back, it announces again. A *stretch* is what lies between two places at which it is forgotten that a relation
+has been announced.
+
+Where a row filter decides whether a change is sent, an announcement before it has a number. Each streamed transaction
+has its own; all others go by the number of whatever may have announced a stretch for all first, be it a streamed
+transaction that commits. Where more of these commit, theirs count as that number (:attr:`AnnouncedBy.counted`).
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.reorder.keys import distinct, lookup, lower
-from headwater.reorder.replays import STREAM_ABORTS, STREAM_COMMITS, Replays
+from headwater.reorder.replays import STREAM_ABORTS, STREAM_COMMITS, STREAM_PREPARES, Replays
 from headwater.reorder.schema_memory import SchemaMemory
 
 Int64s = NDArray[np.int64]
@@ -82,12 +87,13 @@ class Announcers(NamedTuple):
         return lookup(self.tops, self.first, xids)
 
 
-def announcers(txns: Replays, before: Int64s) -> Announcers:
+def announcers(txns: Replays, before: Int64s, counts_prepared: bool) -> Announcers:
     """Those of a window.
 
     Args:
         txns: its replays.
         before: int64[q] toplevel xids of transactions that have announced something before it.
+        counts_prepared: what one has announced counts for all when it is prepared, as if it had committed.
     """
     count = len(txns.xid)
     concerned, own_top, is_sub_abort = _concerned(txns)
@@ -104,7 +110,8 @@ def announcers(txns: Replays, before: Int64s) -> Announcers:
     size = int(number.max(initial=0)) + 1
     top, ends, is_open = np.zeros(size, np.int64), np.full(size, count, np.int64), np.zeros(size, np.bool_)
     top[number] = tops
-    ends[number[kind == STREAM_COMMITS]] = replay[kind == STREAM_COMMITS]
+    counts = (kind == STREAM_COMMITS) | ((kind == STREAM_PREPARES) & counts_prepared)
+    ends[number[counts]] = replay[counts]
     # Nothing is left of what was announced before a subtransaction was rolled back.
     is_over = kind >= STREAM_COMMITS
     is_last = np.append(tops[1:] != tops[:-1], True)[: len(tops)]

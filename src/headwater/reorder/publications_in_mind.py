@@ -113,6 +113,10 @@ class SchemaSender(Protocol):
     def announcements(self) -> int:
         """What must be forgotten of a relation to have it announced again: ENTRIES or ANNOUNCED."""
 
+    @property
+    def counts_prepared(self) -> bool:
+        """Whether what a streamed transaction has announced counts for all when it is prepared, too."""
+
     def tracks(self, schema: RelationSchema) -> bool:
         """Whether it keeps an entry of this relation."""
 

@@ -237,7 +237,7 @@ class _Session:
         self._entries = forgetting.look_up(ENTRIES, known, oids[self._resolution], places)
         self._entry_of = self._entries.source + len(known)
         self._in_mind = announced_in_mind(memory)
-        self._announcers = announcers(resolver.txns, self._in_mind.xid)
+        self._announcers = announcers(resolver.txns, self._in_mind.xid, sender.counts_prepared)
         known = self._in_mind.relations
         self._announcements = forgetting.look_up(sender.announcements, known, oids[self._resolution], places)
         self._announcement_of = self._announcements.source + len(known)

@@ -474,8 +474,8 @@ def _pick(
             status = _pick_of(data, at, lsn, unit, file, blocks, wanted, work, raw)
             if status != OK:
                 return status
+            work.state[UNITS_DONE] = done + 1
         done += 1
-        work.state[UNITS_DONE] = done
         ends_inside = lsn == wanted.unit_hi[unit] and wanted.unit_hi_taken[unit] < EVERY
         member = wanted.next_member[member] if ends_inside and len(wanted.next_member) else np.int64(-1)
     work.state[UNITS_DONE] = 0

@@ -1,9 +1,9 @@
 """Which messages of a slice depend on what other slices give, where row filters decide what gives a message.
 
 In: a slice's plan, its changes after the filters. Out: before which change a relation is announced, and the numbers of
-the announcements that go out only if they did not in an earlier slice. A number is mostly the LSN of the first change
-that its announcement could go before (:mod:`headwater.reorder.announcing`): a slice that has this change has nothing
-before it, unless it has a commit behind which another announcement counts as this one.
+the announcements that go out only if they did not in an earlier slice. A number is mostly that of the first change that
+its announcement could go before (:func:`headwater.reorder.announcing.announcement_numbers`): a slice that has this
+change has nothing before it, unless it has a commit behind which another announcement counts as this one.
 
 Invariant: in a slice, of the changes that share a number the first one that is sent is announced, once for blocks of a
 streamed transaction and once for the others.
@@ -71,7 +71,8 @@ def announce_sent(plan: Slice, changes: SliceChanges, cells: Cells) -> tuple[Sli
     for unit, lsn, relation, number, *last in plan.tentative.T.tolist():
         item = sent.first(plan.relations[relation].schema.oid, (unit, lsn), last)
         literal = before_truncates.get((number, whose[unit]), -1)
-        is_first = lsn == number and number not in counted
+        begun = int(plan.unit_lo_taken[unit]) if plan.unit_lo[unit] == lsn else 0
+        is_first = lsn + begun == number and number not in counted
         if literal >= 0 and (item < 0 or literal < item):
             found[literal] = number, is_first
         elif item >= 0:

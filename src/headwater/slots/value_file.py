@@ -19,7 +19,7 @@ from headwater.flat_values import read_value, value_bytes
 T = TypeVar("T")
 
 _MAGIC = b"HEADWATR"
-_VERSION = 8
+_VERSION = 9
 _HEAD = struct.Struct("<8sIIQ40x")
 """64 bytes, so that arrays of the value stay aligned."""
 

@@ -122,6 +122,7 @@ class _Sender:
     resolutions: list[RelationUse]
     publication_names: tuple[str, ...] = ("p",)
     announcements: int = ENTRIES
+    counts_prepared: bool = False
 
     def published_as(self, schema: RelationSchema, messages: tuple[bytes, ...]) -> int:
         return schema.oid

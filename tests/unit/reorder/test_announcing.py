@@ -135,7 +135,7 @@ def random_steps(rng: Random, count: int) -> Iterator[Step]:
             yield Step(rng.choice((STREAM_COMMITS, STREAM_COMMITS, STREAM_ABORTS, STREAM_PREPARES)), top, top, ())
 
 
-def announced_plainly(steps: Sequence[Step]) -> list[int]:
+def announced_plainly(steps: Sequence[Step], counts_prepared: bool) -> list[int]:
     """LSNs of the changes before which the schema goes."""
     sent, streamed, found = set[int](), dict[int, set[int]](), list[int]()
     for step in steps:
@@ -144,9 +144,10 @@ def announced_plainly(steps: Sequence[Step]) -> list[int]:
             if change.gives and change.stretch not in known:
                 known.add(change.stretch)
                 found.append(change.lsn)
-        if step.kind in (STREAM_COMMITS, STREAM_ABORTS):
+        if step.kind >= STREAM_COMMITS:
             announced = streamed.pop(step.top, set())
-            sent |= announced if step.kind == STREAM_COMMITS else set()
+            counts = step.kind == STREAM_COMMITS or (step.kind == STREAM_PREPARES and counts_prepared)
+            sent |= announced if counts else set()
     return found
 
 
@@ -189,10 +190,12 @@ class Windows:
     """Steps, window by window.
 
     Attributes:
+        counts_prepared: see :func:`announcers`.
         known: stretch, toplevel xid and number of what was announced, 0 for all that is not streamed.
         said: LSNs of the changes before which the schema goes.
     """
 
+    counts_prepared: bool
     known: list[tuple[int, int, int]] = field(default_factory=list)
     said: list[int] = field(default_factory=list)
     _settlement: Settlement = field(default_factory=Settlement)
@@ -200,7 +203,7 @@ class Windows:
     def window(self, steps: Sequence[Step]) -> None:
         txns = _Replays.of(steps)
         stretch, xid, number = np.array(self.known, np.int64).reshape(-1, 3).T.copy()
-        who = announcers(txns, xid[xid > 0])  # type: ignore[arg-type]
+        who = announcers(txns, xid[xid > 0], self.counts_prepared)  # type: ignore[arg-type]
         announcer = np.where(xid > 0, who.known(xid), 0)
         changes = [(txn, change) for txn, step in enumerate(steps) for change in step.changes]
         txn = np.array([txn for txn, _ in changes], np.int64)
@@ -232,12 +235,12 @@ class Windows:
 
 
 @settings(max_examples=300)
-@given(st.integers(0, 1 << 62), st.sampled_from([5, 20, 80]), st.lists(st.integers(0, 80), max_size=4))
-def test_windows_joined_are_what_a_cache_gives(seed: int, count: int, cuts: list[int]) -> None:
+@given(st.integers(0, 1 << 62), st.sampled_from([5, 20, 80]), st.lists(st.integers(0, 80), max_size=4), st.booleans())
+def test_windows_joined_are_what_a_cache_gives(seed: int, count: int, cuts: list[int], counts_prepared: bool) -> None:
     steps = list(random_steps(Random(seed), count))
-    whole, cut = Windows(), Windows()
+    whole, cut = Windows(counts_prepared), Windows(counts_prepared)
     whole.window(steps)
     for low, high in pairwise([0, *sorted(min(at, count) for at in cuts), count]):
         cut.window(steps[low:high])
-    assert whole.said == cut.said == announced_plainly(steps)
+    assert whole.said == cut.said == announced_plainly(steps, counts_prepared)
     assert whole.known == cut.known

@@ -107,6 +107,7 @@ class _Sender:
     refuses: bool
     warnings: list[str]
     announcements: int
+    counts_prepared: bool = False
     publication_names: tuple[str, ...] = GIVEN
 
     def tracks(self, schema: RelationSchema) -> bool:

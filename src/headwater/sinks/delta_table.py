@@ -1,0 +1,160 @@
+"""A Delta table, written without a JVM: files of tasks, and a transaction of Add actions (``deltalake``).
+
+How far the table has come is the version of a transaction identifier (``txn``, PROTOCOL.md) whose application is the
+source of its rows: it is in the same commit, and stays when older commits are cleaned up. Delta does not refuse a
+version that is recorded already, so it is looked at before each commit; of two that write at once, one is told by Delta
+itself. Which columns are which of the source, the metadata of their fields say.
+
+Files with columns that the table does not have would be taken, and the columns not be seen: the table's schema is
+changed first, in a commit of its own that changes no row.
+
+Known gaps: widened types (a column that becomes wider is an error); column mapping.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headwater.errors import LakeConflictError, LakeError
+from headwater.pg.lsn import Lsn
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, Schema
+    from deltalake.transaction import AddAction, RemoveAction
+
+
+class DeltaLakeTable(LakeTable):
+    """A table in a directory.
+
+    Args:
+        place: the directory, which is made with the first commit.
+        source: what its rows must be of.
+        name: of the table, in Delta's metadata.
+
+    Raises:
+        LakeError: it cannot be read, or is another's.
+    """
+
+    def __init__(self, place: Path, source: str, name: str) -> None:
+        self.place, self._name, self._source = place, name, source
+        with _told(place):
+            self._table = _opened(place)
+            self._landed = self._read()
+
+    def close(self) -> None:
+        """See :class:`LakeTable`; Delta itself tells of others."""
+
+    @property
+    def landed(self) -> Landed:
+        """See :class:`LakeTable`."""
+        return self._landed
+
+    @property
+    def staging(self) -> str:
+        """See :class:`LakeTable`: files that no commit names are none of the table's."""
+        return str(self.place)
+
+    def commit(self, added: list[DataFile], landed: Landed) -> None:
+        """See :class:`LakeTable`."""
+        from deltalake import Schema
+        from deltalake.transaction import create_table_with_add_actions
+
+        assert landed.schema is not None
+        schema, properties = Schema.from_arrow(landed.schema), _properties(landed)
+        with _told(self.place):
+            if self._table is None:
+                files = [_add(file) for file in added]
+                create_table_with_add_actions(
+                    str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
+                )
+                self._table = _opened(self.place)
+            else:
+                self._follow(self._table, schema)
+                actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
+                self._table.create_write_transaction(actions, "append", schema, [], commit_properties=properties)
+            self._landed = landed
+
+    def _follow(self, table: DeltaTable, schema: Schema) -> None:
+        """Let the table's columns follow, and see that nobody has landed the same meanwhile."""
+        table.update_incremental()
+        known = table.transaction_version(_application(self._source))
+        if known is None or known != self._landed.commit_lsn:
+            raise LakeConflictError(
+                f"the table has come to {Lsn(known or 0)} meanwhile, it was at {Lsn(self._landed.commit_lsn)}",
+                file=str(self.place),
+                hint="only one land may write to a table; end the other one, and begin again",
+            )
+        there = {field.name for field in table.schema().fields}
+        more = [field for field in schema.fields if field.name not in there]
+        if more:
+            table.alter.add_columns(more)
+
+    def _read(self) -> Landed:
+        if self._table is None:
+            return Landed(-1, None, self._source)
+        version = self._table.transaction_version(_application(self._source))
+        if version is None:
+            raise LakeError(
+                f"the table has no rows of {self._source}",
+                file=str(self.place),
+                hint="land another server, or another database, to another place",
+            )
+        return Landed(version, pa.schema(self._table.schema().to_arrow()), self._source)
+
+
+def _opened(place: Path) -> DeltaTable | None:
+    from deltalake import DeltaTable
+
+    if not (place / "_delta_log").is_dir():
+        if place.is_dir() and any(name.endswith(".parquet") for name in os.listdir(place)):
+            raise LakeError("a directory with files of something else", file=str(place))
+        place.mkdir(parents=True, exist_ok=True)
+        return None
+    return DeltaTable(str(place))
+
+
+def _application(source: str) -> str:
+    """Of the transaction identifier."""
+    return f"headwater {source}"
+
+
+def _properties(landed: Landed) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={"headwater.commit_lsn": str(Lsn(landed.commit_lsn))},
+        app_transactions=[Transaction(_application(landed.source), landed.commit_lsn)],
+    )
+
+
+def _add(file: DataFile) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    found = {"numRecords": file.rows, "minValues": file.lower, "maxValues": file.upper, "nullCount": file.nulls}
+    return AddAction(file.path, file.size, {}, int(time.time() * 1000), True, json.dumps(found, default=str))
+
+
+@contextmanager
+def _told(place: Path) -> Iterator[None]:
+    """Errors of Delta and of the system as ours."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        yield
+    except CommitFailedError as error:
+        raise LakeConflictError(
+            f"the commit was refused: {error}", file=str(place), hint="only one land may write to a table"
+        ) from None
+    except DeltaError as error:
+        raise LakeError(f"Delta: {error}", file=str(place)) from None
+    except OSError as error:
+        raise LakeError(f"{error.strerror or error}", file=str(error.filename or place)) from None

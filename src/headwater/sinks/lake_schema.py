@@ -1,0 +1,160 @@
+"""The columns of a table in the lake: which of them is which column of the source, and how they follow its changes.
+
+A column is known by its ``attnum``, which PostgreSQL never uses again, so a rename changes nothing in the lake, and a
+column that is dropped and made again is another one. A column stays in the lake for ever: what was dropped is null from
+then on. A column whose type becomes one that holds all values of the old one is widened; with any other type it is a
+new column, of a name with a number behind it.
+
+Each field of the table says whose it is, the source's table and column by their numbers, in its metadata, which Parquet
+files, manifests and Delta keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from headwater.errors import LakeError
+
+EVOLVE, FAIL = "evolve", "fail"
+SCHEMA_EVOLUTION = (EVOLVE, FAIL)
+"""What is done when a table's columns are others than those in the lake."""
+
+_COLUMN = b"headwater.column"
+_INTEGERS = (pa.int16(), pa.int32(), pa.int64())
+
+
+@dataclass(frozen=True)
+class LakeColumn:
+    """A column of the source in the lake.
+
+    Attributes:
+        name: in the lake.
+        number: ``attnum``.
+        type: in the lake.
+    """
+
+    name: str
+    number: int
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class LakeSchema:
+    """A table of the source in the lake.
+
+    Attributes:
+        oid: of the source's table.
+        columns: its columns, in the lake's order.
+    """
+
+    oid: int
+    columns: tuple[LakeColumn, ...]
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns as fields of the table, that say whose they are."""
+        marks = ({_COLUMN: f"{self.oid}.{column.number}".encode()} for column in self.columns)
+        return [
+            pa.field(column.name, column.type, metadata=mark) for column, mark in zip(self.columns, marks, strict=True)
+        ]
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> LakeSchema:
+        """The source's columns of a table, by what their fields say.
+
+        Raises:
+            LakeError: they say something else.
+        """
+        marks = [(field, (field.metadata or {}).get(_COLUMN)) for field in schema]
+        try:
+            places = [(field, *map(int, mark.decode().split("."))) for field, mark in marks if mark is not None]
+            columns = tuple(LakeColumn(field.name, number, field.type) for field, _, number in places)
+            (oid,) = {oid for _, oid, _ in places} or {0}
+        except ValueError as error:
+            raise LakeError(f"the columns of a table in the lake are not as headwater marks them: {error}") from None
+        return cls(oid, columns)
+
+    def column(self, number: int) -> LakeColumn | None:
+        """The newest column of an attnum."""
+        return next((column for column in reversed(self.columns) if column.number == number), None)
+
+
+def evolved(
+    lake: LakeSchema | None, oid: int, columns: Iterable[LakeColumn], reserved: Iterable[str], policy: str, table: str
+) -> LakeSchema:
+    """The lake's columns for a table that has certain columns now.
+
+    Args:
+        lake: those that there are; None for none.
+        oid: of the source's table.
+        columns: of the source, as they are.
+        reserved: names that columns of the source cannot have there.
+        policy: one of :data:`SCHEMA_EVOLUTION`.
+        table: what errors call it.
+
+    Raises:
+        LakeError: columns differ, and that is not wanted; or it is another table.
+    """
+    if lake is None:
+        return _Evolution([], {name.lower() for name in reserved}).all(oid, columns)
+    if lake.oid != oid:
+        raise LakeError(
+            f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
+            hint="land it to another place, or remove the one in the lake",
+        )
+    taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
+    found = _Evolution(list(lake.columns), taken).all(oid, columns)
+    if found != lake and policy == FAIL:
+        differing = [column.name for column in found.columns if column not in lake.columns]
+        raise LakeError(
+            f"{table} has other columns than in the lake: {', '.join(differing)}",
+            hint="--schema-evolution evolve lets the lake's follow",
+        )
+    return found
+
+
+@dataclass
+class _Evolution:
+    """One call of :func:`evolved`."""
+
+    columns: list[LakeColumn]
+    taken: set[str]
+
+    def all(self, oid: int, columns: Iterable[LakeColumn]) -> LakeSchema:
+        """With all columns of the source."""
+        for column in columns:
+            self._take(column)
+        return LakeSchema(oid, tuple(self.columns))
+
+    def _take(self, column: LakeColumn) -> None:
+        known = [at for at, one in enumerate(self.columns) if one.number == column.number]
+        same = [at for at in known if is_wider(column.type, self.columns[at].type)]
+        if same:
+            return  # also a type that it had before
+        if known and is_wider(self.columns[known[-1]].type, column.type):
+            self.columns[known[-1]] = replace(self.columns[known[-1]], type=column.type)
+            return
+        self.columns.append(replace(column, name=self._free(column.name)))
+
+    def _free(self, name: str) -> str:
+        """A name that no other column has, not even with other cases."""
+        found, number = name, 1
+        while found.lower() in self.taken:
+            number += 1
+            found = f"{name}_{number}"
+        self.taken.add(found.lower())
+        return found
+
+
+def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether a type holds all values of another one, as Delta's and Iceberg's type widening has it, or is the same."""
+    if old == new:
+        return True
+    if old in _INTEGERS and new in _INTEGERS:
+        return _INTEGERS.index(new) > _INTEGERS.index(old)
+    if pa.types.is_decimal(old) and pa.types.is_decimal(new):
+        return bool(old.scale == new.scale and new.precision > old.precision)
+    return bool(old == pa.float32() and new == pa.float64())

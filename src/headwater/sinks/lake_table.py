@@ -1,0 +1,88 @@
+"""One table in the lake, whatever its format: what was landed in it, and how more is.
+
+A commit has files that tasks have written, under names that no other attempt uses, and says with them how far the table
+has come: both are there, or neither. So a run that was killed begins again where the tables say, and nothing comes
+twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of rows.
+
+    Attributes:
+        path: below the table's place.
+        rows: how many; size: bytes.
+        lower, upper: the least and the greatest value of columns, for readers that pass over files.
+        nulls: how many nulls columns have.
+    """
+
+    path: str
+    rows: int
+    size: int
+    lower: dict[str, Any] = field(default_factory=dict)
+    upper: dict[str, Any] = field(default_factory=dict)
+    nulls: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Landed:
+    """How far a table has come.
+
+    Attributes:
+        commit_lsn: START of the commit record of the last transaction that has landed; -1 for none.
+        schema: its columns, those of changes and the source's; None for a table that is not there.
+        source: what the rows are of: a system identifier and a database's OID.
+    """
+
+    commit_lsn: int
+    schema: pa.Schema | None
+    source: str
+
+
+class LakeTable(ABC):
+    """A table that is open to be written; use it as a context manager, or call :meth:`close`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let others write to it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def landed(self) -> Landed:
+        """What the table itself says; asked when it was opened, and after each commit."""
+
+    @property
+    @abstractmethod
+    def staging(self) -> str:
+        """Where tasks write files: a directory, on the machine or machines that they run on."""
+
+    @abstractmethod
+    def commit(self, added: list[DataFile], landed: Landed) -> None:
+        """Add files, and with them say how far the table has come.
+
+        Args:
+            added: files in ``staging``.
+            landed: what the table says from then on; files may lack some of its columns.
+
+        Raises:
+            LakeConflictError: somebody else has written to the table.
+            LakeError: it cannot be written.
+        """

@@ -1,0 +1,63 @@
+"""Fetch PostgreSQL's own regression scripts of test_decoding, for the tests: Debian's source packages, into the cache.
+
+Usage: ``python tools/fetch_regression_scripts.py [MAJOR ...]`` (default: all that Debian has sources of).
+Needs Python and ``apt-get`` only, and no root; leaves the machine's own sources as they are. Of each package only
+``contrib/test_decoding`` and the copyright notice are kept, under ``sources/MAJOR`` beside the servers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+from headwater.temporary_directories import OwnDirectory
+from install_debian_postgres import Apt, for_majors
+from install_postgres import installed_version, make_readable, publish
+
+MAJORS = (15, 17, 18)
+SUITES = "bookworm trixie forky sid"
+KEPT = ("contrib/test_decoding/", "COPYRIGHT")
+
+
+def main() -> int:
+    """Fetch the majors named on the command line; exit status 1 with one line when that fails."""
+    return for_majors("fetch_regression_scripts", MAJORS, "sources", fetch)
+
+
+def fetch(major: int, root: Path) -> None:
+    """Fetch, unpack and publish the scripts of one major; what is there already is left alone."""
+    target = root / str(major)
+    if installed_version(target) is not None:
+        return
+    if shutil.which("apt-get") is None:
+        raise OSError("PostgreSQL's scripts are had from Debian's source packages, and this machine has no apt-get")
+    with OwnDirectory(root, hidden=True) as partial:
+        archive = Apt(partial / "apt", major, "deb-src", SUITES).source(f"postgresql-{major}")
+        tree = partial / "tree"
+        unpack(archive, tree)
+        (tree / "VERSION").write_text(archive.name.partition("_")[2].partition(".orig")[0])
+        make_readable(tree)
+        publish(tree, target)
+    print(f"fetched the scripts of PostgreSQL {installed_version(target)} into {target}")
+
+
+def unpack(archive: Path, tree: Path) -> None:
+    """What is kept of a source package's archive, without the archive's own top directory."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            place = member.name.removeprefix("./").partition("/")[2]
+            content = tar.extractfile(member) if member.isfile() and place.startswith(KEPT) else None
+            if content is not None:
+                path = tree / place
+                if not path.resolve().is_relative_to(tree.resolve()):
+                    raise ValueError(f"{archive.name} has a file outside of its tree: {member.name}")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+    if not (tree / KEPT[0]).is_dir():
+        raise ValueError(f"{archive.name} has no {KEPT[0]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
