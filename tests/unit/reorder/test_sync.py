@@ -109,7 +109,6 @@ class _Sender:
     announcements: int
     counts_prepared: bool = False
     publication_names: tuple[str, ...] = GIVEN
-    counts_prepared: bool = False
 
     def tracks(self, schema: RelationSchema) -> bool:
         return True
