@@ -44,7 +44,14 @@ INSERT INTO other VALUES (1), (2);
 INSERT INTO fast VALUES (1), (2);
 INSERT INTO root VALUES (1), (2);
 TRUNCATE root;
+VACUUM FULL pg_attribute;
+CREATE TABLE late (id int) PARTITION BY RANGE (id);
+CREATE TABLE later PARTITION OF late FOR VALUES FROM (0) TO (100);
+ALTER PUBLICATION mixed ADD TABLE late;
+INSERT INTO late VALUES (1);
 """
+"""A catalog gets a new file: the window is gone through once more, with the catalog as of its start."""
+
 
 
 @pytest.mark.parametrize("name", ["pgoutput, some", "pgoutput, generated"])
@@ -106,6 +113,7 @@ def test_what_is_left_out_and_why(window: Any, capsys: pytest.CaptureFixture[str
     assert tables["public.listed"]["left_out"] == ["column a: not in the column list"]
     assert tables["public.leaf"]["published_as"] == "public.root"
     assert tables["public.other"]["left_out"] == ["not in the publication"]
+    assert tables["public.later"]["published_as"] == "public.late"
     assert tables["public.fast"]["left_out"] == ["it is unlogged: its changes are not in the WAL"]
     tables = {one["table"]: one for one in reports["inserts"]["tables"]}
     assert tables["public.whole"]["left_out"] == ["3 updates: not published"]

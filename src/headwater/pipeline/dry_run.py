@@ -151,11 +151,10 @@ class _WholeWindow:
         request = replace(self.request, plugin=RowChanges.name, options=())
         opened = open_request(request, lambda store: RowChanges(TableChoice(EVERY_TABLE), (), store.major))
         decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
-        for one, end in _slices(opened):
-            self._end = end
+        for one, catalog in _slices(opened):
+            self.catalog: HistoricCatalog = catalog
             if one is not None:
                 self._count(decoder, one)
-        self.catalog: HistoricCatalog = opened.store.view(self._end)
 
     def _count(self, decoder: SliceDecoder, plan: Slice) -> None:
         changes = decoder.collected(plan)
@@ -169,14 +168,18 @@ class _WholeWindow:
             tally.bare += int(np.count_nonzero(is_bare))
 
 
-def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, int]]:
-    """The slices of all windows, each with the LSN where its window ends; None for a window without any."""
+def _slices(opened: OpenRequest) -> Iterator[tuple[Slice | None, HistoricCatalog]]:
+    """The slices of all windows, each with the catalog at its window's end; None before those of a window.
+
+    It is not always the request's own that was rolled forward: a window may be gone through again from its start.
+    """
     threads = os.cpu_count() or 1
     windows = PlanWindows(opened, scope_of(opened), lambda tasks: index_in_threads(tasks, threads), threads)
     for window in windows:
-        yield None, window.hi
+        catalog = window.behind.store.view(window.hi)
+        yield None, catalog
         for one in cut_slices(window.assembly.plan, SLICE_BYTES):
-            yield one, window.hi
+            yield one, catalog
 
 
 def _of_publication(request: DecodeRequest, name: str, whole: _WholeWindow) -> PublicationReport:
