@@ -53,7 +53,6 @@ INSERT INTO late VALUES (1);
 """A catalog gets a new file: the window is gone through once more, with the catalog as of its start."""
 
 
-
 @pytest.mark.parametrize("name", ["pgoutput, some", "pgoutput, generated"])
 def test_counts_of_random_workloads(threaded_run: DecodedRun, name: str) -> None:
     stream = threaded_run.run.streams[name]
