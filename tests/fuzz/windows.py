@@ -22,7 +22,8 @@ from headwater.pipeline.windows import PlannedWindow, PlanWindows
 from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.reorder.plan import Slice
-from headwater.rows.typed import ON_UNREPRESENTABLE, TypedTable
+from headwater.rows.column_types import ON_UNREPRESENTABLE
+from headwater.rows.typed import TypedTable
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames

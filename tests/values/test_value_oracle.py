@@ -20,8 +20,9 @@ import psycopg
 import pytest
 from generated_values import array_of, taken_by
 from nested_values import record
-from stored_tables import compare, store
+from stored_tables import compare, file_of, server_text, store, stored_datums
 from test_type_forms import WITHOUT_VALUES
+from typed_values import compare_typed
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.rows.session import SessionSettings
@@ -261,5 +262,8 @@ def _compare(
     text_code(type)
     found = compare(server, connection, table, type, settings)
     assert found == len(values)
+    stored = dict(stored_datums(file_of(server, connection, table), type))
+    payloads = {number: payload for number, payload in stored.items() if payload is not None}
+    compare_typed(connection, table, type, payloads, server_text(connection, table), settings)
     connection.execute(f"drop table {table}")
     return found
