@@ -118,6 +118,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 _export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
+_land_flag = _flags("land")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -355,6 +356,53 @@ def ddl_command(**flags: Any) -> None:
     from headwater.cli.ddl import DdlFlags, run_ddl
 
     run_ddl(DdlFlags(**flags))
+
+
+@click.command("land")
+@_of_wal(_land_flag, required=True)
+@_land_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
+@_land_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
+@_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
+@_land_flag("--to", type=_Paths(path_type=Path), required=True, metavar="DIR", help="Where the tables are.")
+@_land_flag(
+    "--format",
+    "form",
+    type=click.Choice(["parquet", "delta"]),
+    default="parquet",
+    show_default=True,
+    help="Of the tables.",
+)
+@_land_flag(
+    "--on-unrepresentable",
+    type=click.Choice(["error", "null", "string"]),
+    default="error",
+    show_default=True,
+    help="What becomes of values that a column cannot hold; string: columns of such types are text.",
+)
+@_land_flag(
+    "--schema-evolution",
+    type=click.Choice(["evolve", "fail"]),
+    default="evolve",
+    show_default=True,
+    help="When a table gets other columns: let those of the lake follow, or stop.",
+)
+@_land_flag(
+    "--window-bytes",
+    type=click.IntRange(1),
+    default=DEFAULT_WINDOW,
+    show_default=True,
+    metavar="BYTES",
+    help="WAL that is committed at a time.",
+)
+@_land_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
+@_land_flag("--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON.")
+@_land_flag("-q", "--quiet", is_flag=True, help="Do not show progress.")
+def land_command(**flags: Any) -> None:
+    """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
+    from headwater.cli.land import LandFlags, run_land
+
+    run_land(LandFlags(**flags))
 
 
 @click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)

@@ -23,6 +23,7 @@ from headwater.cli.commands import (
     ddl_command,
     decode_command,
     demo_command,
+    land_command,
     need_command,
     publication_command,
     slot_command,
@@ -47,6 +48,7 @@ def cli(context: click.Context) -> None:
 cli.add_command(decode_command)
 cli.add_command(catalog_command)
 cli.add_command(ddl_command)
+cli.add_command(land_command)
 cli.add_command(demo_command)
 cli.add_command(publication_command)
 cli.add_command(slot_command)

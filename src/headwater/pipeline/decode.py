@@ -10,13 +10,8 @@ each other goes through an exchange (:mod:`headwater.pipeline.exchange`): files,
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
@@ -31,20 +26,18 @@ from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice, exists
 from headwater.pipeline.decode_job import SliceDecoder, collected_together, joined_ranges
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Write
 from headwater.pipeline.exchange_choice import open_exchange
-from headwater.pipeline.index_job import IndexTask
 from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
+from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of, timed
 from headwater.pipeline.request import DecodeRequest, OpenRequest, open_requests, settings_together
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
-from headwater.pipeline.scratch import store_value
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress
-from headwater.pipeline.windows import NewPlans, Pass, nothing_new
+from headwater.pipeline.windows import NewPlans, nothing_new
 from headwater.reorder.cutting import cut_together, planned_bytes
 from headwater.reorder.plan import Ranges, Slice
 from headwater.reorder.state import State
-from headwater.rmgr.index import WalIndex
 from headwater.rows.collect import SliceChanges
 from headwater.slots.kept_state import KeptState
 
@@ -164,21 +157,6 @@ class _HandedPart:
 
 
 @dataclass(frozen=True)
-class _HandedWindow:
-    """A window whose slices are ready for tasks.
-
-    Attributes:
-        parts: of each database.
-        hi: LSN where its WAL ends.
-        is_last: no window follows.
-    """
-
-    parts: list[_HandedPart]
-    hi: int
-    is_last: bool
-
-
-@dataclass(frozen=True)
 class _Task(Handed[list[Slice]]):
     """Slices of some outputs of one of several databases, which read about the same WAL.
 
@@ -243,24 +221,25 @@ class _Run:
     outputs: Sequence[Output]
     bounds: WindowBounds = DEFAULT_BOUNDS
     keep: Callable[[KeptState], None] | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
     labels: dict[DatabasePlan, str] = field(default_factory=dict)
     results: dict[DatabasePlan, list[DecodeResult]] = field(default_factory=dict)
     settlements: dict[DatabasePlan, list[Settlement]] = field(default_factory=dict)
-    indexed: list[int] = field(default_factory=list)
     read_again: int = 0
-    _is_long: bool = False
+
+    def __post_init__(self) -> None:
+        self._ahead = PlannedAhead(self.spark, self.exchange, self._handed_part, self.bounds, self.progress)
+        self.seconds = self._ahead.seconds
 
     def of_one(self, kept: KeptState | None) -> Decoded:
         """The database that the requests name."""
-        with _timed(self.seconds, "open"):
+        with timed(self.seconds, "open"):
             opened = open_requests(self._requests, kept=kept)
         self._decode_all([DatabasePlan([OpenOutput(one, scope_of(one)) for one in opened])], warn_of_namesakes)
         return self._decoded(self.results)
 
     def of_several(self, choice: DatabaseChoice) -> Decoded:
         """Databases of a cluster."""
-        with _timed(self.seconds, "open"):
+        with timed(self.seconds, "open"):
             chosen = ChosenDatabases.open(self._requests, choice)
         self._decode_all(chosen.first, chosen.new_plans)
         last = chosen.first[0].store
@@ -273,19 +252,16 @@ class _Run:
 
     def _decoded(self, plans: Iterable[DatabasePlan]) -> Decoded:
         results = {self.labels[plan]: self.results[plan] for plan in plans}
-        return Decoded(results, sum(self.indexed), self.read_again, self.seconds, self.exchange)
+        return Decoded(results, sum(self._ahead.indexed), self.read_again, self.seconds, self.exchange)
 
     def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> None:
         """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
-        over = Pass(plans, self._index, self._parallel, self.bounds, new_plans=new_plans)
-        # Of a window that is done nothing is kept: what it leaves behind holds a catalog.
-        with closing(self._planned_ahead(self._windows(over))) as windows:
+        with closing(self._ahead.windows(plans, new_plans)) as windows:
             for window in windows:
                 for part in window.parts:
                     self._note(part, window.hi)
-                with _timed(self.seconds, "decode"):
+                with timed(self.seconds, "decode"):
                     self._decode(window.parts)
-                self._report(plans[0].opened, window)
 
     def _note(self, part: _HandedPart, hi: int) -> None:
         """Add a window's counts to a database's results."""
@@ -300,7 +276,7 @@ class _Run:
             result.changes += counts.changes
             result.passed_over += counts.passed_over
             result.read_again += counts.read_again
-            result.wal_bytes = hi - _start_of(plan.opened)
+            result.wal_bytes = hi - start_of(plan.opened)
             result.consistent_at = part.consistent_at or 0
             result.end_lsn, result.state = hi, part.state
 
@@ -323,59 +299,16 @@ class _Run:
             exchange=self.exchange,
         )
 
-    def _planned_ahead(self, windows: Iterator[_HandedWindow]) -> Generator[_HandedWindow]:
-        """The windows; while one is decoded, the next is planned."""
-        with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
-            planned: Future[_HandedWindow] | None = planner.submit(next, windows)
-            while planned is not None:
-                window = planned.result()
-                planned = None if window.is_last else planner.submit(next, windows)
-                yield window
-
-    @contextmanager
-    def _ending_what_runs(self) -> Iterator[None]:
-        """Who gives up a window does not wait until the next one is planned."""
-        try:
-            yield
-        except BaseException:
-            self.exchange.stop()
-            raise
-
-    def _report(self, opened: OpenRequest, window: _HandedWindow) -> None:
-        """How much of the WAL has been gone through, unless one window holds it all."""
-        lo = _start_of(opened)
-        self._is_long |= not window.is_last
-        if self.progress is None or not self._is_long:
-            return
-        hi = window.hi if window.is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
-        self.progress.report("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
-
-    def _job_progress(self) -> Progress | None:
-        return None if self.progress is None else self.progress.of_job()
-
-    @property
-    def _parallel(self) -> int:
-        return int(self.spark.sparkContext.defaultParallelism)
-
-    def _windows(self, over: Pass) -> Iterator[_HandedWindow]:
-        windows = iter(over)
-        while True:
-            with _timed(self.seconds, "plan"):
-                handed = self._handed(next(windows))
-            if self.keep is not None:
-                for part in handed.parts:
-                    settings = settings_together(output.opened for output in part.plan.outputs)
-                    self.keep(KeptState(part.state(), settings))
-            yield handed
-
-    def _handed(self, windows: dict[DatabasePlan, PlannedWindow]) -> _HandedWindow:
-        """Their slices handed over; the plans they were cut from are large and go."""
-        ((hi, is_last),) = {(window.hi, window.is_last) for window in windows.values()}
-        return _HandedWindow([self._handed_part(plan, windows.pop(plan)) for plan in list(windows)], hi, is_last)
-
     def _handed_part(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
+        """Its slices handed over."""
+        handed = self._handed(plan, window)
+        if self.keep is not None:
+            self.keep(KeptState(handed.state(), settings_together(output.opened for output in plan.outputs)))
+        return handed
+
+    def _handed(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
         assemblies, behind = window.assemblies, window.behind
-        groups = cut_together([one.plan for one in assemblies], _slice_bytes(assemblies, self._parallel))
+        groups = cut_together([one.plan for one in assemblies], _slice_bytes(assemblies, self._ahead.parallel))
         read = [_bytes_of(joined_ranges([one for _, one in group])) for group in groups]
         return _HandedPart(
             plan=plan,
@@ -385,14 +318,6 @@ class _Run:
             consistent_at=behind.control.builder.consistent_at,
             state=lambda: plan.state_behind(behind),
         )
-
-    def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
-        self.indexed.append(sum(task.hi - task.lo for task in tasks))
-        with (
-            _timed(self.seconds, "index"),
-            self.exchange.run("index", _write_index, tasks, self._job_progress()) as arriving,
-        ):
-            return [list(one.take(_PIECES)) for (one,) in arriving]
 
     def _decode(self, parts: Sequence[_HandedPart]) -> None:
         """One job for the slices of all databases and outputs."""
@@ -410,7 +335,7 @@ class _Run:
                 yield partial(making.write, plan, collected.pop(0))
 
         tasks = [_Task(number, *zip(*group, strict=True)) for number, part in enumerate(parts) for group in part.groups]
-        with self.exchange.run("decode", work, tasks, self._job_progress()) as arriving:
+        with self.exchange.run("decode", work, tasks, self._ahead.job_progress()) as arriving:
             for task, files in zip(tasks, arriving, strict=True):
                 for output, one in zip(task.outputs, files, strict=True):
                     self._take(parts[task.number].plan, output, one)
@@ -438,60 +363,7 @@ def _bytes_of(ranges: Ranges) -> int:
     return sum(high - low for low, high in ranges)
 
 
-def _start_of(opened: OpenRequest) -> int:
-    return opened.store.start_lsn if opened.state is None else opened.state.lsn
-
-
-@dataclass
-class StepProgress:
-    """Tells of a step's tasks in all its jobs, of which some run side by side.
-
-    Attributes:
-        report: told of them.
-    """
-
-    report: Progress
-    _done: Counter[str] = field(default_factory=Counter)
-    _total: Counter[str] = field(default_factory=Counter)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def of_job(self) -> Progress:
-        """For one more job."""
-        before = 0, 0
-
-        def told(name: str, done: int, total: int) -> None:
-            nonlocal before
-            with self._lock:
-                self._done[name] += done - before[0]
-                self._total[name] += total - before[1]
-                before = done, total
-                sums = self._done[name], self._total[name]
-            self.report(name, *sums)
-
-        return told
-
-
-_PIECES = tuple[WalIndex, ...]
-
-
-def _write_index(task: IndexTask) -> Iterator[Write[None]]:
-    yield lambda sink: store_value(sink, tuple(task.run()), _PIECES)
-
-
 def _slice_bytes(assemblies: Sequence[Assembly], parallel: int) -> int:
     """Bytes of a slice; a task holds one of each output at a time."""
     total = max(planned_bytes(one.plan) for one in assemblies)
     return max(SMALLEST_SLICE, min(SLICE_BYTES // len(assemblies), -(-total // (SLICES_PER_CORE * parallel))))
-
-
-class _timed:
-    """Adds the time spent inside the ``with`` block to ``seconds[name]``."""
-
-    def __init__(self, seconds: dict[str, float], name: str) -> None:
-        self.seconds, self.name = seconds, name
-
-    def __enter__(self) -> None:
-        self.began = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.perf_counter() - self.began

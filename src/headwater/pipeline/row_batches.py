@@ -107,7 +107,7 @@ class RowForm:
             DecodingError: a value does not fit its column.
         """
         rows = change_rows(located.changes.items)
-        told = _told(located)
+        told = told_of(located)
         made = [self._changes(located, rows)]
         if told:
             made.append(self._told(located, told))
@@ -123,7 +123,7 @@ class RowForm:
         schemas = [use.schema for use in located.changes.relations]
         layout = pa.array(items.layout[rows])
         names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
-        common = [*_common(located, rows, _numbers_in_records(located)[rows], pa.array(items.kind[rows])), *names]
+        common = [*_common(located, rows, numbers_in_records(located)[rows], pa.array(items.kind[rows])), *names]
         held = [old_is_key(tuples.old_first, items, rows)]
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in schemas], np.int64)
@@ -139,7 +139,7 @@ class RowForm:
             arrays = [*common, typed.unchanged, *held, typed.before, *typed.rows.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
-    def _told(self, located: LocatedSlice, told: Sequence[_Told]) -> pa.RecordBatch:
+    def _told(self, located: LocatedSlice, told: Sequence[Told]) -> pa.RecordBatch:
         """Truncates and DDL."""
         rows = np.array([one.item for one in told], np.int64)
         number = np.array([one.number for one in told], np.int64)
@@ -158,7 +158,7 @@ _NAME_PARTS = ("namespace", "name")
 
 
 @dataclass(frozen=True)
-class _Told:
+class Told:
     """A relation that was truncated, or what became of an object.
 
     Attributes:
@@ -202,34 +202,44 @@ def ddl_message(event: DdlEvent, number: int) -> bytes:
     return json.dumps([*names, number, either.oid, told]).encode()
 
 
-def _told(located: LocatedSlice) -> list[_Told]:
+def told_of(located: LocatedSlice) -> list[Told]:
+    """Truncates and DDL of a slice, in output order."""
     items, literals = located.changes.items, located.changes.literals
     found = []
     for item in np.flatnonzero(items.kind == LITERAL):
         literal = items.layout[item]
         for message in range(literals.first[literal], literals.first[literal + 1]):
             data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes()
-            found.append(_Told(int(item), *json.loads(data)))
+            found.append(Told(int(item), *json.loads(data)))
     return found
 
 
 def _common(located: LocatedSlice, rows: Rows, numbers: Rows, kinds: pa.Array) -> list[pa.Array]:
     """The columns of every change up to its operation."""
+    return [*place_columns(located, rows, numbers).values(), pa.array(_OPERATIONS).take(kinds)]
+
+
+def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str, pa.Array]:
+    """Where changes stand, and in which transaction: the columns ``_lsn`` to ``_origin``.
+
+    Args:
+        located: the slice.
+        rows: int64[k] its items; numbers: int64[k] theirs among those of their record.
+    """
     items, transactions = located.changes.items, located.changes.transactions
     txn = items.txn[rows]
     time = transactions.commit_time[txn] + POSTGRES_EPOCH
-    return [
-        pa.array(items.lsn[rows]),
-        pa.array(transactions.commit_lsn[txn]),
-        pa.array(numbers),
-        pa.array(time).view(pa.timestamp("us", tz="UTC")),
-        pa.array(transactions.xid[txn].astype(np.int64)),
-        _origins(located).take(pa.array(txn)),
-        pa.array(_OPERATIONS).take(kinds),
-    ]
+    return {
+        "_lsn": pa.array(items.lsn[rows]),
+        "_commit_lsn": pa.array(transactions.commit_lsn[txn]),
+        "_seq": pa.array(numbers),
+        "_commit_time": pa.array(time).view(pa.timestamp("us", tz="UTC")),
+        "_xid": pa.array(transactions.xid[txn].astype(np.int64)),
+        "_origin": _origins(located).take(pa.array(txn)),
+    }
 
 
-def _numbers_in_records(located: LocatedSlice) -> Rows:
+def numbers_in_records(located: LocatedSlice) -> Rows:
     """int64[n] the number of each item among those of its record, from 0."""
     items = located.changes.items
     places = np.arange(len(items.lsn))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from headwater.catalog.relation import Column, TypeInfo
 from headwater.rows import _text_codes as codes
-from headwater.rows.text_tables import base_type
+from headwater.rows.text_tables import base_type, unprintable
 from headwater.rows.type_forms import ARROW_FORMS, arrow_form, form_code, is_built_in
 
 ERROR, NULL, STRING = "error", "null", "string"
@@ -153,7 +153,10 @@ def column_type(
         money_decimals: digits behind the point of an amount of money, by ``lc_monetary``; None for text.
     """
     assert column.type is not None
-    return _Types(target, on_unrepresentable == STRING, money_decimals).of(column.type, column.typmod, 0)
+    types = _Types(target, on_unrepresentable == STRING, money_decimals)
+    if unprintable(column.type) is not None:
+        return types.text(base_type(column.type))  # as the session wants such values, all of them alike
+    return types.of(column.type, column.typmod, 0)
 
 
 @dataclass(frozen=True)
@@ -177,13 +180,14 @@ class _Types:
         if found is None and depth < MOST_LEVELS and not is_built_in(base):
             found = self._nested(base, typmod, depth)
         if found is None:
-            return self._text(base)
+            return self.text(base)
         return found
 
     def _made(self, form: Form, arrow: pa.DataType, base: TypeInfo) -> ColumnType:
         return ColumnType(form, arrow, base, self.target)
 
-    def _text(self, base: TypeInfo) -> ColumnType:
+    def text(self, base: TypeInfo) -> ColumnType:
+        """Text, or what a package makes of text."""
         code = form_code(base)
         if code == codes.CODE_ADDED:
             return self._made(Form.ADDED, arrow_form(base).type, base)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, is_written_here
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
@@ -93,7 +93,14 @@ class DeltaLakeTable(LakeTable):
                 file=str(self.place),
                 hint="only one land may write to a table; end the other one, and begin again",
             )
-        there = {field.name for field in table.schema().fields}
+        there = {field.name: field.type for field in table.schema().fields}
+        for field in schema.fields:
+            if there.get(field.name, field.type) != field.type:
+                raise LakeError(
+                    f'column "{field.name}" is {there[field.name]} in the table, and would be {field.type}',
+                    file=str(self.place),
+                    hint="types of a Delta table are not widened yet: land to another place, or as Parquet",
+                )
         more = [field for field in schema.fields if field.name not in there]
         if more:
             table.alter.add_columns(more)
@@ -115,7 +122,8 @@ def _opened(place: Path) -> DeltaTable | None:
     from deltalake import DeltaTable
 
     if not (place / "_delta_log").is_dir():
-        if place.is_dir() and any(name.endswith(".parquet") for name in os.listdir(place)):
+        names = os.listdir(place) if place.is_dir() else []
+        if any(name.endswith(".parquet") and not is_written_here(name) for name in names):
             raise LakeError("a directory with files of something else", file=str(place))
         place.mkdir(parents=True, exist_ok=True)
         return None

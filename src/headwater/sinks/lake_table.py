@@ -7,12 +7,30 @@ twice.
 
 from __future__ import annotations
 
+import re
+import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+
+_NAME = re.compile(r"part-[0-9A-F]{16}-[0-9a-f]{32}\.parquet")
+
+
+def file_name(commit_lsn: int) -> str:
+    """A name that no other attempt to write a file uses.
+
+    Args:
+        commit_lsn: START of the last commit record in the file.
+    """
+    return f"part-{commit_lsn:016X}-{uuid.uuid4().hex}.parquet"
+
+
+def is_written_here(name: str) -> bool:
+    """Whether a file's name is one of ours."""
+    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)

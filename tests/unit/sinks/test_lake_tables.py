@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from headwater.errors import LakeConflictError, LakeError
 from headwater.sinks.delta_table import DeltaLakeTable
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
 from headwater.sinks.parquet_table import WHOLE_EVERY, ParquetTable, read_parquet_table
 
 SOURCE = "7301234567890123456/5"
@@ -164,6 +164,9 @@ def test_a_delta_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
     DeltaTable.create(str(tmp_path / "t"), pa.schema([("id", pa.int32())]))
     with pytest.raises(LakeError, match="the table has no rows of"):
         open_delta(tmp_path / "t")
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / file_name(1)).touch()
+    assert open_delta(tmp_path / "v").landed.commit_lsn == -1
     (tmp_path / "u").mkdir()
     (tmp_path / "u" / "x.parquet").touch()
     with pytest.raises(LakeError, match="files of something else"):

@@ -1,0 +1,95 @@
+"""``headwater land``: changes of a window of WAL into typed tables of Parquet or Delta."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.cli.name_values import source_of_flags
+from headwater.cli.progress import step_progress
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.spark import spark_session, warm_up
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.landing import LandingResult, LandingTarget, land
+
+
+@dataclass(frozen=True)
+class LandFlags:
+    """The flags of ``headwater land``, as they were given.
+
+    Attributes:
+        wal: places, in the order in which a segment is looked for.
+        timeline: the timeline to follow; storage_options: texts ``NAME=VALUE`` for stores.
+        catalog, database: what is followed.
+        end: LSN.
+        tables: patterns; none for all.
+        to: the directory; form: of its tables.
+        on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
+        window_bytes: WAL that is committed at a time.
+        master: Spark's.
+        stats_json: figures go to standard output as JSON.
+        quiet: no progress.
+    """
+
+    wal: Sequence[str]
+    timeline: int | None
+    storage_options: Sequence[str]
+    catalog: str
+    database: str | None
+    end: str | None
+    tables: Sequence[str]
+    to: Path
+    form: str
+    on_unrepresentable: str
+    schema_evolution: str
+    window_bytes: int
+    master: str | None
+    stats_json: bool
+    quiet: bool
+
+
+def run_land(flags: LandFlags) -> None:
+    """Land a window.
+
+    Raises:
+        HeadwaterError: it cannot be done; what was committed stays.
+    """
+    request = DecodeRequest(
+        wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
+        catalog=flags.catalog,
+        database=flags.database,
+        end=None if flags.end is None else Lsn.parse(flags.end),
+        tables=TablePatterns.parse(flags.tables),
+    )
+    target = LandingTarget(flags.to, flags.form, flags.on_unrepresentable, flags.schema_evolution)
+    with step_progress(flags.quiet) as progress:
+        progress("start Spark", 0, 1)
+        spark = spark_session(flags.master)
+        warm_up(spark)
+        progress("start Spark", 1, 1)
+        result = land(spark, request, target, progress, WindowBounds(flags.window_bytes))
+    if flags.stats_json:
+        sys.stdout.write(f"{json.dumps(_figures(result))}\n")
+    elif not flags.quiet:
+        sys.stderr.write(f"{_summary(result)}\n")
+
+
+def _summary(result: LandingResult) -> str:
+    resolved = "nothing" if result.resolved_lsn is None else str(Lsn(result.resolved_lsn))
+    rows = sum(result.rows.values())
+    return f"landed {rows} rows of {len(result.rows)} tables in {result.files} files; resolved up to {resolved}"
+
+
+def _figures(result: LandingResult) -> dict[str, object]:
+    return {
+        "rows": result.rows,
+        "files": result.files,
+        "bytes": result.bytes,
+        "resolved_lsn": None if result.resolved_lsn is None else str(Lsn(result.resolved_lsn)),
+        "seconds": {name: round(value, 3) for name, value in result.seconds.items()},
+    }

@@ -1,0 +1,198 @@
+"""Windows on their way to Spark's tasks: while one is worked on, the next is planned, the one behind that is indexed.
+
+In: the plans of databases, and what is kept of a planned window for the tasks (``hand``), which is called in the thread
+that plans: a plan itself is large and goes. Out: windows, one after the other. What the tasks do with them is the
+caller's: the command writes messages (:mod:`headwater.pipeline.decode`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from pyspark.sql import SparkSession
+
+from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.exchange import Exchange, Write
+from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.scratch import store_value
+from headwater.pipeline.task_run import Progress
+from headwater.pipeline.windows import NewPlans, Pass, nothing_new
+from headwater.rmgr.index import WalIndex
+
+P = TypeVar("P")
+
+Hand = Callable[[DatabasePlan, PlannedWindow], P]
+"""Makes what the tasks need of a database's part of a window."""
+
+
+@dataclass(frozen=True)
+class HandedWindow(Generic[P]):
+    """A window that is ready for tasks.
+
+    Attributes:
+        parts: of each database.
+        hi: LSN where its WAL ends.
+        is_last: no window follows.
+    """
+
+    parts: list[P]
+    hi: int
+    is_last: bool
+
+
+@dataclass
+class PlannedAhead(Generic[P]):
+    """The windows of a run, planned on the driver and indexed in tasks.
+
+    Attributes:
+        spark: the session whose workers index.
+        exchange: how they hand indexes over.
+        hand: see :data:`Hand`.
+        bounds: of a window.
+        progress: told of tasks, and of how much of the WAL has been gone through.
+        seconds: wall-clock time of each step.
+        indexed: bytes of WAL of each job.
+    """
+
+    spark: SparkSession
+    exchange: Exchange
+    hand: Hand[P]
+    bounds: WindowBounds
+    progress: StepProgress | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    indexed: list[int] = field(default_factory=list)
+    _is_long: bool = False
+
+    @property
+    def parallel(self) -> int:
+        """Tasks that can run at once."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def job_progress(self) -> Progress | None:
+        """For one more job."""
+        return None if self.progress is None else self.progress.of_job()
+
+    def windows(
+        self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new
+    ) -> Generator[HandedWindow[P], None, None]:
+        """Window by window; of one that is done nothing is kept, as what it leaves behind holds a catalog.
+
+        Args:
+            plans: of the databases; new_plans: finds more.
+
+        Raises:
+            HeadwaterError: any reason not to plan one.
+        """
+        over = Pass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans)
+        with closing(self._ahead(self._handed(over))) as windows:
+            for window in windows:
+                yield window
+                self._report(plans[0].opened, window)
+
+    def _ahead(self, windows: Iterator[HandedWindow[P]]) -> Generator[HandedWindow[P], None, None]:
+        """While one is worked on, the next is planned."""
+        with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
+            planned: Future[HandedWindow[P]] | None = planner.submit(next, windows)
+            while planned is not None:
+                window = planned.result()
+                planned = None if window.is_last else planner.submit(next, windows)
+                yield window
+
+    @contextmanager
+    def _ending_what_runs(self) -> Iterator[None]:
+        """Who gives up a window does not wait until the next one is planned."""
+        try:
+            yield
+        except BaseException:
+            self.exchange.stop()
+            raise
+
+    def _handed(self, over: Pass) -> Iterator[HandedWindow[P]]:
+        windows = iter(over)
+        while True:
+            with timed(self.seconds, "plan"):
+                found = next(windows)
+                ((hi, is_last),) = {(window.hi, window.is_last) for window in found.values()}
+                handed = HandedWindow([self.hand(plan, found.pop(plan)) for plan in list(found)], hi, is_last)
+            yield handed
+
+    def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+        self.indexed.append(sum(task.hi - task.lo for task in tasks))
+        with (
+            timed(self.seconds, "index"),
+            self.exchange.run("index", _write_index, tasks, self.job_progress()) as arriving,
+        ):
+            return [list(one.take(_PIECES)) for (one,) in arriving]
+
+    def _report(self, opened: OpenRequest, window: HandedWindow[P]) -> None:
+        """How much of the WAL has been gone through, unless one window holds it all."""
+        lo = start_of(opened)
+        self._is_long |= not window.is_last
+        if self.progress is None or not self._is_long:
+            return
+        hi = window.hi if window.is_last else min(opened.directory.stop_lsn, opened.request.end or sys.maxsize)
+        self.progress.report("MB of WAL", (window.hi - lo) >> 20, (hi - lo) >> 20)
+
+
+def start_of(opened: OpenRequest) -> int:
+    """LSN where the first window of a request begins."""
+    return opened.store.start_lsn if opened.state is None else opened.state.lsn
+
+
+@dataclass
+class StepProgress:
+    """Tells of a step's tasks in all its jobs, of which some run side by side.
+
+    Attributes:
+        report: told of them.
+    """
+
+    report: Progress
+    _done: Counter[str] = field(default_factory=Counter)
+    _total: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of_job(self) -> Progress:
+        """For one more job."""
+        before = 0, 0
+
+        def told(name: str, done: int, total: int) -> None:
+            nonlocal before
+            with self._lock:
+                self._done[name] += done - before[0]
+                self._total[name] += total - before[1]
+                before = done, total
+                sums = self._done[name], self._total[name]
+            self.report(name, *sums)
+
+        return told
+
+
+_PIECES = tuple[WalIndex, ...]
+
+
+def _write_index(task: IndexTask) -> Iterator[Write[None]]:
+    yield lambda sink: store_value(sink, tuple(task.run()), _PIECES)
+
+
+class timed:
+    """Adds the time spent inside the ``with`` block to ``seconds[name]``."""
+
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self.seconds, self.name = seconds, name
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds[self.name] = self.seconds.get(self.name, 0.0) + time.perf_counter() - self.began

@@ -1,0 +1,200 @@
+"""Changes landed in tables: folded up they are what the server has, whatever windows and runs they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.landing import LandingResult, LandingTarget, land
+from headwater.sinks.parquet_table import read_parquet_table
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SETUP = """
+CREATE TYPE mood AS ENUM ('calm', 'glad');
+CREATE TABLE orders (id int PRIMARY KEY, note text, total numeric(10,2), tags text[], made timestamptz, how mood);
+CREATE TABLE event (id int, region int, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE event_0 PARTITION OF event FOR VALUES IN (0);
+CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1);
+CREATE TABLE small (id smallint PRIMARY KEY, gone text, was text);
+"""
+FIRST = """
+INSERT INTO orders SELECT i, repeat('x', i), i / 4.0, ARRAY[i::text, NULL], '2024-02-03 04:05:06+00', 'glad'
+    FROM generate_series(1, 200) i;
+UPDATE orders SET note = note || '!', total = NULL WHERE id % 3 = 0;
+DELETE FROM orders WHERE id % 7 = 0;
+INSERT INTO event SELECT i, i % 2 FROM generate_series(1, 20) i;
+INSERT INTO small VALUES (1, 'a', 'b'), (2, 'c', 'd');
+"""
+SECOND = """
+ALTER TABLE small DROP COLUMN gone;
+ALTER TABLE small RENAME was TO named;
+ALTER TABLE small ADD COLUMN gone int DEFAULT 7;
+ALTER TABLE small ALTER id TYPE int;
+UPDATE small SET id = 70000 WHERE id = 2;
+UPDATE event SET region = 1 WHERE id = 2;
+UPDATE orders SET id = id + 1000 WHERE id < 10;
+INSERT INTO orders (id, how) VALUES (5000, 'calm');
+BEGIN;
+INSERT INTO orders (id) VALUES (6000);
+ROLLBACK;
+"""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A stopped server's files, and what its tables held.
+
+    Attributes:
+        backup, wal: files; middle: LSN between both parts of the work.
+        tables: rows by table.
+    """
+
+    backup: Path
+    wal: Path
+    middle: int
+    tables: dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as connection:
+            _run(connection, SETUP)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path_factory.mktemp("landing") / "backup")
+        server.start()
+        with server.connect() as connection:
+            _run(connection, FIRST)
+            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+            assert row is not None
+            _run(connection, SECOND)
+            tables = {
+                "orders": connection.execute("SELECT * FROM orders ORDER BY id").fetchall(),
+                "event": connection.execute("SELECT * FROM event ORDER BY id").fetchall(),
+                "small": connection.execute("SELECT id, named, gone FROM small ORDER BY id").fetchall(),
+            }
+        server.stop()
+        yield Log(backup, server.wal_directory, int(Lsn.parse(row[0])), tables)
+
+
+def _run(connection: Any, statements: str) -> None:
+    for statement in filter(str.strip, statements.split(";\n")):
+        connection.execute(statement)
+
+
+def landed(spark: SparkSession, log: Log, target: LandingTarget, **request: Any) -> LandingResult:
+    asked = DecodeRequest(str(log.wal), str(log.backup), "postgres", **request)
+    return land(spark, asked, target, bounds=WindowBounds(1 << 20))
+
+
+def read_delta(place: Path) -> pa.Table:
+    return DeltaTable(str(place)).to_pyarrow_table()
+
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {"parquet": read_parquet_table, "delta": read_delta}
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"] != "update_preimage"
+
+
+def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[tuple[Any, ...]]:
+    """The rows that changes lead to, which are given in any order."""
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    found = changes.to_pylist()
+    found.sort(key=_place)
+    for row in found:
+        if row["_change_type"] == "truncate":
+            rows.clear()
+            continue
+        place = tuple(row[name] for name in key)
+        assert not row["_unchanged"]
+        if row["_change_type"] in ("delete", "update_preimage"):
+            del rows[place]
+        else:
+            rows[place] = tuple(row[name] for name in columns)
+    return [rows[place] for place in sorted(rows)]
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+    target, tables = LandingTarget(tmp_path / "lake", format), TablePatterns.parse(["public.orders,public.event*"])
+    first = landed(spark, log, target, end=log.middle, tables=tables)
+    assert first.rows == {"public.orders": 200 + 66 + 28, "public.event": 20}
+    second = landed(spark, log, target, tables=tables)
+    again = landed(spark, log, target, tables=tables)
+    assert (again.rows, again.files) == ({}, 0)
+    assert second.resolved_lsn is not None
+    read = READERS[format]
+    orders = read(target.place / "public.orders")
+    columns = ["id", "note", "total", "tags", "made", "how"]
+    assert orders.schema.field("total").type == pa.decimal128(10, 2)
+    assert folded(orders, ("id",), columns) == log.tables["orders"]
+    event = read(target.place / "public.event")
+    assert folded(event, ("id", "region"), ["id", "region"]) == log.tables["event"]
+    assert set(event["_table"].to_pylist()) == {"event_0", "event_1"}
+
+
+def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target, end=log.middle)
+    landed(spark, log, target)
+    small = read_parquet_table(target.place / "public.small")
+    assert folded(small, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
+    assert {one for one in small["gone"].to_pylist() if one is not None} == {"a", "c"}
+    assert small.schema.field("id").type == pa.int32()
+
+
+def test_a_delta_table_is_not_widened(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", "delta")
+    landed(spark, log, target, end=log.middle)
+    with pytest.raises(LakeError, match=r'column "id" is .*short.* in the table, and would be .*integer'):
+        landed(spark, log, target)
+
+
+def test_one_window_has_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    whole, parts = LandingTarget(tmp_path / "whole"), LandingTarget(tmp_path / "parts")
+    land(spark, DecodeRequest(str(log.wal), str(log.backup), "postgres"), whole)
+    landed(spark, log, parts)
+    order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
+    for name in ("public.orders", "public.event", "public.small"):
+        one, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
+        shared = [column for column in one.column_names if column in many.column_names]
+        assert one.select(shared).equals(many.select(shared).cast(one.select(shared).schema))
+
+
+def test_other_columns_can_be_refused(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", schema_evolution="fail")
+    landed(spark, log, target, end=log.middle)
+    with pytest.raises(LakeError, match=r"table public\.small has other columns than in the lake: id, gone_2"):
+        landed(spark, log, target)
+
+
+def test_what_changes_are(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target, end=log.middle)
+    rows = read_parquet_table(target.place / "public.orders").to_pylist()
+    (one,) = [row for row in rows if row["id"] == 4]
+    made = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
+    values = {"note": "xxxx", "total": Decimal("1.00"), "tags": ["4", None], "made": made, "how": "glad"}
+    assert {name: one[name] for name in values} == values
+    assert (one["_change_type"], one["_table"], one["_is_key"], one["_unchanged"]) == ("insert", "orders", False, [])
+    deleted = [row for row in rows if row["_change_type"] == "delete"]
+    assert {row["_is_key"] for row in deleted} == {True}
+    assert {row["note"] for row in deleted} == {None}
