@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -53,6 +54,7 @@ INSERT INTO orders (id, how) VALUES (5000, 'calm');
 BEGIN;
 INSERT INTO orders (id) VALUES (6000);
 ROLLBACK;
+TRUNCATE small;
 """
 
 
@@ -87,7 +89,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
             tables = {
                 "orders": connection.execute("SELECT * FROM orders ORDER BY id").fetchall(),
                 "event": connection.execute("SELECT * FROM event ORDER BY id").fetchall(),
-                "small": connection.execute("SELECT id, named, gone FROM small ORDER BY id").fetchall(),
             }
         server.stop()
         yield Log(backup, server.wal_directory, int(Lsn.parse(row[0])), tables)
@@ -156,7 +157,11 @@ def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp
     landed(spark, log, target, end=log.middle)
     landed(spark, log, target)
     small = read_parquet_table(target.place / "public.small")
-    assert folded(small, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
+    (truncate,) = [row for row in small.to_pylist() if row["_change_type"] == "truncate"]
+    assert (truncate["_table"], truncate["id"]) == ("small", None)
+    before = small.filter(pc.field("_change_type") != "truncate")
+    assert folded(before, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
+    assert folded(small, ("id",), ["id"]) == []
     assert {one for one in small["gone"].to_pylist() if one is not None} == {"a", "c"}
     assert small.schema.field("id").type == pa.int32()
 
@@ -184,6 +189,14 @@ def test_other_columns_can_be_refused(spark: SparkSession, log: Log, tmp_path: P
     landed(spark, log, target, end=log.middle)
     with pytest.raises(LakeError, match=r"table public\.small has other columns than in the lake: id, gone_2"):
         landed(spark, log, target)
+
+
+def test_a_truncate_is_landed_though_nothing_else_is(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    """Each window is a segment: the table's rows are in another one than its truncate."""
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target, start=log.middle)
+    small = read_parquet_table(target.place / "public.small")
+    assert small["_change_type"].to_pylist() == ["update_preimage", "update_postimage", "truncate"]
 
 
 def test_what_changes_are(spark: SparkSession, log: Log, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.task_run import Progress
 from headwater.reorder.cutting import cut_slices
-from headwater.reorder.plan import RelationUse, Slice
+from headwater.reorder.plan import Plan, Slice
 from headwater.rows.arrow import is_shown
 from headwater.rows.column_types import DELTA, ERROR, PARQUET
 from headwater.rows.typed import TypedTable
@@ -135,13 +135,13 @@ class _Part:
     """A window on its way to the tasks.
 
     Attributes:
-        slices: ready for tasks; uses: relations that they have changes of, versions in their order.
+        slices: ready for tasks; versions: of relations that they have changes of, in their order.
         last: the relations as of the window's end, by OID, of those that are there then.
         kept: the state behind it.
     """
 
     slices: list[Handed[Slice]]
-    uses: list[RelationUse]
+    versions: list[RelationSchema]
     last: dict[int, RelationSchema]
     kept: KeptState
 
@@ -155,13 +155,25 @@ class _Handing:
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> _Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
-        uses = [use for use in assembly.plan.relations if not use.is_toast]
-        view = behind.store.view(window.hi)
-        oids = {destination(use.schema) for use in uses}
+        plan_of_window, view = assembly.plan, behind.store.view(window.hi)
+        versions = [use.schema for use in plan_of_window.relations if use.wants and not use.is_toast]
+        versions += _truncated(plan_of_window, behind.store)
+        oids = {destination(version) for version in versions}
         last = {oid: found for oid in oids if (found := view.relation(oid)) is not None}
-        slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
+        slices = [self.hand(one) for one in cut_slices(plan_of_window, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, uses, last, KeptState(plan.state_behind(behind), settings))
+        return _Part(slices, versions, last, KeptState(plan.state_behind(behind), settings))
+
+
+def _truncated(plan: Plan, store: CatalogStore) -> Iterator[RelationSchema]:
+    """Relations that were truncated, as of then; rows of theirs there may be none."""
+    for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0].tolist(), plan.events.messages, strict=True):
+        oids = [json.loads(message)[_OID] for message in messages]
+        yield from (found for oid in oids if (found := store.view(lsn).relation(oid)) is not None)
+
+
+_OID = 3
+"""Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
 
 
 def destination(schema: RelationSchema) -> int:
@@ -288,8 +300,8 @@ class _Landing:
     def _forms(self, part: _Part) -> list[tuple[str, LakeTable, ChangeTable]]:
         """The tables that a window has changes of."""
         groups: dict[int, list[RelationSchema]] = {}
-        for use in part.uses:
-            groups.setdefault(destination(use.schema), []).append(use.schema)
+        for version in part.versions:
+            groups.setdefault(destination(version), []).append(version)
         return [self._form(part.last.get(oid) or _last(oid, versions), versions) for oid, versions in groups.items()]
 
     def _form(self, last: RelationSchema, versions: list[RelationSchema]) -> tuple[str, LakeTable, ChangeTable]:

@@ -203,12 +203,14 @@ def read_parquet_table(place: Path) -> pa.Table:
         LakeError: it cannot be read.
     """
     files: list[str] = []
-    schema = pa.schema([])
+    schema: pa.Schema | None = None
     with _told(place):
         for manifest in manifests(place):
             files = [] if manifest["is_whole"] else files
             files += [one["path"] for one in manifest["files"]]
             schema = _schema_of(manifest)
+        if schema is None:
+            raise LakeError("nothing has landed in the table", file=str(place))
         staged = place / "_headwater" / "staged"
         found = [str(place / name if (place / name).exists() else staged / name) for name in files]
         return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()

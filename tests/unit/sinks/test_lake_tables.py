@@ -68,6 +68,7 @@ def said(table: LakeTable) -> tuple[int, LakeSchema]:
 def test_commits_are_read_and_say_how_far_the_table_has_come(tmp_path: Path, open_table: Open, read: Read) -> None:
     with open_table(tmp_path / "t") as table:
         assert table.landed == Landed(-1, None, SOURCE)
+    with open_table(tmp_path / "t") as table:
         add(table, 100, id=[1, 2])
         add(table, 200, id=[3])
     with open_table(tmp_path / "t") as table:
