@@ -364,7 +364,7 @@ def ddl_command(**flags: Any) -> None:
 @_land_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
 @_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
-@_land_flag("--to", type=_Paths(path_type=Path), required=True, metavar="DIR", help="Where the tables are.")
+@_land_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
 @_land_flag(
     "--format",
     "form",

@@ -43,7 +43,7 @@ class LandFlags:
     database: str | None
     end: str | None
     tables: Sequence[str]
-    to: Path
+    to: str
     form: str
     on_unrepresentable: str
     schema_evolution: str
@@ -66,7 +66,7 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    target = LandingTarget(flags.to, flags.form, flags.on_unrepresentable, flags.schema_evolution)
+    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution)
     with step_progress(flags.quiet) as progress:
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)
