@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,27 +17,32 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from headwater.catalog.relation import RelationSchema
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.errors import LakeError
+from headwater.errors import LakeConflictError, LakeError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import LandingResult, LandingTarget, land
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.landing import LandingResult, land
 from headwater.sinks.parquet_table import read_parquet_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SETUP = """
 CREATE TYPE mood AS ENUM ('calm', 'glad');
-CREATE TABLE orders (id int PRIMARY KEY, note text, total numeric(10,2), tags text[], made timestamptz, how mood);
+CREATE TABLE orders (
+    id int PRIMARY KEY, note text, total numeric(10,2), tags text[], made timestamptz, how mood, ref uuid
+);
 CREATE TABLE event (id int, region int, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
 CREATE TABLE event_0 PARTITION OF event FOR VALUES IN (0);
 CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1);
 CREATE TABLE small (id smallint PRIMARY KEY, gone text, was text);
 """
 FIRST = """
-INSERT INTO orders SELECT i, repeat('x', i), i / 4.0, ARRAY[i::text, NULL], '2024-02-03 04:05:06+00', 'glad'
+INSERT INTO orders
+    SELECT i, repeat('x', i), i / 4.0, ARRAY[i::text, NULL], '2024-02-03 04:05:06+00', 'glad', md5(i::text)::uuid
     FROM generate_series(1, 200) i;
 UPDATE orders SET note = note || '!', total = NULL WHERE id % 3 = 0;
 DELETE FROM orders WHERE id % 7 = 0;
@@ -49,6 +56,13 @@ ALTER TABLE small ADD COLUMN gone int DEFAULT 7;
 ALTER TABLE small ALTER id TYPE int;
 UPDATE small SET id = 70000 WHERE id = 2;
 UPDATE event SET region = 1 WHERE id = 2;
+ALTER TABLE event DETACH PARTITION event_0;
+INSERT INTO event_0 VALUES (100, 0);
+TRUNCATE event_0;
+INSERT INTO event_0 VALUES (101, 0);
+ALTER TABLE event ATTACH PARTITION event_0 FOR VALUES IN (0);
+DELETE FROM event WHERE id = 101;
+INSERT INTO event VALUES (102, 0);
 UPDATE orders SET id = id + 1000 WHERE id < 10;
 INSERT INTO orders (id, how) VALUES (5000, 'calm');
 BEGIN;
@@ -56,6 +70,10 @@ INSERT INTO orders (id) VALUES (6000);
 ROLLBACK;
 TRUNCATE small;
 """
+
+
+DETACHED = [("insert", 100), ("truncate", None), ("insert", 101)]
+"""What lands in a partition's own table, of the time in which it was none."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +155,27 @@ def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[
 def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
     target, tables = LandingTarget(tmp_path / "lake", format), TablePatterns.parse(["public.orders,public.event*"])
     first = landed(spark, log, target, end=log.middle, tables=tables)
-    assert first.rows == {"public.orders": 200 + 66 + 28, "public.event": 20}
+    assert first.rows == {"public.event": 20, "public.orders": 200 + 66 + 28}
     second = landed(spark, log, target, tables=tables)
     again = landed(spark, log, target, tables=tables)
     assert (again.rows, again.files) == ({}, 0)
     assert second.resolved_lsn is not None
     read = READERS[format]
     orders = read(target.place / "public.orders")
-    columns = ["id", "note", "total", "tags", "made", "how"]
+    columns = ["id", "note", "total", "tags", "made", "how", "ref"]
     assert orders.schema.field("total").type == pa.decimal128(10, 2)
-    assert folded(orders, ("id",), columns) == log.tables["orders"]
+    found = [tuple(str(one) if isinstance(one, UUID) else one for one in row) for row in log.tables["orders"]]
+    ours = [
+        tuple(str(one) if isinstance(one, UUID) else one for one in row) for row in folded(orders, ("id",), columns)
+    ]
+    assert ours == found
+    assert orders.schema.field("ref").type == (pa.string() if format == "delta" else pa.uuid())
     event = read(target.place / "public.event")
-    assert folded(event, ("id", "region"), ["id", "region"]) == log.tables["event"]
     assert set(event["_table"].to_pylist()) == {"event_0", "event_1"}
+    assert {102} <= set(event["id"].to_pylist())
+    assert not {100} & set(event["id"].to_pylist())
+    detached = read(target.place / "public.event_0")
+    assert [(row["_change_type"], row["id"]) for row in detached.to_pylist()] == DETACHED
 
 
 def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp_path: Path) -> None:
@@ -182,6 +208,60 @@ def test_one_window_has_the_same_rows(spark: SparkSession, log: Log, tmp_path: P
         one, many = (read_parquet_table(target.place / name).sort_by(order) for target in (whole, parts))
         shared = [column for column in one.column_names if column in many.column_names]
         assert one.select(shared).equals(many.select(shared).cast(one.select(shared).schema))
+
+
+def test_each_change_lands_in_one_table(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target)
+    places: list[tuple[int, int, int, str]] = []
+    for place in target.place.glob("public.*"):
+        rows = read_parquet_table(place).filter(pc.field("_change_type") != "update_preimage").to_pylist()
+        places += [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_table"]) for row in rows]
+    options = {"path": str(log.wal), "catalog": str(log.backup), "database": "postgres"}
+    frame = spark.read.format("headwater").options(**options).load().toArrow().to_pylist()
+    wanted = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_table"]) for row in frame]
+    assert len(wanted) > 300
+    assert sorted(places) == sorted(wanted)
+
+
+def test_a_target_is_of_one_database_and_one_format(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target, end=log.middle)
+    with pytest.raises(UsageError, match='the state is of database "postgres", not of "template1"'):
+        land(spark, DecodeRequest(str(log.wal), str(log.backup), "template1"), target)
+    with pytest.raises(LakeError, match="the tables have format parquet, not delta"):
+        landed(spark, log, replace(target, format="delta"))
+
+
+def test_two_that_land(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
+        landed(spark, log, target)
+
+
+def test_a_state_that_is_lost(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    landed(spark, log, target, end=log.middle)
+    lost = target.place / "_headwater" / "states"
+    for path in lost.glob("*.state"):
+        path.unlink()
+    landed(spark, log, target)  # from the backup on, which has everything
+    rows = read_parquet_table(target.place / "public.orders").to_pylist()
+    places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in rows]
+    assert len(places) == len(set(places)) > 200
+    (oid,) = [oid for oid, name in names_of(target).items() if name == "public.orders"]
+    source = json.loads((target.place / "_headwater" / "target.json").read_text())["source"]
+    with Lake(target) as lake, pytest.raises(LakeError, match="what is between may be missing"):
+        lake.table(make_schema(oid), source, 1 << 62)
+
+
+def names_of(target: LandingTarget) -> dict[int, str]:
+    found = json.loads((target.place / "_headwater" / "tables.json").read_text())
+    return {int(oid): name for oid, name in found.items()}
+
+
+def make_schema(oid: int) -> RelationSchema:
+    return RelationSchema(oid, "public", "orders", "r", "p", "d", (), ())
 
 
 def test_other_columns_can_be_refused(spark: SparkSession, log: Log, tmp_path: Path) -> None:

@@ -148,6 +148,11 @@ class RelationSchema:
     primary_key_columns: tuple[int, ...] = ()
     unique_columns: tuple[int, ...] = ()
 
+    @property
+    def topmost(self) -> int:
+        """OID of the topmost partitioned table that it is a partition of; its own if it is none."""
+        return self.ancestors[-1] if self.is_partition and self.ancestors else self.oid
+
 
 class PublicationMember(NamedTuple):
     """What a publication says of a relation that it names (``pg_publication_rel``).

@@ -15,7 +15,8 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.landing import LandingResult, LandingTarget, land
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing import LandingResult, land
 
 
 @dataclass(frozen=True)

@@ -469,6 +469,21 @@ def check_definitions(store: CatalogStore, request: DecodeRequest) -> None:
         )
 
 
+def check_database(state: State, request: DecodeRequest, file: str) -> None:
+    """Whether a state is of the database that a request names.
+
+    Args:
+        state: it; file: where it is, for the error.
+        request: the request.
+
+    Raises:
+        UsageError: it is of another.
+    """
+    name = state.catalog.origin.database_name
+    if request.database not in (None, name):
+        raise UsageError(f'the state is of database "{name}", not of "{request.database}"', file=file)
+
+
 def check_begins(state: State, request: DecodeRequest, file: str) -> None:
     """Whether a request can begin with a state.
 
@@ -480,9 +495,7 @@ def check_begins(state: State, request: DecodeRequest, file: str) -> None:
     Raises:
         UsageError: the state is of another database, or the request's start or end lies before it.
     """
-    name = state.catalog.origin.database_name
-    if request.database not in (None, name):
-        raise UsageError(f'the state is of database "{name}", not of "{request.database}"', file=file)
+    check_database(state, request, file)
     first = max(state.lsn, state.catalog.origin.consistent_lsn)
     for word, lsn in (("start", request.start), ("end", request.end)):
         if lsn is not None and lsn < first:

@@ -166,6 +166,7 @@ class Told:
         namespace, name: the relation's; None for DDL of what is no table.
         number: among the relations of its record, or the events of its transaction.
         oid: the object's.
+        topmost: of a relation that was truncated, see :attr:`RelationSchema.topmost`; None of DDL.
         ddl: the event as JSON, None for a truncate.
     """
 
@@ -174,6 +175,7 @@ class Told:
     name: str | None
     number: int
     oid: int
+    topmost: int | None
     ddl: str | None = None
 
 
@@ -184,7 +186,7 @@ def truncate_message(schema: RelationSchema, number: int) -> bytes:
         schema: the relation.
         number: among the relations of its record.
     """
-    return json.dumps([schema.namespace, schema.name, number, schema.oid]).encode()
+    return json.dumps([schema.namespace, schema.name, number, schema.oid, schema.topmost]).encode()
 
 
 def ddl_message(event: DdlEvent, number: int) -> bytes:
@@ -199,7 +201,7 @@ def ddl_message(event: DdlEvent, number: int) -> bytes:
     table = either if isinstance(either, TableDefinition) else None
     names = (None, None) if table is None else (table.schema, table.name)
     told = json.dumps(event.structure(), ensure_ascii=False)
-    return json.dumps([*names, number, either.oid, told]).encode()
+    return json.dumps([*names, number, either.oid, None, told]).encode()
 
 
 def told_of(located: LocatedSlice) -> list[Told]:

@@ -1,4 +1,4 @@
-"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta, Iceberg and Spark.
+"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta and Spark.
 
 :func:`column_type` says it of a type and its modifier, for one :class:`Target`. What a target has no type for is text,
 as the server prints it. Whether a *value* does not fit its column (an infinity, a NaN in a decimal, an array of two
@@ -25,7 +25,7 @@ ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
 """What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values."""
 
 MOST_DIGITS = 38
-"""Of a decimal in Arrow, Parquet, Delta, Iceberg and Spark."""
+"""Of a decimal in Arrow, Parquet, Delta and Spark."""
 
 MOST_LEVELS = 8
 """Types that lie inside one another; what lies deeper is text."""
@@ -36,8 +36,7 @@ _FIRST_DAY, _LAST_DAY = -730_119, 2_921_939
 ALL_DAYS = (1 << 31) - 1
 """Of a target that holds all dates."""
 
-_BOOL, _BYTEA, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ = 16, 17, 1082, 1083, 1114, 1184
-_INTERVAL_TYPE, _NUMERIC, _MONEY, _UUID = 1186, 1700, 790, 2950
+_TIME, _INTERVAL_TYPE, _NUMERIC, _MONEY, _UUID = 1083, 1186, 1700, 790, 2950
 _MONEY_DIGITS = 19
 
 
@@ -61,7 +60,6 @@ class Target:
 
 SPARK = Target("Spark")
 DELTA = Target("Delta")
-ICEBERG = Target("Iceberg", has_time=True, has_uuid=True)
 PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, last_day=ALL_DAYS)
 
 
@@ -124,13 +122,23 @@ class ColumnType:
         return self.spark if self.target in (SPARK, DELTA) else f"{self.target.name}'s {self.arrow}"
 
 
-_WORDS = {20: pa.int64(), 21: pa.int16(), 23: pa.int32(), 700: pa.float32(), 701: pa.float64()}
+_PLAIN = {
+    **dict.fromkeys((pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()), Form.WORDS),
+    pa.bool_(): Form.BOOLEAN,
+    pa.binary(): Form.BYTES,
+}
+_OF_LIMITED_RANGE = {
+    pa.date32(): Form.DATE,
+    pa.timestamp("us"): Form.TIMESTAMP,
+    pa.timestamp("us", tz="UTC"): Form.TIMESTAMP,
+}
+"""How values are read of the server's own types whose Arrow form ``type_forms.py`` has."""
+
 _INTERVAL = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
 _UNSIGNED = {
     codes.CODE_OID: pa.int64(),
     codes.CODE_UINT8: pa.decimal128(20, 0),
 }
-_UTC, _NO_ZONE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 
 
 def list_of(element: pa.DataType) -> pa.ListType:
@@ -196,15 +204,11 @@ class _Types:
 
     def _scalar(self, base: TypeInfo, typmod: int) -> ColumnType | None:
         """A type of the server's own that has no parts."""
-        code = form_code(base)
-        if base.oid == _BOOL:
-            return self._made(Form.BOOLEAN, pa.bool_(), base)
-        if base.oid in _WORDS:
-            return self._made(Form.WORDS, _WORDS[base.oid], base)
+        code, arrow = form_code(base), arrow_form(base).type if is_built_in(base) else pa.string()
+        if arrow in _PLAIN:
+            return self._made(_PLAIN[arrow], arrow, base)
         if code in _UNSIGNED:
             return self._made(Form.UNSIGNED, _UNSIGNED[code], base)
-        if base.oid == _BYTEA:
-            return self._made(Form.BYTES, pa.binary(), base)
         if base.oid == _UUID and self.target.has_uuid:
             return self._made(Form.UUID, pa.uuid(), base)
         if base.oid == _MONEY and self.money_decimals is not None:
@@ -212,16 +216,14 @@ class _Types:
             return replace(self._made(Form.MONEY, arrow, base), scale=self.money_decimals)
         if code == codes.CODE_VECTOR:
             return self._made(Form.VECTOR, _VECTOR, base)
-        return None if self.is_safe else self._limited(base, typmod)
+        return None if self.is_safe else self._limited(base, typmod, arrow)
 
-    def _limited(self, base: TypeInfo, typmod: int) -> ColumnType | None:
+    def _limited(self, base: TypeInfo, typmod: int, arrow: pa.DataType) -> ColumnType | None:
         """A type of the server's own that has values which the column does not hold."""
-        if base.oid == _DATE:
-            return self._made(Form.DATE, pa.date32(), base)
+        if arrow in _OF_LIMITED_RANGE:
+            return self._made(_OF_LIMITED_RANGE[arrow], arrow, base)
         if base.oid == _TIME and self.target.has_time:
             return self._made(Form.TIME, pa.time64("us"), base)
-        if base.oid in (_TIMESTAMP, _TIMESTAMPTZ):
-            return self._made(Form.TIMESTAMP, _UTC if base.oid == _TIMESTAMPTZ else _NO_ZONE, base)
         if base.oid == _INTERVAL_TYPE:
             return self._made(Form.INTERVAL, _INTERVAL, base)
         if base.oid == _NUMERIC:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.catalog.relation import RelationSchema
 from headwater.pipeline.decode_job import LocatedSlice
 from headwater.pipeline.row_batches import Told, numbers_in_records, place_columns, told_of
 from headwater.rows.arrow import NAMES, Rows, change_rows
@@ -50,15 +51,15 @@ class ChangeTable:
         table: the source's columns, as the window has them.
         names: their names in the lake, in their order.
         schema: all columns of the table in the lake.
-        relations: OIDs of the relations whose changes go there.
         landed: START of the commit record of the last transaction that has landed.
+        staging: where files are written.
     """
 
     table: TypedTable
     names: tuple[str, ...]
     schema: pa.Schema
-    relations: frozenset[int]
     landed: int
+    staging: str
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
         """The table's rows of a slice that have not landed yet; None for none.
@@ -68,10 +69,10 @@ class ChangeTable:
         """
         items, transactions = located.changes.items, located.changes.transactions
         is_new = transactions.commit_lsn[items.txn] > self.landed
-        own = np.array([use.schema.oid in self.relations for use in located.changes.relations] or [False], np.bool_)
+        own = np.array([self._has(use.schema) for use in located.changes.relations] or [False], np.bool_)
         found = change_rows(items)
         found = found[own[items.layout[found]] & is_new[found]]
-        told = [one for one in told_of(located) if one.oid in self.relations and is_new[one.item]]
+        told = [one for one in told_of(located) if one.topmost == self.table.schema.oid and is_new[one.item]]
         if not len(found) and not told:
             return None
         parts = [self._changes(located, found), self._truncates(located, told)]
@@ -79,9 +80,13 @@ class ChangeTable:
         order = pa.array(np.argsort(places, kind="stable"))
         return pa.concat_tables([part.rows for part in parts]).take(order)
 
+    def _has(self, version: RelationSchema) -> bool:
+        """Whether changes of a relation, as it was then, go there."""
+        return version.topmost == self.table.schema.oid
+
     def _changes(self, located: LocatedSlice, found: Rows) -> _Placed:
         items, relations = located.changes.items, located.changes.relations
-        schemas = [use.schema if use.schema.oid in self.relations else self.table.schema for use in relations]
+        schemas = [use.schema if self._has(use.schema) else self.table.schema for use in relations]
         typed = typed_columns(located.located, items, self.table, located.session, schemas=schemas, rows=found)
         kinds = items.kind[found]
         types = np.choose(kinds, [0, _INSERT, _POSTIMAGE, _DELETE]) if len(kinds) else kinds

@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, is_written_here
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, is_written_here
+from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
@@ -71,6 +72,7 @@ class DeltaLakeTable(LakeTable):
         assert landed.schema is not None
         schema, properties = Schema.from_arrow(landed.schema), _properties(landed)
         with _told(self.place):
+            sync_directory(self.place)
             if self._table is None:
                 files = [_add(file) for file in added]
                 create_table_with_add_actions(
@@ -157,12 +159,11 @@ def _told(place: Path) -> Iterator[None]:
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
-        yield
+        with errors_at(place):
+            yield
     except CommitFailedError as error:
         raise LakeConflictError(
             f"the commit was refused: {error}", file=str(place), hint="only one land may write to a table"
         ) from None
     except DeltaError as error:
         raise LakeError(f"Delta: {error}", file=str(place)) from None
-    except OSError as error:
-        raise LakeError(f"{error.strerror or error}", file=str(error.filename or place)) from None

@@ -77,9 +77,9 @@ class LakeSchema:
             raise LakeError(f"the columns of a table in the lake are not as headwater marks them: {error}") from None
         return cls(oid, columns)
 
-    def column(self, number: int) -> LakeColumn | None:
-        """The newest column of an attnum."""
-        return next((column for column in reversed(self.columns) if column.number == number), None)
+    def holding(self, column: LakeColumn) -> LakeColumn:
+        """The column that holds the values of a column of the source; there is one."""
+        return next(one for one in reversed(self.columns) if one.number == column.number and holds(one, column))
 
 
 def evolved(
@@ -131,8 +131,7 @@ class _Evolution:
 
     def _take(self, column: LakeColumn) -> None:
         known = [at for at, one in enumerate(self.columns) if one.number == column.number]
-        same = [at for at in known if is_wider(column.type, self.columns[at].type)]
-        if same:
+        if any(holds(self.columns[at], column) for at in known):
             return  # also a type that it had before
         if known and is_wider(self.columns[known[-1]].type, column.type):
             self.columns[known[-1]] = replace(self.columns[known[-1]], type=column.type)
@@ -147,6 +146,11 @@ class _Evolution:
             found = f"{name}_{number}"
         self.taken.add(found.lower())
         return found
+
+
+def holds(lake: LakeColumn, column: LakeColumn) -> bool:
+    """Whether a column of the lake has a type for the values of one of the source."""
+    return is_wider(column.type, lake.type)
 
 
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:

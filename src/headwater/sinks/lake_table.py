@@ -7,14 +7,51 @@ twice.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+
+from headwater.errors import LakeConflictError, LakeError
+
+
+@contextmanager
+def errors_at(place: Path) -> Iterator[None]:
+    """Errors of the system as ours."""
+    try:
+        yield
+    except OSError as error:
+        raise LakeError(f"{error.strerror or error}", file=str(error.filename or place)) from None
+
+
+def lock_alone(path: Path, place: Path) -> int:
+    """Hold a file's lock, which goes with the process, or with the descriptor that this returns.
+
+    Args:
+        path: the file, which is made; place: what errors name.
+
+    Raises:
+        LakeConflictError: another process holds it.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise LakeConflictError(
+            "another process lands there", file=str(place), hint="end it, or land to another place"
+        ) from None
+    return lock
+
 
 _NAME = re.compile(r"part-[0-9A-F]{16}-[0-9a-f]{32}\.parquet")
 

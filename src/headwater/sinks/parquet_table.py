@@ -17,12 +17,11 @@ Known gaps: places in stores (``s3://``); a reader by glob may come between a co
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from pyarrow.dataset import dataset
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, lock_alone
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
@@ -53,9 +52,9 @@ class ParquetTable(LakeTable):
 
     def __init__(self, place: Path, source: str) -> None:
         self.place, self._log = place, place / "_headwater"
-        with _told(place):
+        with errors_at(place):
             Path(self.staging).mkdir(parents=True, exist_ok=True)
-            self._lock = self._locked()
+            self._lock = lock_alone(self._log / "lock", place)
             self._number = 0
             self.files: dict[str, DataFile] = {}
             self._landed = self._read(source)
@@ -64,20 +63,6 @@ class ParquetTable(LakeTable):
     def close(self) -> None:
         """See :class:`LakeTable`."""
         os.close(self._lock)
-
-    def _locked(self) -> int:
-        """Hold the table alone."""
-        lock = os.open(self._log / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise LakeConflictError(
-                "another process lands into the table",
-                file=str(self.place),
-                hint="end it, or land into another place",
-            ) from None
-        return lock
 
     @property
     def landed(self) -> Landed:
@@ -91,9 +76,10 @@ class ParquetTable(LakeTable):
 
     def commit(self, added: list[DataFile], landed: Landed) -> None:
         """See :class:`LakeTable`."""
-        with _told(self.place):
+        with errors_at(self.place):
             number = self._number + 1
             files = {**self.files, **{file.path: file for file in added}}
+            sync_directory(Path(self.staging))
             text = self._manifest(number, list(files.values()) if number % WHOLE_EVERY == 0 else added, landed)
             self._publish(number, text)
             self._number, self._landed, self.files = number, landed, files
@@ -204,7 +190,7 @@ def read_parquet_table(place: Path) -> pa.Table:
     """
     files: list[str] = []
     schema: pa.Schema | None = None
-    with _told(place):
+    with errors_at(place):
         for manifest in manifests(place):
             files = [] if manifest["is_whole"] else files
             files += [one["path"] for one in manifest["files"]]
@@ -214,12 +200,3 @@ def read_parquet_table(place: Path) -> pa.Table:
         staged = place / "_headwater" / "staged"
         found = [str(place / name if (place / name).exists() else staged / name) for name in files]
         return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
-
-
-@contextmanager
-def _told(place: Path) -> Iterator[None]:
-    """Errors of the system as ours."""
-    try:
-        yield
-    except OSError as error:
-        raise LakeError(f"{error.strerror or error}", file=str(error.filename or place)) from None

@@ -62,6 +62,7 @@ def test_other_types_are_new_columns_and_old_ones_are_found_again(old: pa.DataTy
     lake = follow(follow(None, ("v", 1, old)), ("v", 1, new))
     assert names(lake) == {"v": (1, old), "v_2": (1, new)}
     assert follow(lake, ("v", 1, old)) == lake
+    assert [lake.holding(LakeColumn("v", 1, type)).name for type in (old, new)] == ["v", "v_2"]
 
 
 def test_changes_can_be_refused() -> None:

@@ -1,0 +1,175 @@
+"""Which tables a window has changes of, and what their columns are in the lake.
+
+In: a planned window, in the thread that plans; later, what the lake's tables have. Out: a
+:class:`~headwater.sinks.change_rows.ChangeTable` for each. Changes of a partition go to the table of the topmost
+partitioned one that it is a partition of at the change: so one that is detached and attached goes here and there.
+
+Columns of a table are known by their numbers; those of a partition by the names that they share with its root, whose
+numbers differ. A window in which a name means two columns of a partition is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from headwater.catalog.relation import RelationSchema
+from headwater.catalog.store import CatalogStore
+from headwater.errors import LakeError
+from headwater.reorder.plan import Plan
+from headwater.rows.arrow import is_shown
+from headwater.rows.typed import TypedTable
+from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, ChangeTable
+from headwater.sinks.lake import TYPES, LandingTarget
+from headwater.sinks.lake_schema import LakeColumn, LakeSchema, evolved
+from headwater.sinks.lake_table import LakeTable
+
+_OID = 3
+"""Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table that a window has changes of.
+
+    Attributes:
+        last: as of the window's end, or as it was last.
+        versions: of the relations that its changes are of.
+    """
+
+    last: RelationSchema
+    versions: tuple[RelationSchema, ...]
+
+
+def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
+    """The tables of a window.
+
+    Args:
+        plan: it.
+        store: the catalog, rolled forward over it.
+        lo, hi: LSNs where it begins and ends.
+
+    Raises:
+        LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
+    """
+    touched = [*_changed(plan), *_truncated(plan, store, hi)]
+    groups: dict[int, list[tuple[int, RelationSchema]]] = {}
+    for lsn, version in touched:
+        groups.setdefault(version.topmost, []).append((lsn, version))
+    found = []
+    for oid, own in groups.items():
+        versions = tuple(dict.fromkeys(version for _, version in own))
+        last = _last(oid, own, store, hi)
+        _require_names(last, versions, store, lo, hi)
+        found.append(SourceTable(_with_dropped(last, versions), versions))
+    return found
+
+
+def _changed(plan: Plan) -> Iterator[tuple[int, RelationSchema]]:
+    """Relations whose rows changed, each with the LSN of a change of it."""
+    lsns = dict(zip(plan.rows.resolution.tolist(), plan.rows.first.tolist(), strict=True))
+    for number, use in enumerate(plan.relations):
+        if use.wants and not use.is_toast and number in lsns:
+            yield lsns[number], use.schema
+
+
+def _truncated(plan: Plan, store: CatalogStore, hi: int) -> Iterator[tuple[int, RelationSchema]]:
+    """Relations that were truncated, as of then; rows of theirs there may be none."""
+    for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0].tolist(), plan.events.messages, strict=True):
+        for oid in (json.loads(message)[_OID] for message in messages):
+            # One that its own transaction has made shows only behind it.
+            found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
+            if found is not None:
+                yield lsn, found
+
+
+def _last(oid: int, touched: Iterable[tuple[int, RelationSchema]], store: CatalogStore, hi: int) -> RelationSchema:
+    """A relation as of the window's end or, if it is gone by then, as of a change."""
+    found = store.view(hi).relation(oid)
+    if found is not None:
+        return found
+    own = [version for _, version in touched if version.oid == oid]
+    if own:
+        return max(own, key=lambda version: len(version.columns))
+    found = next((root for lsn, _ in touched if (root := store.view(lsn).relation(oid)) is not None), None)
+    if found is None:
+        raise LakeError(
+            f"the partitioned table of OID {oid}, whose partitions have changes, is gone before it could be seen",
+            hint="leave its partitions out (--tables)",
+        )
+    return found
+
+
+def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> RelationSchema:
+    """A relation with the columns that it had in the window and has no more."""
+    columns = {column.number: column for column in last.columns}
+    for version in versions:
+        for column in version.columns if version.oid == last.oid else ():
+            known = columns.get(column.number)
+            if known is None or (known.is_dropped and is_shown(column)):
+                columns[column.number] = column
+    return replace(last, columns=tuple(columns[number] for number in sorted(columns)))
+
+
+def _names(schema: RelationSchema) -> dict[str, int]:
+    return {column.name: column.number for column in schema.columns if is_shown(column)}
+
+
+def _require_names(
+    root: RelationSchema, versions: Sequence[RelationSchema], store: CatalogStore, lo: int, hi: int
+) -> None:
+    """Whether a name means one column of a partition in all of the window, and one of its root.
+
+    Raises:
+        LakeError: it may not.
+    """
+    known: dict[int, dict[str, int]] = {}
+    for version in versions:
+        if version.oid == root.oid:
+            continue
+        if version.oid not in known:
+            last = store.view(hi).relation(version.oid)
+            if last is None and not _is_steady(root, store, lo):
+                raise _refusal(root, version, "was dropped in a window in which its root's columns changed")
+            known[version.oid] = {} if last is None else _names(last)
+        names = _names(version)
+        if any(known[version.oid].setdefault(name, number) != number for name, number in names.items()):
+            raise _refusal(root, version, "has had two columns of one name in the window")
+        if names.keys() - _names(root).keys():
+            raise _refusal(root, version, "has had columns in the window that its root does not have at its end")
+
+
+def _is_steady(root: RelationSchema, store: CatalogStore, lo: int) -> bool:
+    """Whether a table has had the same columns in all of a window."""
+    before = store.view(lo).relation(root.oid)
+    if before is None:
+        return not any(column.is_dropped for column in root.columns)
+    return _names(before) == _names(root)
+
+
+def _refusal(root: RelationSchema, version: RelationSchema, why: str) -> LakeError:
+    return LakeError(
+        f'partition "{version.namespace}.{version.name}" of "{root.namespace}.{root.name}" {why}',
+        hint="end the window before that (--end), and go on from there",
+    )
+
+
+def change_table(source: SourceTable, table: LakeTable, name: str, target: LandingTarget) -> ChangeTable:
+    """What tasks need to know of a table.
+
+    Args:
+        source: it; table: in the lake; name: there.
+        target: see there.
+
+    Raises:
+        LakeError: its columns are others, and that is not wanted.
+    """
+    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
+    before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
+    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
+    lake = evolved(before, source.last.oid, columns, RESERVED, target.schema_evolution, f"table {name}")
+    names = tuple(lake.holding(column).name for column in columns)
+    return ChangeTable(typed, names, pa.schema([*CHANGE_FIELDS, *lake.fields]), table.landed.commit_lsn, table.staging)
