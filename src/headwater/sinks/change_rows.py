@@ -77,8 +77,10 @@ class ChangeTable:
             return None
         parts = [self._changes(located, found), self._truncates(located, told)]
         places = np.concatenate([part.place for part in parts])
-        order = pa.array(np.argsort(places, kind="stable"))
-        return pa.concat_tables([part.rows for part in parts]).take(order)
+        rows = pa.concat_tables([part.rows for part in parts])
+        if (np.diff(places) >= 0).all():
+            return rows
+        return rows.take(pa.array(np.argsort(places, kind="stable")))
 
     def _has(self, version: RelationSchema) -> bool:
         """Whether changes of a relation, as it was then, go there."""
