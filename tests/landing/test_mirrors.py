@@ -21,7 +21,7 @@ from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, se
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SEGMENT, ALL = 1 << 20, 1 << 30
-STEPS = 400
+STEPS = 1500
 
 
 @dataclass(frozen=True)
