@@ -374,6 +374,13 @@ def ddl_command(**flags: Any) -> None:
     help="Of the tables.",
 )
 @_land_flag(
+    "--mode",
+    type=click.Choice(["changelog", "current", "history"]),
+    default="changelog",
+    show_default=True,
+    help="What the tables hold: every change as a row; the source's rows; these with all versions that they have had.",
+)
+@_land_flag(
     "--on-unrepresentable",
     type=click.Choice(["error", "null", "string"]),
     default="error",

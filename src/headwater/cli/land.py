@@ -29,7 +29,7 @@ class LandFlags:
         catalog, database: what is followed.
         end: LSN.
         tables: patterns; none for all.
-        to: the directory; form: of its tables.
+        to: the directory; form: of its tables; mode: what they hold.
         on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         master: Spark's.
@@ -46,6 +46,7 @@ class LandFlags:
     tables: Sequence[str]
     to: str
     form: str
+    mode: str
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
@@ -67,7 +68,7 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution)
+    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution, flags.mode)
     with step_progress(flags.quiet) as progress:
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)

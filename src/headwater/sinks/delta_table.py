@@ -16,10 +16,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -50,6 +51,7 @@ class DeltaLakeTable(LakeTable):
         with _told(place):
             self._table = _opened(place)
             self._landed = self._read()
+            self._files = _files_of(self._table)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Delta itself tells of others."""
@@ -64,26 +66,44 @@ class DeltaLakeTable(LakeTable):
         """See :class:`LakeTable`: files that no commit names are none of the table's."""
         return str(self.place)
 
-    def commit(self, added: list[DataFile], landed: Landed) -> None:
+    @property
+    def files(self) -> Mapping[str, DataFile]:
+        """See :class:`LakeTable`."""
+        return self._files
+
+    def locate(self, path: str) -> str:
+        """See :class:`LakeTable`."""
+        return str(self.place / path)
+
+    def commit(self, added: list[DataFile], landed: Landed, removed: Sequence[str] = ()) -> None:
         """See :class:`LakeTable`."""
         from deltalake import Schema
-        from deltalake.transaction import create_table_with_add_actions
 
         assert landed.schema is not None
-        schema, properties = Schema.from_arrow(landed.schema), _properties(landed)
+        schema = Schema.from_arrow(landed.schema)
         with _told(self.place):
             sync_directory(self.place)
             if self._table is None:
-                files = [_add(file) for file in added]
-                create_table_with_add_actions(
-                    str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
-                )
-                self._table = _opened(self.place)
+                self._make(schema, added, landed)
             else:
                 self._follow(self._table, schema)
                 actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
+                actions += [_remove(self._files[path]) for path in removed]
+                properties = _properties(landed)
                 self._table.create_write_transaction(actions, "append", schema, [], commit_properties=properties)
+            gone = set(removed)
+            self._files = {path: file for path, file in self._files.items() if path not in gone}
+            self._files |= {file.path: file for file in added}
             self._landed = landed
+
+    def _make(self, schema: Schema, added: Sequence[DataFile], landed: Landed) -> None:
+        from deltalake.transaction import create_table_with_add_actions
+
+        files, properties = [_add(file) for file in added], _properties(landed)
+        create_table_with_add_actions(
+            str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
+        )
+        self._table = _opened(self.place)
 
     def _follow(self, table: DeltaTable, schema: Schema) -> None:
         """Let the table's columns follow, and see that nobody has landed the same meanwhile."""
@@ -149,8 +169,49 @@ def _properties(landed: Landed) -> CommitProperties:
 def _add(file: DataFile) -> AddAction:
     from deltalake.transaction import AddAction
 
-    found = {"numRecords": file.rows, "minValues": file.lower, "maxValues": file.upper, "nullCount": file.nulls}
-    return AddAction(file.path, file.size, {}, int(time.time() * 1000), True, json.dumps(found, default=str))
+    lower = {name: bound for name, value in file.lower.items() if (bound := _bound(value, up=False)) is not None}
+    upper = {name: bound for name, value in file.upper.items() if (bound := _bound(value, up=True)) is not None}
+    found = {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
+    return AddAction(file.path, file.size, {}, int(time.time() * 1000), True, json.dumps(found))
+
+
+def _remove(file: DataFile) -> RemoveAction:
+    from deltalake.transaction import RemoveAction
+
+    return RemoveAction(file.path, True, int(time.time() * 1000), size=file.size, partition_values={})
+
+
+def _bound(value: Any, *, up: bool) -> Any:
+    """A bound as Delta has it: times in milliseconds, the greatest one rounded up; None for what JSON cannot hold."""
+    if isinstance(value, datetime):
+        short = value.replace(microsecond=value.microsecond // 1000 * 1000)
+        if up and short != value:
+            short += timedelta(milliseconds=1)
+        return short.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _files_of(table: DeltaTable | None) -> dict[str, DataFile]:
+    """The files of a table as of its version, with what the log says of them."""
+    if table is None:
+        return {}
+    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return {one["path"]: _file_of(one) for one in found}
+
+
+def _file_of(action: Mapping[str, Any]) -> DataFile:
+    def having(prefix: str) -> dict[str, Any]:
+        return {
+            name.removeprefix(prefix): value
+            for name, value in action.items()
+            if name.startswith(prefix) and value is not None
+        }
+
+    rows = action["num_records"] or 0
+    path, size = action["path"], action["size_bytes"]
+    return DataFile(path, rows, size, having("min."), having("max."), having("null_count."))
 
 
 @contextmanager

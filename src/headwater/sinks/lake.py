@@ -5,6 +5,7 @@
     shop/_headwater/target.json       what the tables are made of, and in what format
     shop/_headwater/tables.json       the tables' names, by the OIDs of the source's
     shop/_headwater/states/….state    the state behind the last window that all tables have
+    shop/_headwater/staged/0/         changes of a table that mirrors the source's, until they are merged
     shop/_headwater/lock              held by who lands
     shop/public.orders/               a table
 """
@@ -47,12 +48,14 @@ class LandingTarget:
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
     """
 
     place: Path
     format: str = "parquet"
     on_unrepresentable: str = ERROR
     schema_evolution: str = EVOLVE
+    mode: str = "changelog"
 
 
 class Lake:
@@ -74,6 +77,8 @@ class Lake:
             self._states.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._own / "lock", target.place)
             self._require("format", target.format)
+            self._require("mode", target.mode, "changelog")
+            self.clear_staging()
 
     def __enter__(self) -> Lake:
         return self
@@ -86,6 +91,28 @@ class Lake:
     @property
     def _states(self) -> Path:
         return self._own / "states"
+
+    def staging(self, number: int) -> str:
+        """Where tasks write changes of a table that are not committed as they are.
+
+        Args:
+            number: of the table, in the window.
+        """
+        place = self._own / "staged" / str(number)
+        with errors_at(self.target.place):
+            place.mkdir(parents=True, exist_ok=True)
+        return str(place)
+
+    def clear_staging(self) -> None:
+        """Remove what is there: a run that ended has left it, or it is merged."""
+        with errors_at(self.target.place):
+            for path in self._own.glob("staged/*/*"):
+                path.unlink(missing_ok=True)
+
+    def has(self, schema: RelationSchema) -> bool:
+        """Whether a relation has a table."""
+        with errors_at(self.target.place):
+            return str(schema.oid) in self._load("tables.json")
 
     def require_source(self, source: str) -> None:
         """See that the target's tables are of this database of this cluster.
@@ -154,9 +181,11 @@ class Lake:
                 self._save("tables.json", {**names, str(schema.oid): found})
         return str(found)
 
-    def _require(self, what: str, value: str) -> None:
-        """See that something is as it was, or note it."""
+    def _require(self, what: str, value: str, unless_said: str | None = None) -> None:
+        """See that something is as it was, or note it; a target from before that was noted has `unless_said`."""
         known = self._load("target.json")
+        if unless_said is not None and "source" in known:
+            known.setdefault(what, unless_said)
         if known.get(what, value) != value:
             raise LakeError(
                 f"the tables have {what} {known[what]}, not {value}",

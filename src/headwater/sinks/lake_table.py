@@ -12,7 +12,7 @@ import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,13 +129,23 @@ class LakeTable(ABC):
     def staging(self) -> str:
         """Where tasks write files: a directory, on the machine or machines that they run on."""
 
+    @property
     @abstractmethod
-    def commit(self, added: list[DataFile], landed: Landed) -> None:
-        """Add files, and with them say how far the table has come.
+    def files(self) -> Mapping[str, DataFile]:
+        """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
+
+    @abstractmethod
+    def locate(self, path: str) -> str:
+        """Where a file that the table consists of is read: a path on the machine or machines that tasks run on."""
+
+    @abstractmethod
+    def commit(self, added: list[DataFile], landed: Landed, removed: Sequence[str] = ()) -> None:
+        """Add files and take files away, and with that say how far the table has come: all of it, or nothing.
 
         Args:
             added: files in ``staging``.
             landed: what the table says from then on; files may lack some of its columns.
+            removed: paths of files that the table consists of, and then does no more.
 
         Raises:
             LakeConflictError: somebody else has written to the table.

@@ -4,14 +4,17 @@
 
     window  ->  tables it has changes of, their columns in the lake  (driver)
             ->  slices: rows of each table into a file under ``staging``  (tasks, which return names and sizes)
+            ->  of mirrors: these merged into groups of files  (tasks)
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
+
+What is kept of the source, its changes or its rows, is a value (:mod:`headwater.sinks.modes`); the flow is one.
 
 Exactly once: what a table has landed, it says itself, and tasks leave out transactions up to there. So a run that was
 killed anywhere begins at the last state that was kept, and what it lands again is only what is missing. Files that no
 commit names are nobody's.
 
-Known gaps: changes only, not current rows; a table that is dropped and made again under its name is an error; so is a
-column whose type changes inside a window to one that is not read from the text of the old one.
+Known gaps: a table that is dropped and made again under its name is an error; so is a column whose type changes inside
+a window to one that is not read from the text of the old one.
 """
 
 from __future__ import annotations
@@ -42,9 +45,11 @@ from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
+from headwater.sinks.lake_table import DataFile, Landed, file_name
+from headwater.sinks.mirror import Merge, Merged
+from headwater.sinks.modes import MODES, Mode, Settled, Written, notes
 from headwater.sinks.parquet_files import write_parquet
-from headwater.sinks.source_tables import SourceTable, change_table, source_tables
+from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
 _SLICE_BYTES = 64 << 20
@@ -91,14 +96,15 @@ def land(
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
-        opened = open_request(request, partial(_row_changes, request), kept)
+        mode = MODES[target.mode]
+        opened = open_request(request, partial(_row_changes, request, mode), kept)
         told = None if progress is None else StepProgress(progress)
-        handing = _Handing(exchange.hand, start_of(opened))
-        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake).run()
+        handing = _Handing(exchange.hand, mode, start_of(opened))
+        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake, mode).run()
 
 
-def _row_changes(request: DecodeRequest, store: CatalogStore) -> RowChanges:
-    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding)
+def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding, mirrors=mode.mirrors)
 
 
 @dataclass(frozen=True)
@@ -120,33 +126,25 @@ class _Handing:
     """Makes parts, in the thread that plans.
 
     Attributes:
-        hand: a slice; lo: LSN where the next window begins.
+        hand: a slice; mode: what is kept.
+        lo: LSN where the next window begins.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
+    mode: Mode
     lo: int
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> _Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
-        tables = source_tables(assembly.plan, behind.store, self.lo, window.hi)
-        self.lo = window.hi
+        view, plugin = behind.store.view(window.hi), plan.opened.plugin
+        tables = self.mode.tables(
+            assembly.plan, behind.store, self.lo, window.hi, lambda schema: bool(plugin.wants(schema, view))
+        )
+        self.lo = behind.lsn  # a record that crosses the end of the window was its last
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
         return _Part(slices, tables, KeptState(plan.state_behind(behind), settings))
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A file that a task has written.
-
-    Attributes:
-        table: the number of its table in the window; file: it; last: START of the last commit record in it.
-    """
-
-    table: int
-    file: DataFile
-    last: int
 
 
 @dataclass
@@ -156,6 +154,7 @@ class _Landing:
     ahead: PlannedAhead[_Part]
     opened: OpenRequest
     lake: Lake
+    mode: Mode
     result: LandingResult = field(default_factory=LandingResult)
 
     def run(self) -> LandingResult:
@@ -177,19 +176,23 @@ class _Landing:
 
     def _land(self, part: _Part) -> None:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        tables = [self.lake.table(one.last, self._source, begins_at) for one in part.tables]
-        forms = [
-            change_table(source, table, name, self.lake.target)
-            for source, (name, table) in zip(part.tables, tables, strict=True)
+        decoder = SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
+        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        landings = [
+            self.mode.landing(number, one, self.lake.table(one.last, self._source, begins_at), self.lake, decoder)
+            for number, one in enumerate(concerned)
         ]
-        for number, files in self._written(part.slices, forms).items():
-            self._commit(*tables[number], forms[number].schema, files)
+        written = self._written(decoder, part.slices, [one.changes for one in landings])
+        for settled in self.mode.settled(landings, written, self._merged):
+            self._commit(settled)
+        self.lake.clear_staging()
         self.lake.resolve(part.kept)
 
-    def _written(self, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]) -> dict[int, list[_Written]]:
-        """What tasks have written, by table."""
-        decoder = SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
-        found: dict[int, list[_Written]] = {}
+    def _written(
+        self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
+    ) -> dict[int, list[Written]]:
+        """What tasks have written, by table, in the order of the output."""
+        found: dict[int, list[Written]] = {}
         progress = self.ahead.job_progress()
         with self.ahead.exchange.run("land", partial(_write, decoder, forms), slices, progress) as arriving:
             for (arrived,) in arriving:
@@ -198,18 +201,29 @@ class _Landing:
                     found.setdefault(one.table, []).append(one)
         return found
 
-    def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> None:
-        last = max(one.last for one in files)
-        table.commit([one.file for one in files], Landed(last, schema, self._source))
-        self.result.rows[name] = self.result.rows.get(name, 0) + sum(one.file.rows for one in files)
-        self.result.files += len(files)
-        self.result.bytes += sum(one.file.size for one in files)
+    def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
+        """What tasks have merged."""
+        found: list[Merged] = []
+        with self.ahead.exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                found.append(arrived.summary)
+        return found
+
+    def _commit(self, settled: Settled) -> None:
+        name, added = settled.landing.name, settled.added
+        landed = Landed(settled.last, settled.landing.schema, self._source)
+        settled.landing.table.commit(added, landed, settled.removed)
+        if settled.rows:
+            self.result.rows[name] = self.result.rows.get(name, 0) + settled.rows
+        self.result.files += len(added)
+        self.result.bytes += sum(file.size for file in added)
 
 
-def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:
+def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
     """Runs once per slice, in a task: one file for each table."""
 
-    def write(_: BinaryIO) -> list[_Written]:
+    def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
         return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
@@ -217,9 +231,15 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     yield write
 
 
-def _file(number: int, place: str, rows: pa.Table) -> _Written:
+def _merge(task: Merge) -> Iterator[Write[Merged]]:
+    """Runs once per group of a mirror's files, in a task."""
+    yield lambda _: task.run()
+
+
+def _file(number: int, place: str, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has; it is on the disk then."""
     first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
     name = file_name(last)
     size = write_parquet(rows, os.path.join(place, name))
-    return _Written(number, DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last}), last)
+    file = DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last})
+    return notes(number, file, last, rows)
