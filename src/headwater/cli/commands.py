@@ -368,11 +368,17 @@ def ddl_command(**flags: Any) -> None:
 @_land_flag(
     "--format",
     "form",
-    type=click.Choice(["parquet", "delta"]),
+    type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
     help="Of the tables.",
 )
+@_land_flag(
+    "--iceberg-catalog",
+    metavar="NAME",
+    help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
+)
+@_land_flag("--namespace", metavar="NAME", help="Of all tables in that catalog; default: the source's schemas.")
 @_land_flag(
     "--on-unrepresentable",
     type=click.Choice(["error", "null", "string"]),

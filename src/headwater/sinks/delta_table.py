@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, is_written_here
+from headwater.sinks.lake_table import DataFile, LakeFormat, LakeTable, Landed, errors_at, is_written_here
 from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class DeltaLakeTable(LakeTable):
         return self._landed
 
     @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: Delta's."""
+        return -1 if self._table is None else self._table.version()
+
+    @property
     def staging(self) -> str:
         """See :class:`LakeTable`: files that no commit names are none of the table's."""
         return str(self.place)
@@ -91,6 +96,7 @@ class DeltaLakeTable(LakeTable):
                 actions += [_remove(self._files[path]) for path in removed]
                 properties = _properties(landed)
                 self._table.create_write_transaction(actions, "append", schema, [], commit_properties=properties)
+                self._table.update_incremental()
             gone = set(removed)
             self._files = {path: file for path, file in self._files.items() if path not in gone}
             self._files |= {file.path: file for file in added}
@@ -138,6 +144,14 @@ class DeltaLakeTable(LakeTable):
                 hint="land another server, or another database, to another place",
             )
         return Landed(version, pa.schema(self._table.schema().to_arrow()), self._source)
+
+
+class DeltaFormat(LakeFormat):
+    """Delta tables; there is nothing that they share."""
+
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """See :class:`LakeFormat`."""
+        return DeltaLakeTable(place, source, name)
 
 
 def _opened(place: Path) -> DeltaTable | None:

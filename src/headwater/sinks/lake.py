@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,16 @@ from typing import Any
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
-from headwater.rows.column_types import DELTA, ERROR, PARQUET, Target
-from headwater.sinks.delta_table import DeltaLakeTable
+from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, Target
+from headwater.sinks.delta_table import DeltaFormat
 from headwater.sinks.lake_schema import EVOLVE
-from headwater.sinks.lake_table import LakeTable, errors_at, lock_alone
-from headwater.sinks.parquet_table import ParquetTable
+from headwater.sinks.lake_table import LakeFormat, LakeTable, TableCommit, errors_at, lock_alone
+from headwater.sinks.parquet_table import ParquetFormat
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from headwater.slots.value_file import sync_directory
 
-MAKERS: dict[str, Callable[[Path, str, str], LakeTable]] = {
-    "parquet": lambda place, source, name: ParquetTable(place, source),
-    "delta": DeltaLakeTable,
-}
-TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA}
-FORMATS = tuple(MAKERS)
+TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
+FORMATS = tuple(TYPES)
 _NEWEST = (1 << 63) - 1
 
 
@@ -47,12 +43,37 @@ class LandingTarget:
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
+        namespace: of all tables in that catalog; None for the schemas of the source's.
     """
 
     place: Path
     format: str = "parquet"
     on_unrepresentable: str = ERROR
     schema_evolution: str = EVOLVE
+    iceberg_catalog: str | None = None
+    namespace: str | None = None
+
+    def open_format(self) -> LakeFormat:
+        """The format of the tables, open.
+
+        Raises:
+            LakeError: it cannot be opened.
+        """
+        return _OPENERS[self.format](self)
+
+
+def _iceberg(target: LandingTarget) -> LakeFormat:
+    from headwater.sinks.iceberg_table import IcebergFormat
+
+    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
+
+
+_OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
+    "parquet": lambda _: ParquetFormat(),
+    "delta": lambda _: DeltaFormat(),
+    "iceberg": _iceberg,
+}
 
 
 class Lake:
@@ -74,6 +95,9 @@ class Lake:
             self._states.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._own / "lock", target.place)
             self._require("format", target.format)
+            for what, value in (("catalog", target.iceberg_catalog), ("namespace", target.namespace)):
+                self._require(what, value or "its own")
+        self._format = target.open_format()
 
     def __enter__(self) -> Lake:
         return self
@@ -81,6 +105,7 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         for _name, table in self._tables.values():
             table.close()
+        self._format.close()
         os.close(self._lock)
 
     @property
@@ -129,7 +154,7 @@ class Lake:
         """
         if schema.oid not in self._tables:
             name = self._name(schema)
-            table = MAKERS[self.target.format](self.target.place / name, source, name)
+            table = self._format.table(self.target.place / name, source, name)
             self._tables[schema.oid] = name, table
             if -1 < table.landed.commit_lsn < begins_at:
                 raise LakeError(
@@ -139,6 +164,15 @@ class Lake:
                     hint="the target has lost its state; begin with an older backup",
                 )
         return self._tables[schema.oid]
+
+    def commit(self, commits: Sequence[TableCommit]) -> None:
+        """Commit to the tables of a window, together as far as the format can.
+
+        Raises:
+            LakeConflictError: somebody else has written to one.
+            LakeError: one cannot be written.
+        """
+        self._format.commit(commits)
 
     def _name(self, schema: RelationSchema) -> str:
         with errors_at(self.target.place):

@@ -126,6 +126,11 @@ class LakeTable(ABC):
 
     @property
     @abstractmethod
+    def version(self) -> int:
+        """What the last commit is called, by which the format reads a table as of then; -1 for none."""
+
+    @property
+    @abstractmethod
     def staging(self) -> str:
         """Where tasks write files: a directory, on the machine or machines that they run on."""
 
@@ -137,6 +142,17 @@ class LakeTable(ABC):
     @abstractmethod
     def locate(self, path: str) -> str:
         """Where a file that the table consists of is read: a path on the machine or machines that tasks run on."""
+
+    def file_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The table's columns as tasks write them in files, with what the format wants to know them by.
+
+        Args:
+            schema: as the next commit will have them.
+
+        Raises:
+            LakeError: the table cannot have them.
+        """
+        return schema
 
     @abstractmethod
     def commit(self, added: list[DataFile], landed: Landed, removed: Sequence[str] = ()) -> None:
@@ -151,3 +167,54 @@ class LakeTable(ABC):
             LakeConflictError: somebody else has written to the table.
             LakeError: it cannot be written.
         """
+
+
+@dataclass(frozen=True)
+class TableCommit:
+    """What :meth:`LakeTable.commit` is told.
+
+    Attributes:
+        table: to commit to; added, landed, removed: see there.
+    """
+
+    table: LakeTable
+    added: list[DataFile]
+    landed: Landed
+    removed: Sequence[str] = ()
+
+    def make(self) -> None:
+        """Commit to this table.
+
+        Raises:
+            LakeError: as :meth:`LakeTable.commit`.
+        """
+        self.table.commit(self.added, self.landed, self.removed)
+
+
+class LakeFormat(ABC):
+    """A format of tables, as a target has it; open while somebody lands."""
+
+    @abstractmethod
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """Open a table.
+
+        Args:
+            place: its directory.
+            source: what its rows must be of.
+            name: that of the source's table, ``schema.table``.
+
+        Raises:
+            LakeError: it cannot be read, or is another's.
+        """
+
+    def commit(self, commits: Sequence[TableCommit]) -> None:
+        """Commit to the tables of a window: one after the other, or together where the format can.
+
+        Raises:
+            LakeError: as :meth:`LakeTable.commit`.
+        """
+        for one in commits:
+            one.make()
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what the format holds; most hold nothing."""

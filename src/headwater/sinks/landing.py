@@ -43,7 +43,7 @@ from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.sinks.source_tables import SourceTable, change_table, source_tables
 from headwater.slots.kept_state import KeptState
 
@@ -182,8 +182,8 @@ class _Landing:
             change_table(source, table, name, self.lake.target)
             for source, (name, table) in zip(part.tables, tables, strict=True)
         ]
-        for number, files in self._written(part.slices, forms).items():
-            self._commit(*tables[number], forms[number].schema, files)
+        written = self._written(part.slices, forms)
+        self.lake.commit([self._commit(*tables[at], forms[at].schema, files) for at, files in written.items()])
         self.lake.resolve(part.kept)
 
     def _written(self, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]) -> dict[int, list[_Written]]:
@@ -198,12 +198,12 @@ class _Landing:
                     found.setdefault(one.table, []).append(one)
         return found
 
-    def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> None:
-        last = max(one.last for one in files)
-        table.commit([one.file for one in files], Landed(last, schema, self._source))
+    def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> TableCommit:
         self.result.rows[name] = self.result.rows.get(name, 0) + sum(one.file.rows for one in files)
         self.result.files += len(files)
         self.result.bytes += sum(one.file.size for one in files)
+        last = max(one.last for one in files)
+        return TableCommit(table, [one.file for one in files], Landed(last, schema, self._source))
 
 
 def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:

@@ -34,7 +34,7 @@ from pyarrow.dataset import dataset
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.sinks.file_bounds import read_bounds, written_bounds
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, is_written_here, lock_alone
+from headwater.sinks.lake_table import DataFile, LakeFormat, LakeTable, Landed, errors_at, is_written_here, lock_alone
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
@@ -73,6 +73,11 @@ class ParquetTable(LakeTable):
     def landed(self) -> Landed:
         """See :class:`LakeTable`."""
         return self._landed
+
+    @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: the number of the manifest."""
+        return self._number or -1
 
     @property
     def staging(self) -> str:
@@ -177,6 +182,14 @@ class ParquetTable(LakeTable):
                 hint="land another server, or another database, to another place",
             )
         return landed
+
+
+class ParquetFormat(LakeFormat):
+    """Parquet tables; there is nothing that they share."""
+
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """See :class:`LakeFormat`."""
+        return ParquetTable(place, source)
 
 
 def manifests(place: Path) -> Iterator[dict[str, Any]]:

@@ -167,9 +167,11 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
+    types = TYPES[target.format]
+    typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
+    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
     lake = evolved(before, source.last.oid, columns, RESERVED, target.schema_evolution, f"table {name}")
     names = tuple(lake.holding(column).name for column in columns)
-    return ChangeTable(typed, names, pa.schema([*CHANGE_FIELDS, *lake.fields]), table.landed.commit_lsn, table.staging)
+    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *lake.fields]))
+    return ChangeTable(typed, names, schema, table.landed.commit_lsn, table.staging)
