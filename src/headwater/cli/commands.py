@@ -118,7 +118,7 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 _export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
-_land_flag = _flags("land")
+_land_flag, _tables_flag = _flags("land"), _flags("lake_tables")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -380,6 +380,13 @@ def ddl_command(**flags: Any) -> None:
 )
 @_land_flag("--namespace", metavar="NAME", help="Of all tables in that catalog; default: the source's schemas.")
 @_land_flag(
+    "--mode",
+    type=click.Choice(["changelog", "current", "history"]),
+    default="changelog",
+    show_default=True,
+    help="What the tables hold: every change as a row; the source's rows; these with all versions that they have had.",
+)
+@_land_flag(
     "--on-unrepresentable",
     type=click.Choice(["error", "null", "string"]),
     default="error",
@@ -409,6 +416,26 @@ def land_command(**flags: Any) -> None:
     from headwater.cli.land import LandFlags, run_land
 
     run_land(LandFlags(**flags))
+
+
+@click.group("lake", short_help="Show the tables that land has made.", **GROUP)
+@click.pass_context
+def lake_command(context: click.Context) -> None:
+    """The tables that headwater land has made."""
+    need_command(context)
+
+
+@lake_command.command("tables")
+@click.argument("directory", type=_Paths(path_type=Path))
+@_tables_flag(
+    "--as-of", metavar="LSN|TIME", help="Versions that belonged together then; a time is UTC's, or has a zone."
+)
+@_tables_flag("--json", "as_json", is_flag=True, help="As JSON.")
+def lake_tables_command(directory: Path, as_of: str | None, as_json: bool) -> None:
+    """List the tables in DIRECTORY, in the versions in which they belong together, and up to which LSN they do."""
+    from headwater.cli.lake import run_tables
+
+    run_tables(directory, as_of, as_json)
 
 
 @click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)

@@ -30,7 +30,7 @@ class LandFlags:
         catalog, database: what is followed.
         end: LSN.
         tables: patterns; none for all.
-        to: the directory; form: of its tables.
+        to: the directory; form: of its tables; mode: what they hold.
         iceberg_catalog, namespace: see :class:`LandingTarget`.
         on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
@@ -48,6 +48,7 @@ class LandFlags:
     tables: Sequence[str]
     to: str
     form: str
+    mode: str
     iceberg_catalog: str | None
     namespace: str | None
     on_unrepresentable: str
@@ -78,6 +79,7 @@ def run_land(flags: LandFlags) -> None:
         flags.form,
         flags.on_unrepresentable,
         flags.schema_evolution,
+        flags.mode,
         flags.iceberg_catalog,
         flags.namespace,
     )

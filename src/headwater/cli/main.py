@@ -23,6 +23,7 @@ from headwater.cli.commands import (
     ddl_command,
     decode_command,
     demo_command,
+    lake_command,
     land_command,
     need_command,
     publication_command,
@@ -48,6 +49,7 @@ def cli(context: click.Context) -> None:
 cli.add_command(decode_command)
 cli.add_command(catalog_command)
 cli.add_command(ddl_command)
+cli.add_command(lake_command)
 cli.add_command(land_command)
 cli.add_command(demo_command)
 cli.add_command(publication_command)

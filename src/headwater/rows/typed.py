@@ -124,6 +124,7 @@ def typed_columns(
     *,
     schemas: Sequence[RelationSchema] | None = None,
     rows: Rows | None = None,
+    names: Sequence[str] | None = None,
 ) -> TypedRows:
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
@@ -134,6 +135,7 @@ def typed_columns(
         session: settings that text is printed under.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
+        names: what columns are called among those that are unchanged, None for their own names.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
@@ -152,7 +154,7 @@ def typed_columns(
     return TypedRows(
         pa.RecordBatch.from_struct_array(reader.struct(new)),
         reader.struct(old, mask=located.old_first[rows] < 0),
-        _name_lists([column.name for column in table.columns], unchanged, len(rows)),
+        _name_lists(list(names or [column.name for column in table.columns]), unchanged, len(rows)),
     )
 
 

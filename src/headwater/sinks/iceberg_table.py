@@ -19,7 +19,8 @@ Known gaps: partitioned and sorted tables; files elsewhere than in the target's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
 from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
@@ -37,11 +38,21 @@ from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
 from headwater.sinks.iceberg_catalog import PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
-from headwater.sinks.lake_table import DataFile, LakeFormat, LakeTable, Landed, TableCommit
+from headwater.sinks.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    TableCommit,
+    TableSize,
+    remove_files,
+)
 from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import Snapshot
@@ -84,6 +95,28 @@ class IcebergFormat(LakeFormat):
         if self._namespace is None:
             return namespace, table
         return *self._namespace.split("."), name.replace(".", "_")
+
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """See :class:`LakeFormat`: snapshots, and then all files of the table that none of the others has."""
+        with iceberg_errors(place):
+            table, before = self.catalog.load_table(self.identifier(name)), older_than.timestamp()
+            old = [one.snapshot_id for one in table.snapshots() if one.timestamp_ms < before * 1000]
+            heads = {ref.snapshot_id for ref in table.refs().values()}
+            gone = [number for number in old if number not in heads and number not in kept]
+            if gone:
+                table.maintenance.expire_snapshots().by_ids(gone).commit()
+            used = set(reachable(table.refresh(), before))
+            there = (path for part in ("data", "metadata") for path in (place.absolute() / part).glob("*"))
+            return remove_files((path for path in there if str(path) not in used), before)
+
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """See :class:`LakeFormat`."""
+        with iceberg_errors(place):
+            snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
+        if snapshot is None:
+            raise LakeError(f"snapshot {version} has expired", file=str(place))
+        totals = _properties(snapshot)
+        return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """See :class:`LakeFormat`: together."""
@@ -192,7 +225,9 @@ class IcebergLakeTable(LakeTable):
             update.union_by_name(schema)
         return transaction
 
-    def commit(self, added: list[DataFile], landed: Landed, removed: Sequence[str] = ()) -> None:
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
         """See :class:`LakeTable`."""
         commit_together(self._catalog, [self.prepared(added, landed, removed)], self.place)
         self.follow(added, landed, removed)
@@ -285,6 +320,27 @@ def history(table: Table) -> Iterator[Snapshot]:
         yield snapshot
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def reachable(table: Table, since: float) -> Iterator[str]:
+    """The paths of all files that a table's snapshots have, and of its metadata.
+
+    Args:
+        table: it.
+        since: seconds since 1970; metadata files that were replaced before are left out.
+    """
+    yield _path(table.metadata_location)
+    yield from (_path(one.metadata_file) for one in table.metadata.metadata_log if one.timestamp_ms >= since * 1000)
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in table.snapshots():
+        yield _path(snapshot.manifest_list)
+        manifests |= {one.manifest_path: one for one in snapshot.manifests(table.io)}
+    for path, manifest in manifests.items():
+        yield _path(path)
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        yield from (
+            _path(entry.data_file.file_path) for entry in entries if entry.status != ManifestEntryStatus.DELETED
+        )
 
 
 def _properties(snapshot: Snapshot) -> Mapping[str, str]:

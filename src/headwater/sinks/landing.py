@@ -4,28 +4,30 @@
 
     window  ->  tables it has changes of, their columns in the lake  (driver)
             ->  slices: rows of each table into a file under ``staging``  (tasks, which return names and sizes)
+            ->  of mirrors: these merged into groups of files  (tasks)
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
+
+What is kept of the source, its changes or its rows, is a value (:mod:`headwater.sinks.modes`); the flow is one.
 
 Exactly once: what a table has landed, it says itself, and tasks leave out transactions up to there. So a run that was
 killed anywhere begins at the last state that was kept, and what it lands again is only what is missing. Files that no
 commit names are nobody's.
 
-Known gaps: changes only, not current rows; a table that is dropped and made again under its name is an error; so is a
-column whose type changes inside a window to one that is not read from the text of the old one.
+Known gaps: a table that is dropped and made again under its name is an error; so is a column whose type changes inside
+a window to one that is not read from the text of the old one.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
@@ -42,12 +44,16 @@ from headwater.pipeline.task_run import Progress
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
-from headwater.sinks.source_tables import SourceTable, change_table, source_tables
+from headwater.sinks.lake_table import Landed, TableCommit, file_name
+from headwater.sinks.mirror import Merge, Merged
+from headwater.sinks.modes import MODES, Mode, Settled, Written, notes
+from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
 _SLICE_BYTES = 64 << 20
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -91,14 +97,15 @@ def land(
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
-        opened = open_request(request, partial(_row_changes, request), kept)
+        mode = MODES[target.mode]
+        opened = open_request(request, partial(_row_changes, request, mode), kept)
         told = None if progress is None else StepProgress(progress)
-        handing = _Handing(exchange.hand, start_of(opened))
-        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake).run()
+        handing = _Handing(exchange.hand, mode, start_of(opened))
+        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake, mode).run()
 
 
-def _row_changes(request: DecodeRequest, store: CatalogStore) -> RowChanges:
-    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding)
+def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding, mirrors=mode.mirrors)
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,13 @@ class _Part:
     Attributes:
         slices: ready for tasks; tables: that they have changes of.
         kept: the state behind it.
+        commit_time: of the last transaction up to there; None where that is not known.
     """
 
     slices: list[Handed[Slice]]
     tables: list[SourceTable]
     kept: KeptState
+    commit_time: datetime | None
 
 
 @dataclass
@@ -120,33 +129,26 @@ class _Handing:
     """Makes parts, in the thread that plans.
 
     Attributes:
-        hand: a slice; lo: LSN where the next window begins.
+        hand: a slice; mode: what is kept.
+        lo: LSN where the next window begins.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
+    mode: Mode
     lo: int
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> _Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
-        tables = source_tables(assembly.plan, behind.store, self.lo, window.hi)
+        view, plugin = behind.store.view(window.hi), plan.opened.plugin
+        tables = self.mode.tables(
+            assembly.plan, behind.store, self.lo, window.hi, lambda schema: bool(plugin.wants(schema, view))
+        )
         self.lo = window.hi
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings))
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A file that a task has written.
-
-    Attributes:
-        table: the number of its table in the window; file: it; last: START of the last commit record in it.
-    """
-
-    table: int
-    file: DataFile
-    last: int
+        kept, time = KeptState(plan.state_behind(behind), settings), assembly.plan.last.time
+        return _Part(slices, tables, kept, _EPOCH + timedelta(microseconds=time) if time else None)
 
 
 @dataclass
@@ -156,6 +158,7 @@ class _Landing:
     ahead: PlannedAhead[_Part]
     opened: OpenRequest
     lake: Lake
+    mode: Mode
     result: LandingResult = field(default_factory=LandingResult)
 
     def run(self) -> LandingResult:
@@ -177,19 +180,22 @@ class _Landing:
 
     def _land(self, part: _Part) -> None:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        tables = [self.lake.table(one.last, self._source, begins_at) for one in part.tables]
-        forms = [
-            change_table(source, table, name, self.lake.target)
-            for source, (name, table) in zip(part.tables, tables, strict=True)
-        ]
-        written = self._written(part.slices, forms)
-        self.lake.commit([self._commit(*tables[at], forms[at].schema, files) for at, files in written.items()])
-        self.lake.resolve(part.kept)
-
-    def _written(self, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]) -> dict[int, list[_Written]]:
-        """What tasks have written, by table."""
         decoder = SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
-        found: dict[int, list[_Written]] = {}
+        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        landings = [
+            self.mode.landing(number, one, self.lake.table(one.last, self._source, begins_at), self.lake, decoder)
+            for number, one in enumerate(concerned)
+        ]
+        written = self._written(decoder, part.slices, [one.changes for one in landings])
+        self.lake.commit([self._commit(one) for one in self.mode.settled(landings, written, self._merged)])
+        self.lake.clear_staging()
+        self.lake.resolve(part.kept, part.commit_time)
+
+    def _written(
+        self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
+    ) -> dict[int, list[Written]]:
+        """What tasks have written, by table, in the order of the output."""
+        found: dict[int, list[Written]] = {}
         progress = self.ahead.job_progress()
         with self.ahead.exchange.run("land", partial(_write, decoder, forms), slices, progress) as arriving:
             for (arrived,) in arriving:
@@ -198,18 +204,29 @@ class _Landing:
                     found.setdefault(one.table, []).append(one)
         return found
 
-    def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> TableCommit:
-        self.result.rows[name] = self.result.rows.get(name, 0) + sum(one.file.rows for one in files)
-        self.result.files += len(files)
-        self.result.bytes += sum(one.file.size for one in files)
-        last = max(one.last for one in files)
-        return TableCommit(table, [one.file for one in files], Landed(last, schema, self._source))
+    def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
+        """What tasks have merged."""
+        found: list[Merged] = []
+        with self.ahead.exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                found.append(arrived.summary)
+        return found
+
+    def _commit(self, settled: Settled) -> TableCommit:
+        name, added = settled.landing.name, settled.added
+        if settled.rows:
+            self.result.rows[name] = self.result.rows.get(name, 0) + settled.rows
+        self.result.files += len(added)
+        self.result.bytes += sum(file.size for file in added)
+        landed = Landed(settled.last, settled.landing.schema, self._source)
+        return TableCommit(settled.landing.table, added, landed, settled.removed)
 
 
-def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:
+def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
     """Runs once per slice, in a task: one file for each table."""
 
-    def write(_: BinaryIO) -> list[_Written]:
+    def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
         return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
@@ -217,13 +234,12 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     yield write
 
 
-def _file(number: int, place: str, rows: pa.Table) -> _Written:
-    """Write rows into a file of a name that no other attempt has; it is on the disk then."""
-    first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
-    name = file_name(last)
-    with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, compression="zstd")
-        sink.flush()
-        os.fsync(sink.fileno())
-        size = sink.tell()
-    return _Written(number, DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last}), last)
+def _merge(task: Merge) -> Iterator[Write[Merged]]:
+    """Runs once per group of a mirror's files, in a task."""
+    yield lambda _: task.run()
+
+
+def _file(number: int, place: str, rows: pa.Table) -> Written:
+    """Write rows into a file of a name that no other attempt has."""
+    last = pc.max(rows["_commit_lsn"]).as_py()
+    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)
