@@ -36,7 +36,7 @@ def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
 
 
 def footer_bounds(footer: pq.FileMetaData, rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """The least and the greatest values of columns, and how many nulls they have; see ``file_bounds.py``.
+    """The least and the greatest values of columns, and how many nulls those have that are not nested.
 
     Args:
         footer: of a file that was written; rows: what was written.
@@ -53,7 +53,11 @@ def footer_bounds(footer: pq.FileMetaData, rows: pa.Table) -> tuple[dict[str, An
         least, greatest = _bound(found, "min", min, field.type), _bound(found, "max", max, field.type)
         if is_bound(least) and is_bound(greatest):
             lower[field.name], upper[field.name] = least, greatest
-    return lower, upper, {name: rows[name].null_count for name in rows.column_names}
+    return lower, upper, {one.name: rows[one.name].null_count for one in rows.schema if _is_leaf(one.type)}
+
+
+def _is_leaf(type: pa.DataType) -> bool:
+    return not (pa.types.is_list(type) or pa.types.is_struct(type))
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field]]:
