@@ -144,7 +144,7 @@ class _Handing:
         tables = self.mode.tables(
             assembly.plan, behind.store, self.lo, window.hi, lambda schema: bool(plugin.wants(schema, view))
         )
-        self.lo = window.hi
+        self.lo = behind.lsn  # a record that crosses the end of the window was its last
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
         kept, time = KeptState(plan.state_behind(behind), settings), assembly.plan.last.time

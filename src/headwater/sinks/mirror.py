@@ -297,6 +297,7 @@ class _Merging:
     def _told_by(self, path: str) -> pa.Table:
         """By what the rows of a file are told, and their partition."""
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
+        wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
         there = pq.read_schema(path).names
         rows = pq.read_table(path, columns=[name for name in dict.fromkeys(wanted) if name in there], partitioning=None)
         return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
