@@ -68,12 +68,19 @@ def open_catalog(place: Path, name: str | None) -> Catalog:
     Raises:
         LakeError: it cannot be opened.
     """
-    with iceberg_errors(place):
-        if name is not None:
-            from pyiceberg.catalog import load_catalog
+    if name is None:
+        with iceberg_errors(place):
+            return own_catalog(place)
+    from pyiceberg.catalog import load_catalog
 
+    try:
+        with iceberg_errors(place):
             return load_catalog(name)
-        return own_catalog(place)
+    except LakeError as error:
+        raise LakeError(
+            f"catalog {name}: {error.message.removeprefix('Iceberg: ')}",
+            hint="catalogs are told of in .pyiceberg.yaml, or in variables PYICEBERG_CATALOG__NAME__URI",
+        ) from None
 
 
 def own_catalog(place: Path) -> SqlCatalog:
