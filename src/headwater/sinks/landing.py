@@ -19,10 +19,10 @@ a window to one that is not read from the text of the old one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import BinaryIO
 
@@ -44,15 +44,16 @@ from headwater.pipeline.task_run import Progress
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.lake_table import DataFile, Landed, file_name
+from headwater.sinks.lake_table import Landed, TableCommit, file_name
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import MODES, Mode, Settled, Written, notes
-from headwater.sinks.parquet_files import write_parquet
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
 _SLICE_BYTES = 64 << 20
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -114,11 +115,13 @@ class _Part:
     Attributes:
         slices: ready for tasks; tables: that they have changes of.
         kept: the state behind it.
+        commit_time: of the last transaction up to there; None where that is not known.
     """
 
     slices: list[Handed[Slice]]
     tables: list[SourceTable]
     kept: KeptState
+    commit_time: datetime | None
 
 
 @dataclass
@@ -144,7 +147,8 @@ class _Handing:
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings))
+        kept, time = KeptState(plan.state_behind(behind), settings), assembly.plan.last.time
+        return _Part(slices, tables, kept, _EPOCH + timedelta(microseconds=time) if time else None)
 
 
 @dataclass
@@ -183,10 +187,9 @@ class _Landing:
             for number, one in enumerate(concerned)
         ]
         written = self._written(decoder, part.slices, [one.changes for one in landings])
-        for settled in self.mode.settled(landings, written, self._merged):
-            self._commit(settled)
+        self.lake.commit([self._commit(one) for one in self.mode.settled(landings, written, self._merged)])
         self.lake.clear_staging()
-        self.lake.resolve(part.kept)
+        self.lake.resolve(part.kept, part.commit_time)
 
     def _written(
         self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
@@ -210,14 +213,14 @@ class _Landing:
                 found.append(arrived.summary)
         return found
 
-    def _commit(self, settled: Settled) -> None:
+    def _commit(self, settled: Settled) -> TableCommit:
         name, added = settled.landing.name, settled.added
-        landed = Landed(settled.last, settled.landing.schema, self._source)
-        settled.landing.table.commit(added, landed, settled.removed)
         if settled.rows:
             self.result.rows[name] = self.result.rows.get(name, 0) + settled.rows
         self.result.files += len(added)
         self.result.bytes += sum(file.size for file in added)
+        landed = Landed(settled.last, settled.landing.schema, self._source)
+        return TableCommit(settled.landing.table, added, landed, settled.removed)
 
 
 def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
@@ -237,9 +240,6 @@ def _merge(task: Merge) -> Iterator[Write[Merged]]:
 
 
 def _file(number: int, place: str, rows: pa.Table) -> Written:
-    """Write rows into a file of a name that no other attempt has; it is on the disk then."""
-    first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
-    name = file_name(last)
-    size = write_parquet(rows, os.path.join(place, name))
-    file = DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last})
-    return notes(number, file, last, rows)
+    """Write rows into a file of a name that no other attempt has."""
+    last = pc.max(rows["_commit_lsn"]).as_py()
+    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)

@@ -235,7 +235,7 @@ class Mirror(Mode):
         known = set() if columns.before is None else {one.name for one in columns.before.columns}
         return MirrorForm(
             name,
-            pa.schema([*own, *columns.lake.fields]),
+            table.file_schema(pa.schema([*own, *columns.lake.fields])),
             tuple(names[one.number] for one in alive),
             source.story.identity,
             _key(source.story.identity, source.last, names),

@@ -221,9 +221,10 @@ def landed_columns(
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
+    types = TYPES[target.format]
+    typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
+    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
     lake = evolved(before, source.last.oid, columns, reserved, target.schema_evolution, f"table {name}")
     return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
 
@@ -239,5 +240,5 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
         LakeError: its columns are others, and that is not wanted.
     """
     found = landed_columns(source, table, name, target, RESERVED)
-    schema = pa.schema([*CHANGE_FIELDS, *found.lake.fields])
+    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
     return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging)
