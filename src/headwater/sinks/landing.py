@@ -17,9 +17,10 @@ column whose type changes inside a window to one that is not read from the text 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
 
@@ -33,9 +34,11 @@ from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Handed, Write
 from headwater.pipeline.exchange_choice import open_exchange
+from headwater.pipeline.following import Following
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of, timed
 from headwater.pipeline.request import DecodeRequest, OpenRequest, check_database, open_request, settings_together
+from headwater.pipeline.row_batches import POSTGRES_EPOCH
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.task_run import Progress
@@ -44,8 +47,10 @@ from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
+from headwater.sinks.landing_watch import NOBODY_WATCHES, CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.source_tables import SourceTable, change_table, source_tables
 from headwater.slots.kept_state import KeptState
+from headwater.wal.directory import WalDirectory
 
 _SLICE_BYTES = 64 << 20
 
@@ -73,6 +78,8 @@ def land(
     target: LandingTarget,
     progress: Progress | None = None,
     bounds: WindowBounds = DEFAULT_BOUNDS,
+    following: Following | None = None,
+    watch: LandingWatch = NOBODY_WATCHES,
 ) -> LandingResult:
     """Land the changes of a window of WAL, from where the last run has come to.
 
@@ -82,19 +89,40 @@ def land(
         target: where to.
         progress: called with (step, tasks done, tasks in all).
         bounds: of what is committed at a time.
+        following: how to go on behind the end of the log until the run is told to end; None to end there.
+        watch: told of what has landed.
 
     Raises:
         LakeError: the tables cannot be written, or are another's.
         HeadwaterError: any reason not to decode. What was committed stays.
     """
-    with open_exchange(spark.sparkContext) as exchange, Lake(target) as lake:
+    with Lake(target) as lake:
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
-        opened = open_request(request, partial(_row_changes, request), kept)
         told = None if progress is None else StepProgress(progress)
-        handing = _Handing(exchange.hand, start_of(opened))
-        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake).run()
+        run = _Run(spark, lake, bounds, told, watch)
+        if following is None:
+            run.go(_opened(request, kept))
+            return run.result
+        return _followed(run, request, kept, following)
+
+
+def _opened(request: DecodeRequest, kept: KeptState | None, directory: WalDirectory | None = None) -> OpenRequest:
+    return open_request(request, partial(_row_changes, request), kept, directory)
+
+
+def _followed(run: _Run, request: DecodeRequest, kept: KeptState | None, following: Following) -> LandingResult:
+    """Pass by pass, each to the end of what is there, until it is told to end."""
+    while kept is None:
+        # An early look may find a copied catalog that is not complete yet: then none of it has landed.
+        made = following.when_there(lambda: run.go(_opened(request, None, following.look(None)), following))
+        if made is None:
+            return run.result
+        kept = made
+    while (directory := following.behind(kept)) is not None:
+        kept = run.go(_opened(request, kept, directory), following) or kept
+    return run.result
 
 
 def _row_changes(request: DecodeRequest, store: CatalogStore) -> RowChanges:
@@ -108,11 +136,17 @@ class _Part:
     Attributes:
         slices: ready for tasks; tables: that they have changes of.
         kept: the state behind it.
+        transactions: how many it has; last_commit: when the last of them committed, in seconds since 1970, None for
+            none.
+        is_last: nothing follows it in the pass.
     """
 
     slices: list[Handed[Slice]]
     tables: list[SourceTable]
     kept: KeptState
+    transactions: int
+    last_commit: float | None
+    is_last: bool
 
 
 @dataclass
@@ -133,7 +167,10 @@ class _Handing:
         self.lo = window.hi
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings))
+        times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
+        last = None if not len(times) else (int(times[-1]) + POSTGRES_EPOCH) / 1_000_000
+        kept = KeptState(plan.state_behind(behind), settings)
+        return _Part(slices, tables, kept, len(times), last, window.is_last)
 
 
 @dataclass(frozen=True)
@@ -150,26 +187,86 @@ class _Written:
 
 
 @dataclass
+class _Run:
+    """One call of :func:`land`: passes over WAL, one if it is not followed.
+
+    Attributes:
+        spark, bounds, told: see :class:`~headwater.pipeline.planned_ahead.PlannedAhead`.
+        lake: where to; watch: told of what has landed.
+        result: of all passes so far.
+    """
+
+    spark: SparkSession
+    lake: Lake
+    bounds: WindowBounds
+    told: StepProgress | None
+    watch: LandingWatch
+    result: LandingResult = field(default_factory=LandingResult)
+
+    def go(self, opened: OpenRequest, following: Following | None = None) -> KeptState | None:
+        """Land from where a request begins to the end of its WAL.
+
+        Returns:
+            the state behind it; None if it was told to end before any.
+        """
+        with open_exchange(self.spark.sparkContext) as exchange:
+            handing = _Handing(exchange.hand, start_of(opened))
+            ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds)
+            return _Landing(ahead, opened, self.lake, self.result, self.watch).run(following)
+
+
+@dataclass
 class _Landing:
-    """One call of :func:`land`."""
+    """One pass."""
 
     ahead: PlannedAhead[_Part]
     opened: OpenRequest
     lake: Lake
-    result: LandingResult = field(default_factory=LandingResult)
+    result: LandingResult
+    watch: LandingWatch
 
-    def run(self) -> LandingResult:
-        """Window by window."""
+    def run(self, following: Following | None) -> KeptState | None:
+        """Window by window; see :meth:`_Run.go`."""
         self.lake.require_source(self._source)
-        plan = DatabasePlan([OpenOutput(self.opened, scope_of(self.opened))])
+        plan = DatabasePlan([OpenOutput(self.opened, scope_of(self.opened))], goes_on=following is not None)
+        kept: KeptState | None = None
+        lo = start_of(self.opened)
+        self.watch.begins(lo, self._end(following, lo))
         with closing(self.ahead.windows([plan])) as windows:
             for window in windows:
                 (part,) = window.parts
+                before, began = replace(self.result, rows=dict(self.result.rows)), time.monotonic()
                 with timed(self.ahead.seconds, "land"):
                     self._land(part)
-                self.result.resolved_lsn = window.hi
-        self.result.seconds = self.ahead.seconds
-        return self.result
+                kept, self.result.resolved_lsn = part.kept, window.hi
+                self.watch.passed(self._passed(lo, window.hi, part, before, time.monotonic() - began, following))
+                lo = window.hi
+                if following is not None and following.stopping.is_told:
+                    break
+        return kept
+
+    def _end(self, following: Following | None, lsn: int) -> int:
+        """Where the log ends, as far as that is known."""
+        if following is not None:
+            return following.end(lsn)
+        asked, there = self.opened.request.end, self.opened.directory.stop_lsn
+        return max(lsn, there if asked is None else min(asked, there))
+
+    def _passed(
+        self, lo: int, hi: int, part: _Part, before: LandingResult, seconds: float, following: Following | None
+    ) -> LandedWindow:
+        return LandedWindow(
+            lo=lo,
+            hi=hi,
+            end=self._end(following, hi) if following is not None or not part.is_last else hi,
+            rows=sum(self.result.rows.values()) - sum(before.rows.values()),
+            files=self.result.files - before.files,
+            bytes=self.result.bytes - before.bytes,
+            transactions=part.transactions,
+            last_commit=part.last_commit,
+            landed_at=time.time(),
+            seconds=seconds,
+        )
 
     @property
     def _source(self) -> str:
@@ -199,11 +296,13 @@ class _Landing:
         return found
 
     def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> None:
-        last = max(one.last for one in files)
+        last, began = max(one.last for one in files), time.monotonic()
         table.commit([one.file for one in files], Landed(last, schema, self._source))
-        self.result.rows[name] = self.result.rows.get(name, 0) + sum(one.file.rows for one in files)
+        rows, size = sum(one.file.rows for one in files), sum(one.file.size for one in files)
+        self.result.rows[name] = self.result.rows.get(name, 0) + rows
         self.result.files += len(files)
-        self.result.bytes += sum(one.file.size for one in files)
+        self.result.bytes += size
+        self.watch.committed(CommittedTable(name, rows, len(files), size, time.monotonic() - began))
 
 
 def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:

@@ -20,7 +20,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -197,6 +197,14 @@ def read_parquet_table(place: Path) -> pa.Table:
             schema = _schema_of(manifest)
         if schema is None:
             raise LakeError("nothing has landed in the table", file=str(place))
-        staged = place / "_headwater" / "staged"
-        found = [str(place / name if (place / name).exists() else staged / name) for name in files]
-        return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
+        try:
+            return _rows(place, files, schema)
+        except FileNotFoundError:  # Who lands has put a file in its place meanwhile.
+            return _rows(place, files, schema)
+
+
+def _rows(place: Path, files: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The rows of files, each in its place or still staged."""
+    staged = place / "_headwater" / "staged"
+    found = [str(place / name if (place / name).exists() else staged / name) for name in files]
+    return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
