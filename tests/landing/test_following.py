@@ -100,7 +100,7 @@ def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: st
         said = end(process)
     assert sorted(ids(target, form)) == list(range(1, 4006))
     assert re.search(
-        r"land: at the end of the log, .* 4000 rows, .*, lag 0 bytes, \d+\.\ds behind its last commit", said
+        r"land: at the end of the log, .* 400[0-5] rows, .*, lag 0 bytes, \d+\.\ds behind its last commit", said
     )
     assert said.splitlines()[-1].startswith("headwater: landed 4005 rows") or "landed 4005 rows" in said
     source.run("INSERT INTO t VALUES (5000, 'z')")
