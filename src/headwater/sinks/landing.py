@@ -28,7 +28,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
@@ -49,6 +48,7 @@ from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_table import DataFile, Landed, file_name
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import MODES, Mode, Settled, Written, notes
+from headwater.sinks.parquet_files import write_parquet
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
@@ -240,10 +240,6 @@ def _file(number: int, place: str, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has; it is on the disk then."""
     first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
     name = file_name(last)
-    with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, compression="zstd")
-        sink.flush()
-        os.fsync(sink.fileno())
-        size = sink.tell()
+    size = write_parquet(rows, os.path.join(place, name))
     file = DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last})
     return notes(number, file, last, rows)

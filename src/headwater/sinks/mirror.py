@@ -46,6 +46,7 @@ from headwater.sinks.fold import (
 )
 from headwater.sinks.lake_table import DataFile, file_name
 from headwater.sinks.mirrored import Identity
+from headwater.sinks.parquet_files import write_parquet
 from headwater.sinks.row_codes import row_codes
 
 FILE_BYTES = 32 << 20
@@ -577,9 +578,4 @@ def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
 
 
 def _write_file(rows: pa.Table, place: str, name: str) -> DataFile:
-    with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, compression="zstd")
-        sink.flush()
-        os.fsync(sink.fileno())
-        size = sink.tell()
-    return DataFile(name, len(rows), size, *bounds_of(rows))
+    return DataFile(name, len(rows), write_parquet(rows, os.path.join(place, name)), *bounds_of(rows))
