@@ -215,9 +215,9 @@ def test_a_catalog_of_pyicebergs_configuration(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/other.db")
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which was read with the module
-    with closing(IcebergFormat(tmp_path, "lake", "raw.shop")) as format:
+    with closing(IcebergFormat(tmp_path, "lake", "raw")) as format:
         add(opened(format, tmp_path), 100, id=[1])
-        assert format.catalog.list_tables("raw.shop") == [("raw", "shop", "public_t")]
+        assert format.catalog.list_tables("raw") == [("raw", "public_t")]
     assert not (tmp_path / "iceberg.db").exists()
     with pytest.raises(LakeError, match=r"catalog nobodys: URI missing.*in \.pyiceberg\.yaml"):
         IcebergFormat(tmp_path, "nobodys")
