@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import find_programs
@@ -83,6 +84,11 @@ def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, t
         compact(target.place)
     assert {one.name for one in compact(target.place)} <= before.keys()
     assert compact(target.place) == []
+    if format == "delta":
+        (last, *_) = DeltaTable(str(target.place / "public.keyed")).history(1)
+        text = (target.place / f"public.keyed/_delta_log/{last['version']:020}.json").read_text()
+        assert '"dataChange":true' not in text
+        assert '"dataChange":false' in text
     assert changes(target) == before
     now = read_as_of(target.place)
     assert now.lsn == then.lsn

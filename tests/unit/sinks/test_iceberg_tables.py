@@ -188,6 +188,21 @@ def test_how_far_a_table_is_outlives_its_snapshots(tmp_path: Path, format: Icebe
     assert opened(format, tmp_path).landed.commit_lsn == 100
 
 
+def test_another_program_between_two_windows(tmp_path: Path, format: IcebergFormat) -> None:
+    table = opened(format, tmp_path)
+    add(table, 100, id=[1])
+    other = loaded(format)
+    other.append(other.scan().to_arrow())
+    add(table, 200, id=[2])
+    assert ids(loaded(format)) == [1, 1, 2]
+    schema = schema_of(table)
+    file = written(table, schema, 300, id=[3])
+    other = loaded(format)
+    other.delete("id = 1")
+    with pytest.raises(LakeConflictError, match=r"the commit was refused: .*branch main has changed"):
+        table.commit([file], Landed(300, schema, SOURCE))
+
+
 def test_a_table_that_is_rolled_back_lands_again(tmp_path: Path, format: IcebergFormat) -> None:
     table = opened(format, tmp_path)
     add(table, 100, id=[1])
