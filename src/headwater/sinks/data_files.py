@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from headwater.sinks.file_bounds import has_order, is_bound
 from headwater.sinks.lake_table import DataFile
+from headwater.sinks.parquet_options import parquet_options
 
 
 def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
@@ -28,7 +29,7 @@ def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
     """
     footers: list[pq.FileMetaData] = []
     with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, compression="zstd", metadata_collector=footers)
+        pq.write_table(rows, sink, metadata_collector=footers, **parquet_options(rows.schema))
         sink.flush()
         os.fsync(sink.fileno())
         size = sink.tell()
