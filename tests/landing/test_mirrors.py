@@ -102,7 +102,7 @@ def as_of(lsn: int | None) -> pc.Expression:
 
 
 @pytest.mark.parametrize("window", [SEGMENT, ALL], ids=["segments", "whole"])
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
 def test_mirrors_are_what_the_server_has(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_mirrors_are_what_the_server_has(
     assert (again.rows, again.files) == ({}, 0)
 
 
-@pytest.mark.parametrize(("format", "window"), [("parquet", SEGMENT), ("delta", ALL)])
+@pytest.mark.parametrize(("format", "window"), [("parquet", SEGMENT), ("delta", ALL), ("iceberg", SEGMENT)])
 def test_history_has_what_there_was_at_any_time(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
