@@ -30,7 +30,7 @@ class LandFlags:
         end: LSN.
         tables: patterns; none for all.
         to: the directory; form: of its tables.
-        on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
+        snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         master: Spark's.
         stats_json: figures go to standard output as JSON.
@@ -46,6 +46,7 @@ class LandFlags:
     tables: Sequence[str]
     to: str
     form: str
+    snapshot: str
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
@@ -67,7 +68,7 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution)
+    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution, flags.snapshot)
     with step_progress(flags.quiet) as progress:
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)

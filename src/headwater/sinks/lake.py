@@ -35,6 +35,10 @@ MAKERS: dict[str, Callable[[Path, str, str], LakeTable]] = {
 }
 TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA}
 FORMATS = tuple(MAKERS)
+INITIAL, NEVER = "initial", "never"
+SNAPSHOTS = (INITIAL, NEVER)
+"""Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
+
 _NEWEST = (1 << 63) - 1
 
 
@@ -47,12 +51,14 @@ class LandingTarget:
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        snapshot: see :data:`SNAPSHOTS`.
     """
 
     place: Path
     format: str = "parquet"
     on_unrepresentable: str = ERROR
     schema_evolution: str = EVOLVE
+    snapshot: str = INITIAL
 
 
 class Lake:
@@ -74,6 +80,7 @@ class Lake:
             self._states.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._own / "lock", target.place)
             self._require("format", target.format)
+            self._require("snapshot", target.snapshot)
 
     def __enter__(self) -> Lake:
         return self
@@ -82,6 +89,11 @@ class Lake:
         for _name, table in self._tables.values():
             table.close()
         os.close(self._lock)
+
+    @property
+    def scratch(self) -> Path:
+        """A directory for what a run needs meanwhile, which may not be there; all machines share it."""
+        return self._own / "scratch"
 
     @property
     def _states(self) -> Path:

@@ -2,6 +2,7 @@
 
 ::
 
+    backup  ->  rows that were there before, before the first changes  (sinks/initial_load.py)
     window  ->  tables it has changes of, their columns in the lake  (driver)
             ->  slices: rows of each table into a file under ``staging``  (tasks, which return names and sizes)
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
@@ -10,7 +11,7 @@ Exactly once: what a table has landed, it says itself, and tasks leave out trans
 killed anywhere begins at the last state that was kept, and what it lands again is only what is missing. Files that no
 commit names are nobody's.
 
-Known gaps: changes only, not current rows; a table that is dropped and made again under its name is an error; so is a
+Known gaps: not current rows; a table that is dropped and made again under its name is an error; so is a
 column whose type changes inside a window to one that is not read from the text of the old one.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
 
@@ -29,6 +30,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
+from headwater.errors import UsageError
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Handed, Write
@@ -42,7 +44,9 @@ from headwater.pipeline.task_run import Progress
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.existing_rows import ExistingRows, consistent_point, existing_rows
+from headwater.sinks.initial_load import InitialLoad, TableLoad
+from headwater.sinks.lake import NEVER, Lake, LandingTarget
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
 from headwater.sinks.source_tables import SourceTable, change_table, source_tables
 from headwater.slots.kept_state import KeptState
@@ -93,8 +97,25 @@ def land(
             check_database(kept.state, request, str(target.place))
         opened = open_request(request, partial(_row_changes, request), kept)
         told = None if progress is None else StepProgress(progress)
-        handing = _Handing(exchange.hand, start_of(opened))
-        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake).run()
+        wants_existing = _wants_existing(opened, target)
+        handing = _Handing(exchange.hand, start_of(opened), wants_existing)
+        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake, wants_existing).run()
+
+
+def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
+    """Whether rows that were there before have to land yet.
+
+    Raises:
+        UsageError: they would, and what follows them is left out.
+    """
+    if target.snapshot == NEVER:
+        return False
+    if opened.request.start is not None:
+        raise UsageError(
+            "existing rows land as of the backup, and changes from a later LSN on would not follow them",
+            hint="leave out the start, or land changes only (--snapshot never)",
+        )
+    return opened.state is None or not opened.state.control.builder.is_consistent
 
 
 def _row_changes(request: DecodeRequest, store: CatalogStore) -> RowChanges:
@@ -108,11 +129,14 @@ class _Part:
     Attributes:
         slices: ready for tasks; tables: that they have changes of.
         kept: the state behind it.
+        existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
+            again.
     """
 
     slices: list[Handed[Slice]]
     tables: list[SourceTable]
     kept: KeptState
+    existing: ExistingRows | None
 
 
 @dataclass
@@ -121,19 +145,30 @@ class _Handing:
 
     Attributes:
         hand: a slice; lo: LSN where the next window begins.
+        wants_existing: rows that were there before have to land yet.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
     lo: int
+    wants_existing: bool
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> _Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
-        tables = source_tables(assembly.plan, behind.store, self.lo, window.hi)
+        existing = self._existing(plan, window)
+        since = -1 if existing is None else existing.lsn
+        tables = source_tables(assembly.plan, behind.store, self.lo, window.hi, since)
         self.lo = window.hi
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings))
+        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings), existing)
+
+    def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
+        lsn = consistent_point(window) if self.wants_existing else None
+        if lsn is None:
+            return None
+        self.wants_existing = False
+        return existing_rows(window.behind.store, plan.opened.plugin, lsn)
 
 
 @dataclass(frozen=True)
@@ -156,12 +191,13 @@ class _Landing:
     ahead: PlannedAhead[_Part]
     opened: OpenRequest
     lake: Lake
+    with_rows: bool
     result: LandingResult = field(default_factory=LandingResult)
 
     def run(self) -> LandingResult:
         """Window by window."""
         self.lake.require_source(self._source)
-        plan = DatabasePlan([OpenOutput(self.opened, scope_of(self.opened))])
+        plan = DatabasePlan([OpenOutput(self.opened, scope_of(self.opened))], has_rows=self.with_rows)
         with closing(self.ahead.windows([plan])) as windows:
             for window in windows:
                 (part,) = window.parts
@@ -176,15 +212,39 @@ class _Landing:
         return f"{self.opened.directory.system_identifier}/{self.opened.store.database_oid}"
 
     def _land(self, part: _Part) -> None:
-        begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        tables = [self.lake.table(one.last, self._source, begins_at) for one in part.tables]
+        since = -1
+        if part.existing is not None:
+            self._load(part.existing)
+            since = part.existing.lsn
+        tables = [self._table(one) for one in part.tables]
         forms = [
-            change_table(source, table, name, self.lake.target)
-            for source, (name, table) in zip(part.tables, tables, strict=True)
+            self._form(source, table, name, since) for source, (name, table) in zip(part.tables, tables, strict=True)
         ]
         for number, files in self._written(part.slices, forms).items():
             self._commit(*tables[number], forms[number].schema, files)
         self.lake.resolve(part.kept)
+
+    def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
+        begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
+        return self.lake.table(source.last, self._source, begins_at)
+
+    def _form(self, source: SourceTable, table: LakeTable, name: str, since: int) -> ChangeTable:
+        form = change_table(source, table, name, self.lake.target)
+        return replace(form, landed=max(form.landed, since))
+
+    def _load(self, rows: ExistingRows) -> None:
+        """Land rows that were there before, but of tables that have them."""
+        tables = [(one, *self._table(one.source)) for one in rows.tables]
+        waiting = [(one, name, table) for one, name, table in tables if table.landed.commit_lsn < rows.lsn]
+        loads = [TableLoad(one, self._form(one.source, table, name, -1)) for one, name, table in waiting]
+
+        def commit(number: int, files: list[DataFile]) -> None:
+            _, name, table = waiting[number]
+            self._committed(name, table, Landed(rows.lsn, loads[number].form.schema, self._source), files)
+
+        with timed(self.ahead.seconds, "existing rows"):
+            load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
+            load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
 
     def _written(self, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]) -> dict[int, list[_Written]]:
         """What tasks have written, by table."""
@@ -200,10 +260,14 @@ class _Landing:
 
     def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> None:
         last = max(one.last for one in files)
-        table.commit([one.file for one in files], Landed(last, schema, self._source))
-        self.result.rows[name] = self.result.rows.get(name, 0) + sum(one.file.rows for one in files)
+        self._committed(name, table, Landed(last, schema, self._source), [one.file for one in files])
+
+    def _committed(self, name: str, table: LakeTable, landed: Landed, files: list[DataFile]) -> None:
+        table.commit(files, landed)
+        if files:
+            self.result.rows[name] = self.result.rows.get(name, 0) + sum(file.rows for file in files)
         self.result.files += len(files)
-        self.result.bytes += sum(one.file.size for one in files)
+        self.result.bytes += sum(file.size for file in files)
 
 
 def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
@@ -44,18 +45,19 @@ class SourceTable:
     versions: tuple[RelationSchema, ...]
 
 
-def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
+def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int = -1) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
         plan: it.
         store: the catalog, rolled forward over it.
         lo, hi: LSNs where it begins and ends.
+        since: transactions whose commit record starts up to there do not count.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
     """
-    touched = [*_changed(plan), *_truncated(plan, store, hi)]
+    touched = [*_changed(plan, since), *_truncated(plan, store, hi, since)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(version.topmost, []).append((lsn, version))
@@ -68,17 +70,22 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[Sou
     return found
 
 
-def _changed(plan: Plan) -> Iterator[tuple[int, RelationSchema]]:
+def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations whose rows changed, each with the LSN of a change of it."""
-    lsns = dict(zip(plan.rows.resolution.tolist(), plan.rows.first.tolist(), strict=True))
+    counts = plan.units.commit_lsn[plan.rows.unit] > since
+    lsns = dict(zip(plan.rows.resolution[counts].tolist(), plan.rows.first[counts].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
 
 
-def _truncated(plan: Plan, store: CatalogStore, hi: int) -> Iterator[tuple[int, RelationSchema]]:
+def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations that were truncated, as of then; rows of theirs there may be none."""
-    for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0].tolist(), plan.events.messages, strict=True):
+    events = plan.events
+    own = np.flatnonzero(events.made >= 0)
+    counts = plan.units.commit_lsn[events.unit[own]] > since
+    for lsn, number in zip(events.lsn[own][counts].tolist(), events.made[own][counts].tolist(), strict=True):
+        messages = events.messages[number]
         for oid in (json.loads(message)[_OID] for message in messages):
             # One that its own transaction has made shows only behind it.
             found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
