@@ -77,8 +77,10 @@ class ChangeTable:
             return None
         parts = [self._changes(located, found), self._truncates(located, told)]
         places = np.concatenate([part.place for part in parts])
-        order = pa.array(np.argsort(places, kind="stable"))
-        return pa.concat_tables([part.rows for part in parts]).take(order)
+        rows = pa.concat_tables([part.rows for part in parts])
+        if (np.diff(places) >= 0).all():
+            return rows
+        return rows.take(pa.array(np.argsort(places, kind="stable")))
 
     def _has(self, version: RelationSchema) -> bool:
         """Whether changes of a relation, as it was then, go there."""
@@ -97,13 +99,13 @@ class ChangeTable:
         old = np.flatnonzero((kinds == UPDATE) & (located.located.old_first[found] >= 0))
         if not len(old):
             return after
-        before = self._preimages(located, found[old], typed, old, pa.array(is_key[old]))
+        before = self._preimages(located, found[old], typed, (kinds == UPDATE)[typed.has_old], pa.array(is_key[old]))
         return _Placed(np.concatenate([before.place, after.place]), pa.concat_tables([before.rows, after.rows]))
 
     def _preimages(
-        self, located: LocatedSlice, found: Rows, typed: TypedRows, which: Rows, is_key: pa.BooleanArray
+        self, located: LocatedSlice, found: Rows, typed: TypedRows, which: NDArray[np.bool_], is_key: pa.BooleanArray
     ) -> _Placed:
-        columns = [column.take(pa.array(which)) for column in typed.before.flatten()]
+        columns = [column.filter(pa.array(which)) for column in typed.old.flatten()]
         unchanged = pa.array([[]] * len(found), NAMES)
         return self._placed(located, found, np.full(len(found), _PREIMAGE), is_key, unchanged, columns, 0)
 

@@ -26,7 +26,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
@@ -48,6 +47,7 @@ from headwater.sinks.existing_rows import ExistingRows, consistent_point, existi
 from headwater.sinks.initial_load import InitialLoad, TableLoad
 from headwater.sinks.lake import NEVER, Lake, LandingTarget
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
+from headwater.sinks.parquet_files import write_parquet
 from headwater.sinks.source_tables import SourceTable, change_table, source_tables
 from headwater.slots.kept_state import KeptState
 
@@ -285,9 +285,5 @@ def _file(number: int, place: str, rows: pa.Table) -> _Written:
     """Write rows into a file of a name that no other attempt has; it is on the disk then."""
     first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
     name = file_name(last)
-    with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, compression="zstd")
-        sink.flush()
-        os.fsync(sink.fileno())
-        size = sink.tell()
+    size = write_parquet(rows, os.path.join(place, name))
     return _Written(number, DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last}), last)
