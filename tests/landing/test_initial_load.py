@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
+from headwater.pipeline.catalog_export import export_catalog
 from headwater.pipeline.request import DecodeRequest
 from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import LandingResult, land
 from headwater.sinks.parquet_table import read_parquet_table
+from headwater.slots.value_file import save_value
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -91,7 +96,10 @@ def server_of(major: int, **settings: str) -> Iterator[EmbeddedPostgres]:
         pytest.skip(str(error))
     autovacuum = settings.pop("autovacuum", "off") == "on"
     given = {"max_prepared_transactions": "10", **settings}
-    with EmbeddedPostgres(programs, settings=given, autovacuum=autovacuum, wal_segment_megabytes=1) as server:
+    made = EmbeddedPostgres(
+        programs, settings=given, autovacuum=autovacuum, wal_segment_megabytes=1, data_checksums=True
+    )
+    with made as server:
         yield server
 
 
@@ -156,6 +164,106 @@ def test_rows_of_a_stopped_server(spark: SparkSession, tmp_path: Path, format: s
                 (None, None, False, "plain")
             }
             assert not (target.place / "public.unlogged").exists()
+
+
+def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE t (id int);\nINSERT INTO t SELECT generate_series(1, 1000)")
+            (place,) = connection.execute("SELECT pg_relation_filepath('t')").fetchone() or ("",)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        page = bytearray((backup / place).read_bytes())
+        page[8192 + 5000] ^= 1
+        (backup / place).write_bytes(page)
+        with pytest.raises(CatalogError, match="page 1 has another checksum than what it holds"):
+            landed(spark, server.wal_directory, backup, LandingTarget(tmp_path / "lake"))
+
+
+FAR = """
+CREATE TABLE near (id int PRIMARY KEY, body text);
+INSERT INTO near SELECT i, (SELECT string_agg(md5((i * j)::text), '') FROM generate_series(1, 300) j)
+    FROM generate_series(1, 40) i;
+CREATE TABLE far (id int PRIMARY KEY, body text) TABLESPACE far;
+INSERT INTO far SELECT * FROM near;
+DELETE FROM near WHERE id > 30;
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_backup_in_tar_format(spark: SparkSession, tmp_path: Path, packed: bool) -> None:
+    keys = {"near": ["id"], "far": ["id"]}
+    with server_of(16) as server:
+        place = server.home.path / "far"
+        place.mkdir()
+        shutil.chown(place, *_owner(server.data_directory))
+        with server.connect() as connection:
+            connection.execute(f"CREATE TABLESPACE far LOCATION '{place}'")
+            run(connection, FAR)
+        backup = back_up(server, tmp_path / "backup", "-F", "tar", *(["--gzip"] if packed else []))
+        with server.connect() as connection:
+            run(connection, "UPDATE far SET body = 'short' WHERE id < 5;\nDELETE FROM near WHERE id = 1")
+            expected = selected(connection, keys)
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        result = landed(spark, server.wal_directory, backup, target)
+        assert result.rows == {"public.near": 30 + 1, "public.far": 40 + 4}
+        server.start()
+        compare(target, expected, keys, server)
+
+
+def _owner(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_uid, status.st_gid
+
+
+def test_what_has_landed_does_not_land_again(spark: SparkSession, tmp_path: Path) -> None:
+    """A run stops at a table that it cannot land, behind others; the next one goes on with what is left."""
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE a (id int);\nINSERT INTO a SELECT generate_series(1, 500)")
+            run(connection, "CREATE TABLE b (id int, n numeric(5,2));\nINSERT INTO b VALUES (1, 1.5), (2, 'NaN')")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "INSERT INTO a VALUES (501);\nDELETE FROM b WHERE id = 2")
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        with pytest.raises(DecodingError, match=r'column "n" of table "public\.b"'):
+            landed(spark, server.wal_directory, backup, target)
+        a = read_parquet_table(target.place / "public.a")
+        assert (a.num_rows, set(a["_change_type"].to_pylist())) == (500, {"read"})
+        assert not (target.place / "_headwater" / "scratch").exists()
+        second = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        assert second.rows == {"public.b": 2 + 1, "public.a": 1}
+        third = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        assert third.rows == {}
+        assert read_parquet_table(target.place / "public.a")["id"].to_pylist() == list(range(1, 502))
+        with pytest.raises(LakeError, match="the tables have snapshot initial, not never"):
+            landed(spark, server.wal_directory, backup, replace(target, snapshot="never"))
+
+
+def test_a_start_and_existing_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        server.stop()
+        with pytest.raises(UsageError, match="existing rows land as of the backup"):
+            landed(spark, server.wal_directory, server.data_directory, LandingTarget(tmp_path / "lake"), start=1 << 30)
+
+
+def test_an_exported_catalog_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE t (id int);\nINSERT INTO t VALUES (1);\nCHECKPOINT")
+        dsn = " ".join(f"{name}={word}" for name, word in server.connection_info().items())
+        save_value(tmp_path / "catalog", export_catalog(dsn))
+        with server.connect() as connection:
+            connection.execute("INSERT INTO t VALUES (2)")
+        server.stop()
+        with pytest.raises(LakeError, match=r"no rows of tables.*--snapshot never"):
+            landed(spark, server.wal_directory, tmp_path / "catalog", LandingTarget(tmp_path / "lake"))
+        target = LandingTarget(tmp_path / "other", snapshot="never")
+        assert landed(spark, server.wal_directory, tmp_path / "catalog", target).rows == {"public.t": 1}
 
 
 BUSY = """

@@ -5,7 +5,7 @@ knows where PostgreSQL keeps things, not what they mean for decoding: ``PG_VERSI
 relation maps, relation files in any tablespace, ``pg_xact`` and ``pg_multixact``. Mirrors relpath.c, relmapper.c,
 slru.c, clog.c, multixact.c and xlogbackup.c.
 
-Known gaps: page checksums are not verified; block sizes other than 8192 bytes are refused.
+Known gaps: checksums of catalogs' pages are not verified; block sizes other than 8192 bytes are refused.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ class HeapPages:
         history: of its pages.
         catalog: path of the copy.
         start_lsn: its first LSN.
+        has_checksums: its pages have checksums, which are verified.
     """
 
     file: int
@@ -35,6 +36,7 @@ class HeapPages:
     history: HeapHistory
     catalog: str
     start_lsn: int
+    has_checksums: bool
 
     @property
     def name(self) -> str:
@@ -47,7 +49,7 @@ class HeapPages:
         Raises:
             CatalogError: the file cannot be read, is damaged, or does not fit the log.
         """
-        visibility = PageVisibility(self.history.fates(), self.start_lsn, self._update_xid)
+        visibility = PageVisibility(self.history.fates(), self.start_lsn, self._update_xid, self.has_checksums)
         for first in range(self.first, self.last, PIECE_BLOCKS):
             last = min(first + PIECE_BLOCKS, self.last)
             pages = np.zeros((last - first) * BLCKSZ, np.uint8)

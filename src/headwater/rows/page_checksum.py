@@ -45,7 +45,7 @@ def first_wrong_page(pages: NDArray[np.uint8], first: int, wanted: NDArray[np.bo
 
 def _block_sums(pages: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """uint32[n] pg_checksum_block of n pages."""
-    words = pages.view("<u4").reshape(len(pages), -1, len(_SUMS))
+    words = pages.view("<u4").reshape(len(pages), PAGE // (4 * len(_SUMS)), len(_SUMS))
     sums = np.tile(_SUMS, (len(pages), 1))
     nothing = np.zeros_like(sums)
     for row in [*(words[:, number] for number in range(words.shape[1])), nothing, nothing]:

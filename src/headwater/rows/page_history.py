@@ -43,6 +43,7 @@ from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rows import _page_history as k
 from headwater.rows._page_tuples import PAGE
+from headwater.rows.page_checksum import first_wrong_page
 from headwater.wal.frames import Frames
 from headwater.wal.record import parse_record
 from headwater.wal.record_layout import (
@@ -315,10 +316,12 @@ class PageVisibility:
         fates: what became of transactions, and the multixacts that the log has told of.
         limit: LSN that pages are not younger than which no record has changed since.
         find_updater: of a multixact of before, 0 for nobody.
+        has_checksums: pages of the copy have checksums.
     """
 
-    def __init__(self, fates: Fates, limit: int, find_updater: FindUpdater) -> None:
+    def __init__(self, fates: Fates, limit: int, find_updater: FindUpdater, has_checksums: bool) -> None:
         self._fates, self._limit, self._find = fates, limit, find_updater
+        self._has_checksums = has_checksums
         self._slots = k.Slots(
             np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.uint8)
         )
@@ -337,6 +340,10 @@ class PageVisibility:
         """
         count = len(pages) // PAGE
         pages.reshape(-1, PAGE)[changed.is_cut] = 0
+        if self._has_checksums:
+            wrong = first_wrong_page(pages, first, np.diff(changed.starts) == 0)
+            if wrong is not None:
+                raise _damaged(f"page {wrong} has another checksum than what it holds", where)
         data = np.concatenate([pages, changed.payload]) if len(changed.payload) else pages
         most = 300 * count + len(changed.events)
         while True:
@@ -379,4 +386,8 @@ def _page_error(status: int, seen: k.Seen, where: str) -> CatalogError:
         k.NO_TUPLE: f"{page} has no tuple where the record at {Lsn(value)} deletes one",
         k.OLD_TUPLE: f"{page} has a tuple that VACUUM FULL of a version before 9.0 has moved",
     }[status]
+    return _damaged(reason, where)
+
+
+def _damaged(reason: str, where: str) -> CatalogError:
     return CatalogError(reason, file=where, hint="the backup is damaged; take it again")

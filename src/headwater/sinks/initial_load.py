@@ -19,13 +19,12 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
@@ -42,6 +41,7 @@ from headwater.pipeline.task_run import Progress, run_tasks
 from headwater.rows.arrow import NAMES
 from headwater.rows.items import INSERT, TOAST, UNCHANGED, Items
 from headwater.rows.layout import SliceLayouts, compile_layouts
+from headwater.rows.page_checksum import CHECKSUMS_ON
 from headwater.rows.page_history import Locator, VisibleTuples
 from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
@@ -50,6 +50,7 @@ from headwater.rows.typed import typed_columns
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable
 from headwater.sinks.lake_table import DataFile, file_name
+from headwater.sinks.parquet_files import write_batches
 
 Int64s = NDArray[np.int64]
 
@@ -115,7 +116,8 @@ class InitialLoad:
         stretch = self.rows.start_lsn, self.rows.lsn + 1
         history = heap_history(context, self.opened.directory, copy, stretch, files, self.place, progress)
         heaps = {file: copy.heap_file(file) for file in files}
-        return _Reader(catalog, self.rows.start_lsn, files, heaps, history, self.place)
+        has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
+        return _Reader(catalog, self.rows.start_lsn, files, heaps, history, self.place, has_checksums)
 
     def _write(
         self,
@@ -165,6 +167,7 @@ class _Reader:
     heaps: dict[Locator, HeapFile]
     history: HeapHistory
     place: Path
+    has_checksums: bool
 
     def parts(self, locator: Locator) -> Iterator[HeapPages]:
         """A file's pages, in parts for tasks."""
@@ -172,7 +175,7 @@ class _Reader:
         blocks = max(heap.blocks, self.history.blocks(file))
         for first in range(0, blocks, TASK_BLOCKS):
             last = min(first + TASK_BLOCKS, blocks)
-            yield HeapPages(file, heap, first, last, self.history, self.catalog, self.start_lsn)
+            yield HeapPages(file, heap, first, last, self.history, self.catalog, self.start_lsn, self.has_checksums)
 
     def toasts(
         self, context: SparkContext, locators: Sequence[Locator], progress: Progress | None
@@ -210,26 +213,18 @@ def _write(
         toast = toasts[task.toast] if task.toast >= 0 else None
         rows = _Rows(forms[task.load], task.schema, toast, session, lsn)
         batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
-        return task.load, write_file(forms[task.load], lsn, batches)
+        return task.load, _file(forms[task.load], lsn, batches)
 
     yield write
 
 
-def write_file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
+def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
     """Write rows, batch by batch, into a file of a name that no other attempt has; it is on the disk then."""
     first = next(batches, None)
     if first is None:
         return None
-    name, rows = file_name(lsn), 0
-    with open(os.path.join(form.staging, name), "xb") as sink:
-        with pq.ParquetWriter(sink, form.schema, compression="zstd") as writer:
-            while first is not None:
-                writer.write_table(first)
-                rows += first.num_rows
-                first = next(batches, None)
-        sink.flush()
-        os.fsync(sink.fileno())
-        size = sink.tell()
+    name = file_name(lsn)
+    rows, size = write_batches(chain([first], batches), form.schema, os.path.join(form.staging, name))
     return DataFile(name, rows, size, {"_commit_lsn": lsn}, {"_commit_lsn": lsn})
 
 

@@ -29,7 +29,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import UsageError
+from headwater.errors import LakeError, UsageError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Handed, Write
@@ -236,6 +237,14 @@ class _Landing:
         """Land rows that were there before, but of tables that have them."""
         tables = [(one, *self._table(one.source)) for one in rows.tables]
         waiting = [(one, name, table) for one, name, table in tables if table.landed.commit_lsn < rows.lsn]
+        late = next(((name, table) for _, name, table in waiting if table.landed.commit_lsn >= 0), None)
+        if late is not None:
+            raise LakeError(
+                f"table {late[0]} has landed up to {Lsn(late[1].landed.commit_lsn)}, its rows of {Lsn(rows.lsn)} would "
+                "come twice",
+                file=str(self.lake.target.place),
+                hint="land to another place",
+            )
         loads = [TableLoad(one, self._form(one.source, table, name, -1)) for one, name, table in waiting]
 
         def commit(number: int, files: list[DataFile]) -> None:

@@ -9,6 +9,7 @@ Arrow and Trino read.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +32,32 @@ def write_parquet(rows: pa.Table, path: str) -> int:
     Raises:
         OSError: it cannot be written, or is there.
     """
+    return write_batches([rows], rows.schema, path)[1]
+
+
+def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, path: str) -> tuple[int, int]:
+    """The same of rows that come one batch after the other, each in row groups of its own.
+
+    Args:
+        batches: of the columns of ``schema``.
+        schema: them.
+        path: of a file that there is not yet.
+
+    Returns:
+        how many rows, and the file's size in bytes.
+
+    Raises:
+        OSError: it cannot be written, or is there.
+    """
+    count = 0
     with open(path, "xb") as sink:
-        pq.write_table(rows, sink, **parquet_options(rows.schema))
+        with pq.ParquetWriter(sink, schema, **parquet_options(schema)) as writer:
+            for batch in batches:
+                writer.write_table(batch)
+                count += batch.num_rows
         sink.flush()
         os.fsync(sink.fileno())
-        return sink.tell()
+        return count, sink.tell()
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
