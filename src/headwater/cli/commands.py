@@ -389,6 +389,13 @@ def ddl_command(**flags: Any) -> None:
     help="What the tables hold: every change as a row; the source's rows; these with all versions that they have had.",
 )
 @_land_flag(
+    "--snapshot",
+    type=click.Choice(["initial", "never"]),
+    default="initial",
+    show_default=True,
+    help="Whether rows land that tables had when the base backup was taken, before their changes.",
+)
+@_land_flag(
     "--on-unrepresentable",
     type=click.Choice(["error", "null", "string"]),
     default="error",

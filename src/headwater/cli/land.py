@@ -39,7 +39,7 @@ class LandFlags:
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
         iceberg_catalog, namespace: see :class:`LandingTarget`.
-        on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
+        snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
@@ -61,6 +61,7 @@ class LandFlags:
     mode: str
     iceberg_catalog: str | None
     namespace: str | None
+    snapshot: str
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
@@ -98,6 +99,7 @@ def run_land(flags: LandFlags) -> None:
         flags.mode,
         flags.iceberg_catalog,
         flags.namespace,
+        flags.snapshot,
     )
     with ExitStack() as stack:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))

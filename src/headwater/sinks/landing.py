@@ -2,6 +2,7 @@
 
 ::
 
+    backup  ->  rows that were there before, before the first changes  (sinks/initial_load.py)
     window  ->  tables it has changes of, their columns in the lake  (driver)
             ->  slices: rows of each table into a file under ``staging``  (tasks, which return names and sizes)
             ->  of mirrors: these merged into groups of files  (tasks)
@@ -26,6 +27,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
+from headwater.errors import UsageError
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
@@ -33,7 +35,7 @@ from headwater.pipeline.request import DecodeRequest, OpenRequest, check_databas
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.task_run import Progress
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import NEVER, Lake, LandingTarget
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import MODES, Mode
@@ -123,10 +125,29 @@ class _Run:
         Returns:
             the state behind it; None if it was told to end before any.
         """
+        wants_existing = _wants_existing(opened, self.lake.target)
         with open_exchange(self.spark.sparkContext) as exchange:
-            handing = Handing(exchange.hand, self.mode, start_of(opened))
+            handing = Handing(exchange.hand, self.mode, start_of(opened), wants_existing)
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds)
-            return LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch).run(following)
+            return LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing).run(
+                following
+            )
+
+
+def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
+    """Whether rows that were there before have to land yet.
+
+    Raises:
+        UsageError: they would, and what follows them is left out.
+    """
+    if target.snapshot == NEVER:
+        return False
+    if opened.request.start is not None:
+        raise UsageError(
+            "existing rows land as of the backup, and changes from a later LSN on would not follow them",
+            hint="leave out the start, or land changes only (--snapshot never)",
+        )
+    return opened.state is None or not opened.state.control.builder.is_consistent
 
 
 def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:

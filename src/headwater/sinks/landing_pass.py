@@ -17,6 +17,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Handed, Write
@@ -28,11 +30,13 @@ from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.data_files import write_data_file
+from headwater.sinks.existing_rows import ExistingRows, consistent_point, existing_rows
+from headwater.sinks.initial_load import InitialLoad, TableLoad
 from headwater.sinks.lake import Lake
-from headwater.sinks.lake_table import Landed, TableCommit, file_name
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
-from headwater.sinks.modes import Mode, Settled, Written, notes
+from headwater.sinks.modes import Landing, Mode, Settled, Written, notes
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
@@ -68,6 +72,8 @@ class Part:
         commit_time: of the last transaction up to there; None where that is not known.
         last_commit: when the last of its own committed, None for none.
         is_last: nothing follows it in the pass.
+        existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
+            again.
     """
 
     slices: list[Handed[Slice]]
@@ -77,6 +83,7 @@ class Part:
     commit_time: datetime | None
     last_commit: datetime | None
     is_last: bool
+    existing: ExistingRows | None
 
 
 @dataclass
@@ -86,18 +93,27 @@ class Handing:
     Attributes:
         hand: a slice; mode: what is kept.
         lo: LSN where the next window begins.
+        wants_existing: rows that were there before have to land yet.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
     mode: Mode
     lo: int
+    wants_existing: bool
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
         view, plugin = behind.store.view(window.hi), plan.opened.plugin
+        existing = self._existing(plan, window)
+        since = -1 if existing is None else existing.lsn
         tables = self.mode.tables(
-            assembly.plan, behind.store, self.lo, window.hi, lambda schema: bool(plugin.wants(schema, view))
+            assembly.plan,
+            behind.store,
+            max(self.lo, since + 1),
+            window.hi,
+            lambda schema: bool(plugin.wants(schema, view)),
+            since,
         )
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
@@ -111,7 +127,15 @@ class Handing:
             _moment(assembly.plan.last.time),
             _moment(int(times[-1])) if len(times) else None,
             window.is_last,
+            existing,
         )
+
+    def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
+        lsn = consistent_point(window) if self.wants_existing else None
+        if lsn is None:
+            return None
+        self.wants_existing = False
+        return existing_rows(window.behind.store, plan.opened.plugin, lsn)
 
 
 def _moment(micros: int) -> datetime | None:
@@ -127,6 +151,7 @@ class LandingPass:
         ahead: plans windows; opened: where it begins.
         lake: where to; mode: what is kept there.
         result: grows; watch: told of it.
+        with_rows: rows that were there before land, too.
     """
 
     ahead: PlannedAhead[Part]
@@ -135,6 +160,7 @@ class LandingPass:
     mode: Mode
     result: LandingResult
     watch: LandingWatch
+    with_rows: bool
 
     def run(self, following: Following | None) -> KeptState | None:
         """Land window by window.
@@ -146,7 +172,8 @@ class LandingPass:
             the state behind the last one; None if there was none.
         """
         self.lake.require_source(self._source)
-        plan = DatabasePlan([OpenOutput(self.opened, scope_of(self.opened))], goes_on=following is not None)
+        output = OpenOutput(self.opened, scope_of(self.opened))
+        plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
         self.watch.begins(lo, self._end(following, lo))
@@ -191,17 +218,57 @@ class LandingPass:
         return f"{self.opened.directory.system_identifier}/{self.opened.store.database_oid}"
 
     def _land(self, part: Part) -> None:
-        begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        decoder = SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
+        since = -1
+        if part.existing is not None:
+            self._load(part.existing)
+            since = part.existing.lsn
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
-        landings = [
-            self.mode.landing(number, one, self.lake.table(one.last, self._source, begins_at), self.lake, decoder)
-            for number, one in enumerate(concerned)
-        ]
-        written = self._written(decoder, part.slices, [one.changes for one in landings])
+        landings = [self._landing(number, one) for number, one in enumerate(concerned)]
+        changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
+        written = self._written(self._decoder, part.slices, changes)
         self._commit(list(self.mode.settled(landings, written, self._merged)))
         self.lake.clear_staging()
         self.lake.resolve(part.kept, part.commit_time)
+
+    def _landing(self, number: int, source: SourceTable) -> Landing:
+        return self.mode.landing(number, source, self._table(source), self.lake, self._decoder)
+
+    def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
+        begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
+        return self.lake.table(source.last, self._source, begins_at)
+
+    @property
+    def _decoder(self) -> SliceDecoder:
+        return SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
+
+    def _load(self, rows: ExistingRows) -> None:
+        """Land rows that were there before, but of tables that have them."""
+        waiting = [one for one in rows.tables if self._waits(one.source, rows.lsn)]
+        landings = [self._landing(number, self.mode.existing(one.source)) for number, one in enumerate(waiting)]
+        loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
+
+        def commit(number: int, files: list[DataFile]) -> None:
+            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merged)])
+
+        with timed(self.ahead.seconds, "existing rows"):
+            load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
+            load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
+        self.lake.clear_staging()
+
+    def _waits(self, source: SourceTable, lsn: int) -> bool:
+        """Whether a table has not the rows of an LSN yet.
+
+        Raises:
+            LakeError: it has others.
+        """
+        name, table = self._table(source)
+        if -1 < table.landed.commit_lsn < lsn:
+            raise LakeError(
+                f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, rows of {Lsn(lsn)} would come twice",
+                file=str(self.lake.target.place),
+                hint="land to another place",
+            )
+        return table.landed.commit_lsn < lsn
 
     def _written(
         self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
