@@ -51,15 +51,17 @@ class Log:
         return self.moments[max(self.moments)]
 
 
-def worked(programs: Any, place: Path, seed: int, *, ddl: bool) -> Iterator[Log]:
+def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0) -> Iterator[Log]:
+    """Work on a server, `before` statements of it before its files are copied."""
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP.split(";\n"):
                 connection.execute(statement)
+        work, moments = Work(server.connect, seed, ddl=ddl), {}
+        work.run(before)
         server.stop()
         backup = server.copy_data_directory(place / "backup")
         server.start()
-        work, moments = Work(server.connect, seed, ddl=ddl), {}
         with server.connect() as connection:
             for _ in range(MOMENTS):
                 work.run(STEPS // MOMENTS)
