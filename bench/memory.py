@@ -19,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
-from speed import SETTINGS, make_slot, one_row, prepare_pgbench, time_headwater
+from our_runs import time_headwater
+from server_runs import SETTINGS, make_slot, one_row
+from workloads import prepare_pgbench
 
 GIGABYTES = (1, 4, 8)
 TRANSACTIONS_PER_CALL = 20_000

@@ -27,8 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from our_runs import check_equal, time_headwater
 from schema_workloads import SCHEMAS, Schema, execute
-from speed import check_equal, make_slot, one_row, time_headwater, time_session
+from server_runs import make_slot, one_row, time_session
 
 RUNS = 3
 TRANSACTIONS_OF_MB = (1_280, 2_560, 5_120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -105,14 +106,17 @@ def run_land(flags: LandFlags) -> None:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
         metrics = stack.enter_context(serve_metrics(flags.metrics))
         following = stack.enter_context(_following(request.source, flags))
+        began = time.perf_counter()
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)
         warm_up(spark)
         progress("start Spark", 1, 1)
+        started = time.perf_counter()
         watches = SeveralWatch([watch, metrics])
         result = land(spark, request, target, progress, WindowBounds(flags.window_bytes), following, watches)
     if flags.stats_json:
-        sys.stdout.write(f"{json.dumps(_figures(result))}\n")
+        seconds = started - began, time.perf_counter() - started
+        sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{_summary(result)}\n")
 
@@ -134,11 +138,13 @@ def _summary(result: LandingResult) -> str:
     return f"landed {rows} rows of {len(result.rows)} tables in {result.files} files; resolved up to {resolved}"
 
 
-def _figures(result: LandingResult) -> dict[str, object]:
+def _figures(result: LandingResult, startup: float, total: float) -> dict[str, object]:
     return {
         "rows": result.rows,
         "files": result.files,
         "bytes": result.bytes,
         "resolved_lsn": None if result.resolved_lsn is None else str(Lsn(result.resolved_lsn)),
+        "startup_seconds": round(startup, 3),
+        "land_seconds": round(total, 3),
         "seconds": {name: round(value, 3) for name, value in result.seconds.items()},
     }
