@@ -27,7 +27,8 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.parquet_table import read_parquet_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -284,7 +285,7 @@ def test_other_columns_can_be_refused(spark: SparkSession, log: Log, tmp_path: P
 
 def test_a_truncate_is_landed_though_nothing_else_is(spark: SparkSession, log: Log, tmp_path: Path) -> None:
     """Each window is a segment: the table's rows are in another one than its truncate."""
-    target = LandingTarget(tmp_path / "lake")
+    target = LandingTarget(tmp_path / "lake", snapshot="never")
     landed(spark, log, target, start=log.middle)
     small = read_parquet_table(target.place / "public.small")
     assert small["_change_type"].to_pylist() == ["update_preimage", "update_postimage", "truncate"]

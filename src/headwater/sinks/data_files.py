@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -27,34 +27,60 @@ def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
         rows: at least one.
         place: the directory; name: of the file.
     """
+    return write_batches([rows], rows.schema, place, name)
+
+
+def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:
+    """The same of rows that come one batch after the other, each in row groups of its own.
+
+    Args:
+        batches: of the columns of ``schema``.
+        schema: them.
+        place: the directory; name: of the file.
+    """
     footers: list[pq.FileMetaData] = []
+    seen = _Seen(schema)
     with open(os.path.join(place, name), "xb") as sink:
-        pq.write_table(rows, sink, metadata_collector=footers, **parquet_options(rows.schema))
+        with pq.ParquetWriter(sink, schema, metadata_collector=footers, **parquet_options(schema)) as writer:
+            for batch in batches:
+                writer.write_table(batch)
+                seen.add(batch)
         sink.flush()
         os.fsync(sink.fileno())
         size = sink.tell()
-    return DataFile(name, len(rows), size, *footer_bounds(footers[0], rows))
+    return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
 
 
-def footer_bounds(footer: pq.FileMetaData, rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """The least and the greatest values of columns, and how many nulls those have that are not nested.
+class _Seen:
+    """Of rows that have gone into a file: how many, nulls of columns that are not nested, columns with NaN."""
 
-    Args:
-        footer: of a file that was written; rows: what was written.
+    def __init__(self, schema: pa.Schema) -> None:
+        self.rows = 0
+        self.nulls = {one.name: 0 for one in schema if _is_leaf(one.type)}
+        self.with_nan: set[str] = set()
 
-    Returns:
-        by column; columns without bounds are missing in the first two.
-    """
+    def add(self, batch: pa.Table) -> None:
+        """Some more."""
+        self.rows += len(batch)
+        for name in self.nulls:
+            self.nulls[name] += batch[name].null_count
+        self.with_nan |= {field.name for field in batch.schema if _has_nan(batch[field.name])}
+
+
+def _bounds(
+    footer: pq.FileMetaData, schema: pa.Schema, without: Container[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The least and the greatest values of columns that have bounds."""
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
-    for leaf, field in _leaves(rows.schema):
-        if not has_order(field.type) or _has_nan(rows[field.name]):
+    for leaf, field in _leaves(schema):
+        if not has_order(field.type) or field.name in without:
             continue
         found = list(_statistics(footer, leaf))
         least, greatest = _bound(found, "min", min, field.type), _bound(found, "max", max, field.type)
         if is_bound(least) and is_bound(greatest):
             lower[field.name], upper[field.name] = least, greatest
-    return lower, upper, {one.name: rows[one.name].null_count for one in rows.schema if _is_leaf(one.type)}
+    return lower, upper
 
 
 def _is_leaf(type: pa.DataType) -> bool:

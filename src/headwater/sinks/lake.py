@@ -35,6 +35,10 @@ from headwater.slots.value_file import sync_directory
 
 TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
 FORMATS = tuple(TYPES)
+INITIAL, NEVER = "initial", "never"
+SNAPSHOTS = (INITIAL, NEVER)
+"""Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
+
 _NEWEST = (1 << 63) - 1
 _OWN = "its own"
 
@@ -51,6 +55,7 @@ class LandingTarget:
         mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
         iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
         namespace: of all tables in that catalog; None for the schemas of the source's.
+        snapshot: see :data:`SNAPSHOTS`.
     """
 
     place: Path
@@ -60,6 +65,7 @@ class LandingTarget:
     mode: str = "changelog"
     iceberg_catalog: str | None = None
     namespace: str | None = None
+    snapshot: str = INITIAL
 
     def open_format(self) -> LakeFormat:
         """The format of the tables, open.
@@ -84,7 +90,8 @@ class LandingTarget:
             name: None if known.get(name, _OWN) == _OWN else str(known[name]) for name in ("catalog", "namespace")
         }
         mode = str(known.get("mode", "changelog"))
-        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"])
+        snapshot = str(known.get("snapshot", NEVER))
+        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot)
 
 
 def own_directory(place: Path) -> Path:
@@ -152,6 +159,7 @@ class Lake:
             self._require("mode", target.mode, "changelog")
             for what, value in (("catalog", target.iceberg_catalog), ("namespace", target.namespace)):
                 self._require(what, value or _OWN, _OWN)
+            self._require("snapshot", target.snapshot, NEVER)
             self.clear_staging()
             self._resolved = ResolvedLog(self._own)
         self._format = target.open_format()
@@ -164,6 +172,11 @@ class Lake:
             table.close()
         self._format.close()
         os.close(self._lock)
+
+    @property
+    def scratch(self) -> Path:
+        """A directory for what a run needs meanwhile, which may not be there; all machines share it."""
+        return self._own / "scratch"
 
     @property
     def _states(self) -> Path:
