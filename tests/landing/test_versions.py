@@ -198,7 +198,7 @@ def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path
         wanted = rows.select(shown).sort_by(order).to_pylist()
         sparks = spark.read.option("mergeSchema", "true").parquet(*files).select(*shown).toArrow()
         assert sparks.sort_by(order).to_pylist() == wanted
-        with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
+        with duckdb.connect() as connection:
             ducks = connection.read_parquet(files, union_by_name=True).to_arrow_table()
         found = ducks.select(shown).cast(rows.select(shown).schema).sort_by(order).to_pylist()
         assert found == wanted
