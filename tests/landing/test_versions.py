@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,8 +18,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from headwater.cli.lake import run_tables
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.pg.lsn import Lsn
 from headwater.sinks.compaction import compact
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
@@ -104,6 +107,25 @@ def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, t
         list(tables_of(target.place, read_as_of(target.place, then.lsn)))
 
 
+def test_the_command_shows_what_belongs_together(
+    spark: SparkSession, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    first, last = min(log.moments), max(log.moments)
+    for lsn in (first, last):
+        landed(spark, log, target, SEGMENT, end=lsn)
+    run_tables(target.place, str(Lsn(first)), as_json=True)
+    then = json.loads(capsys.readouterr().out)
+    assert then["resolved_lsn"] == str(Lsn(read_as_of(target.place, first).lsn))
+    run_tables(target.place, then["commit_time"], as_json=True)
+    assert json.loads(capsys.readouterr().out) == then
+    run_tables(target.place, None, as_json=False)
+    head, names, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"resolved_lsn {Lsn(read_as_of(target.place).lsn)} commit_time 20")
+    assert names.split() == ["table", "version", "rows", "files", "bytes"]
+    assert len(rows) >= len(then["tables"]) > 0
+
+
 def test_files_of_a_compacted_table_are_in_order(spark: SparkSession, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake")
     for lsn in sorted(log.moments)[:4]:
@@ -159,7 +181,7 @@ def current_files(target: LandingTarget, name: str) -> list[str]:
     return [str(path) for path in (target.place / name).glob("*.parquet")]
 
 
-@pytest.mark.parametrize("format", ["parquet", "iceberg"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format)
     landed(spark, log, target, SEGMENT)
@@ -176,7 +198,7 @@ def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path
         wanted = rows.select(shown).sort_by(order).to_pylist()
         sparks = spark.read.option("mergeSchema", "true").parquet(*files).select(*shown).toArrow()
         assert sparks.sort_by(order).to_pylist() == wanted
-        with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
+        with duckdb.connect() as connection:
             ducks = connection.read_parquet(files, union_by_name=True).to_arrow_table()
         found = ducks.select(shown).cast(rows.select(shown).schema).sort_by(order).to_pylist()
         assert found == wanted

@@ -16,7 +16,7 @@ from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_view import TableView, read_as_of, tables_of
 from headwater.sinks.resolved import Resolved
 
-_AGE = re.compile(r"(\d{1,6})([smhd])")
+_AGE = re.compile(r"(\d{1,5})([smhd])")
 _UNITS = {
     "s": timedelta(seconds=1),
     "m": timedelta(minutes=1),

@@ -145,8 +145,11 @@ def iceberg_errors(place: Path) -> Iterator[None]:
     except Exception as error:
         if not _is_iceberg(error):
             raise
+        # Of an error of a database, what it said, without the statement.
         raise LakeError(
-            f"Iceberg: {error}", file=str(place), hint="begin again: what was committed, the tables say themselves"
+            f"Iceberg: {getattr(error, 'orig', None) or error}",
+            file=str(place),
+            hint="begin again: what was committed, the tables say themselves",
         ) from error
 
 
