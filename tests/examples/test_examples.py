@@ -126,17 +126,15 @@ def tables_that_merge() -> Path:
     return jar
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_auto_cdc(log: Log, tmp_path: Path, tables_that_merge: Path) -> None:
     """In memory tables live as long as the run: views of it write what they had."""
     project = shutil.copytree(EXAMPLES / "auto_cdc", tmp_path / "auto_cdc")
     spec = project / "spark-pipeline.yml"
-    places = {"WAL": log.wal, "BACKUP": log.backup, "CATALOG.SCHEMA": "lake.shop", "/STORAGE": tmp_path / "storage"}
-    text = spec.read_text()
-    for name, value in places.items():
-        text = text.replace(
-            f"file://{name}" if name == "/STORAGE" else f": {name}\n",
-            f": {value}\n" if name != "/STORAGE" else f"file://{value}",
-        )
+    text = spec.read_text().replace("file:///STORAGE", f"file://{tmp_path / 'storage'}")
+    for name, value in (("WAL", log.wal), ("BACKUP", log.backup), ("CATALOG.SCHEMA", "lake.shop")):
+        text = text.replace(f": {name}\n", f": {value}\n")
     spec.write_text(text)
     (project / "transformations" / "seen.py").write_text(SEEN)
     command = [Path(sys.executable).with_name("spark-pipelines"), "--jars", tables_that_merge]

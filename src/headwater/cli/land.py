@@ -1,4 +1,4 @@
-"""``headwater land``: changes of WAL into typed tables of Parquet or Delta, once or as the WAL grows."""
+"""``headwater land``: WAL into typed tables of Parquet, Delta or Iceberg, once or as the WAL grows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import LandingTarget
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.landing_watch import SeveralWatch
 from headwater.wal.place import WalSource
 
@@ -36,7 +37,8 @@ class LandFlags:
         catalog, database: what is followed.
         end: LSN.
         tables: patterns; none for all.
-        to: the directory; form: of its tables.
+        to: the directory; form: of its tables; mode: what they hold.
+        iceberg_catalog, namespace: see :class:`LandingTarget`.
         on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
@@ -56,6 +58,9 @@ class LandFlags:
     tables: Sequence[str]
     to: str
     form: str
+    mode: str
+    iceberg_catalog: str | None
+    namespace: str | None
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
@@ -83,7 +88,17 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution)
+    if flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
+        raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
+    target = LandingTarget(
+        Path(flags.to),
+        flags.form,
+        flags.on_unrepresentable,
+        flags.schema_evolution,
+        flags.mode,
+        flags.iceberg_catalog,
+        flags.namespace,
+    )
     with ExitStack() as stack:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
         metrics = stack.enter_context(serve_metrics(flags.metrics))

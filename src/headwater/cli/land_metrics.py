@@ -8,7 +8,7 @@ that hangs, compare ``headwater_land_resolved_timestamp_seconds`` with the clock
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ class LandMetrics(LandingWatch):
         self._lag_seconds = gauge(
             "lag_seconds", "Since the commit of the last transaction that has landed; 0 at the end of the log."
         )
-        self._commit_seconds = histogram("commit_seconds", "What a commit to a table took.")
+        self._commit_seconds = histogram("commit_seconds", "What the commits to a window's tables took.")
         self._window_seconds = histogram("window_seconds", "What tasks and commits of a window took.")
         self._delay = histogram("delay_seconds", "From the last commit of a window on the server until it had landed.")
         self._last_commit: float | None = None
@@ -69,13 +69,15 @@ class LandMetrics(LandingWatch):
         self._note_end(lo, end)
         self._resolved.set(lo)
 
-    def committed(self, table: CommittedTable) -> None:
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
         """See :class:`LandingWatch`."""
-        self._rows.labels(table.name).inc(table.rows)
-        self._bytes.labels(table.name).inc(table.bytes)
-        self._files.labels(table.name).inc(table.files)
-        self._commits.labels(table.name).inc()
-        self._commit_seconds.observe(table.seconds)
+        for table in tables:
+            self._rows.labels(table.name).inc(table.rows)
+            self._bytes.labels(table.name).inc(table.bytes)
+            self._files.labels(table.name).inc(table.files)
+            self._commits.labels(table.name).inc()
+        if tables:
+            self._commit_seconds.observe(seconds)
 
     def passed(self, window: LandedWindow) -> None:
         """See :class:`LandingWatch`."""

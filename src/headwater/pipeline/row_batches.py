@@ -253,10 +253,13 @@ def numbers_in_records(located: LocatedSlice) -> Rows:
 
 def _origins(located: LocatedSlice) -> pa.StringArray:
     """The origin's name of every transaction, null for local ones."""
+    numbers, which = np.unique(located.changes.transactions.origin, return_inverse=True)
+    names = [_origin(located, int(number)) if number else None for number in numbers]
+    return pa.array(names, pa.string()).take(pa.array(which))
+
+
+def _origin(located: LocatedSlice, number: int) -> str:
+    """The name of an origin by its number among a slice's literals, from 1."""
     literals = located.changes.literals
-    names = []
-    for number in located.changes.transactions.origin:
-        message = literals.first[number - 1]
-        data = literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes() if number else None
-        names.append(data.decode() if data is not None else None)
-    return pa.array(names, pa.string())
+    message = literals.first[number - 1]
+    return literals.data[literals.offsets[message] : literals.offsets[message + 1]].tobytes().decode()

@@ -13,7 +13,7 @@ value of an older type is printed, and read as the newer one, where every value 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import Column, RelationSchema, TypeInfo
 from headwater.errors import DecodingError
-from headwater.rows import _columns, _deform
-from headwater.rows._columns import Stored
+from headwater.rows._columns import NONE, Stored
+from headwater.rows._picked import Picks, Tuples, pick_new, pick_old
 from headwater.rows.arrow import NAMES, Rows, change_rows, is_shown
 from headwater.rows.column_types import ERROR, NULL, SPARK, ColumnType, Target, column_type
 from headwater.rows.columns import Asked, Values, arrow_array
-from headwater.rows.items import ABSENT, TEXT, UNCHANGED, UNKNOWN, Items
+from headwater.rows.items import Items
 from headwater.rows.printed_columns import printed_column
 from headwater.rows.read_back import read_back
 from headwater.rows.render import Located
@@ -107,13 +107,22 @@ class TypedRows:
 
     Attributes:
         rows: the new tuples, or of deletes the old ones, one column per attribute.
-        before: STRUCT[k] the old tuples, null where none was logged; of a key only the key's columns have values.
+        has_old: bool[k] of which an old tuple was logged.
+        old: the old tuples, one row for each that was logged; of a key only the key's columns have values.
         unchanged: ARRAY<STRING>[k] columns of the new tuple whose value is neither in it nor in the old one.
     """
 
     rows: pa.RecordBatch
-    before: pa.StructArray
+    has_old: NDArray[np.bool_]
+    old: pa.StructArray
     unchanged: pa.ListArray
+
+    @property
+    def before(self) -> pa.StructArray:
+        """STRUCT[k] the old tuples, null where none was logged."""
+        if self.has_old.all():
+            return self.old
+        return self.old.take(pa.array(np.cumsum(self.has_old) - 1, mask=~self.has_old))
 
 
 def typed_columns(
@@ -124,6 +133,7 @@ def typed_columns(
     *,
     schemas: Sequence[RelationSchema] | None = None,
     rows: Rows | None = None,
+    names: Sequence[str] | None = None,
 ) -> TypedRows:
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
@@ -134,6 +144,7 @@ def typed_columns(
         session: settings that text is printed under.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
+        names: what columns are called among those that are unchanged, None for their own names.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
@@ -143,22 +154,26 @@ def typed_columns(
     rows = change_rows(items) if rows is None else rows
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
     reader = _Reader(located, items, table, session, versions, rows)
-    new, old, unchanged = [], [], []
-    for column in table.columns:
-        after, before, is_unchanged = reader.picks(column)
-        new.append(reader.array(column, after))
-        old.append(reader.array(column, before))
-        unchanged.append(is_unchanged)
+    new, unchanged = [], {}
+    for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
+        picks, unknown = reader.new(column)
+        new.append(reader.array(column, picks))
+        if unknown:
+            unchanged[name] = picks.unchanged
+    has_old: NDArray[np.bool_] = located.old_first[rows] >= 0
+    before = replace(reader, rows=rows[has_old])
     return TypedRows(
         pa.RecordBatch.from_struct_array(reader.struct(new)),
-        reader.struct(old, mask=located.old_first[rows] < 0),
-        _name_lists([column.name for column in table.columns], unchanged, len(rows)),
+        has_old,
+        before.struct([before.array(column, before.old(column)) for column in table.columns]),
+        _name_lists(unchanged, len(rows)),
     )
 
 
-def _name_lists(names: list[str], chosen: list[NDArray[np.bool_]], rows: int) -> pa.ListArray:
+def _name_lists(chosen: dict[str, NDArray[np.bool_]], rows: int) -> pa.ListArray:
     """For each row the names of the columns that are chosen in it."""
-    row, column = np.nonzero(np.stack(chosen, axis=1) if chosen else np.zeros((rows, 0), np.bool_))
+    names = list(chosen)
+    row, column = np.nonzero(np.stack(list(chosen.values()), axis=1) if names else np.zeros((rows, 0), np.bool_))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int32)
     return pa.ListArray.from_arrays(offsets, pa.array(names, pa.string()).take(pa.array(column)), type=NAMES)
 
@@ -179,51 +194,66 @@ class _Reader:
         """int32[k] the version of each row."""
         return self.items.layout[self.rows]
 
-    def struct(self, arrays: list[pa.Array], mask: NDArray[np.bool_] | None = None) -> pa.StructArray:
+    @cached_property
+    def tuples(self) -> Tuples:
+        """The rows' tuples, for kernels."""
+        found, cells = self.located, self.located.cells
+        first = found.new_first[self.rows], found.old_first[self.rows]
+        return Tuples(*first, self.layout, cells.kinds, cells.starts, cells.lengths)
+
+    @cached_property
+    def numbers(self) -> Rows:
+        """int64[k] of the rows."""
+        return np.arange(len(self.rows))
+
+    def struct(self, arrays: list[pa.Array]) -> pa.StructArray:
         """Columns as one array."""
         if not arrays:  # a table without columns
-            mask = np.zeros(len(self.rows), np.bool_) if mask is None else mask
-            return pa.array([None if is_null else {} for is_null in mask], self.table.arrow_struct)
-        null = None if mask is None else pa.array(mask)
-        return pa.StructArray.from_arrays(arrays, fields=list(self.table.arrow_schema), mask=null)
+            return pa.array([{}] * len(self.rows), self.table.arrow_struct)
+        return pa.StructArray.from_arrays(arrays, fields=list(self.table.arrow_schema))
 
-    def picks(self, column: Column) -> tuple[Rows, Rows, NDArray[np.bool_]]:
-        """A column's cell in each row and in each old tuple, -1 for none or NULL; and whether it is unchanged."""
+    def new(self, column: Column) -> tuple[Picks, int]:
+        """Where a column's values lie in the rows' new tuples, or else their old ones; and how many are unchanged."""
+        picks = self._room()
+        return picks, int(pick_new(self.tuples, self._place_in_tuples(column), picks))
+
+    def old(self, column: Column) -> Picks:
+        """Where they lie in the old ones."""
+        picks = self._room()
+        pick_old(self.tuples, self._place_in_tuples(column), picks)
+        return picks
+
+    def _room(self) -> Picks:
+        rows = len(self.rows)
+        return Picks(np.empty(rows, np.uint8), np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(rows, bool))
+
+    def _place_in_tuples(self, column: Column) -> NDArray[np.int64]:
+        """int64[v] the number of its cell in tuples of each version, -1 for none."""
         own = [self.table.column_in(column, version) for version in self.versions]
-        place = np.array([-1 if found is None else found.number - 1 for found in own], dtype=np.int64)[self.layout]
-        old, new = self.located.old_first[self.rows], self.located.new_first[self.rows]
-        before = np.where((old >= 0) & (place >= 0), old + place, -1)
-        after = np.where((new >= 0) & (place >= 0), new + place, -1)
-        before[self._kinds(before) != TEXT] = -1
-        kinds = self._kinds(after)
-        is_unchanged = ((kinds == UNCHANGED) & (before < 0)) | (kinds == UNKNOWN)
-        fallback = (new < 0) | (kinds == UNCHANGED)
-        after = np.where(fallback, before, after)
-        after[self._kinds(after) != TEXT] = -1
-        return after, before, is_unchanged
+        return np.array([-1 if found is None else found.number - 1 for found in own], dtype=np.int64)
 
-    def _kinds(self, picks: Rows) -> NDArray[np.uint8]:
-        """Kinds of cells, TEXT for all values, ABSENT for -1."""
-        kinds = np.full(len(picks), ABSENT, dtype=np.uint8)
-        kinds[picks >= 0] = self.located.cells.kinds[picks[picks >= 0]]
-        kinds[kinds == _deform.IN_ARENA] = TEXT
-        return kinds
-
-    def array(self, column: Column, picks: Rows) -> pa.Array:
+    def array(self, column: Column, picks: Picks) -> pa.Array:
         """A column's values, of whatever versions of the table they are."""
         type = self.table.type_of(column)
         own = [self.table.column_in(column, version) for version in self.versions]
         found = [type if one is None or one is column else self.table.type_of(one) for one in own]
+        if all(one == type for one in found):
+            return arrow_array(type, self._values(picks), self._asked(column))
         first: dict[ColumnType, int] = {}
         group = np.array([first.setdefault(one, number) for number, one in enumerate(found)], np.int64)[self.layout]
-        numbers = np.unique(group[picks >= 0]).tolist()
+        is_there = picks.kind != NONE
+        numbers = np.unique(group[is_there]).tolist()
         if len(numbers) < 2:
             return self._of_version(column, type, own[numbers[0]] if numbers else None, picks)
-        parts = [self._of_version(column, type, own[one], np.where(group == one, picks, -1)) for one in numbers]
-        which = np.searchsorted(numbers, np.where(picks >= 0, group, numbers[0]))
-        return pa.concat_arrays(parts).take(pa.array(which * len(picks) + np.arange(len(picks))))
+        kinds = [np.where(group == one, picks.kind, NONE).astype(np.uint8) for one in numbers]
+        parts = [
+            self._of_version(column, type, own[one], picks._replace(kind=kind))
+            for one, kind in zip(numbers, kinds, strict=True)
+        ]
+        which = np.searchsorted(numbers, np.where(is_there, group, numbers[0]))
+        return pa.concat_arrays(parts).take(pa.array(which * len(self.rows) + self.numbers))
 
-    def _of_version(self, column: Column, type: ColumnType, own: Column | None, picks: Rows) -> pa.Array:
+    def _of_version(self, column: Column, type: ColumnType, own: Column | None, picks: Picks) -> pa.Array:
         """The same of rows in which the column had a certain type, or of no rows."""
         found = type if own is None or own is column else self.table.type_of(own)
         if found == type or (found.arrow == type.arrow and self._reads(own, column, type)):
@@ -231,7 +261,7 @@ class _Reader:
         assert own is not None
         assert own.type is not None
         if not self._reads(own, column, type):
-            raise self._misfit(column, type, int(np.argmax(picks >= 0)))
+            raise self._misfit(column, type, int(np.argmax(picks.kind != NONE)))
         misfit, where = partial(self._misfit, column, type), self._where(column)
         stored, is_exact = self._values(picks).stored, not pa.types.is_string(type.arrow)
         printed = printed_column(stored, base_type(own.type), self.session, where, exact=is_exact)
@@ -241,16 +271,9 @@ class _Reader:
         """Whether values of another type that the column had can be read as its own."""
         return own is None or pa.types.is_string(type.arrow) or _reads_as(own.type, column.type)
 
-    def _values(self, picks: Rows) -> Values:
-        """Where the values of some cells lie."""
-        cells, there = self.located.cells, picks >= 0
-        at = np.where(there, picks, 0)
-        kind = np.full(len(picks), _columns.NONE, np.uint8)
-        if len(cells.kinds):
-            kind[there] = np.where(cells.kinds[at[there]] == _deform.IN_ARENA, _columns.IN_ARENA, _columns.VALUE)
-        start = cells.starts[at] if len(cells.kinds) else np.zeros(len(picks), np.int64)
-        length = cells.lengths[at] if len(cells.kinds) else np.zeros(len(picks), np.int32)
-        return Values(Stored(kind, start, length, self.located.data, self.located.arena), np.arange(len(picks)))
+    def _values(self, picks: Picks) -> Values:
+        kind, start, length, _ = picks
+        return Values(Stored(kind, start, length, self.located.data, self.located.arena), self.numbers)
 
     def _asked(self, column: Column) -> Asked:
         with_null = self.table.on_unrepresentable == NULL

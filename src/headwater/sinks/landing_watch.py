@@ -16,14 +16,12 @@ class CommittedTable:
     Attributes:
         name: the table's.
         rows, files, bytes: what came to it.
-        seconds: that the commit took, without the writing of its files.
     """
 
     name: str
     rows: int
     files: int
     bytes: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -71,8 +69,12 @@ class LandingWatch:
             lo: LSN where it begins; end: see :attr:`LandedWindow.end`.
         """
 
-    def committed(self, table: CommittedTable) -> None:
-        """A table got its part of a window."""
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
+        """Tables got their parts of a window.
+
+        Args:
+            tables: them; seconds: that their commits took, without the writing of files.
+        """
 
     def passed(self, window: LandedWindow) -> None:
         """All tables have a window."""
@@ -93,10 +95,10 @@ class SeveralWatch(LandingWatch):
         for one in self._watches:
             one.begins(lo, end)
 
-    def committed(self, table: CommittedTable) -> None:
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
         """See :class:`LandingWatch`."""
         for one in self._watches:
-            one.committed(table)
+            one.committed(tables, seconds)
 
     def passed(self, window: LandedWindow) -> None:
         """See :class:`LandingWatch`."""

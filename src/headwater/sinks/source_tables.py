@@ -11,7 +11,7 @@ numbers differ. A window in which a name means two columns of a partition is ref
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, ChangeTable
 from headwater.sinks.lake import TYPES, LandingTarget
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, evolved
 from headwater.sinks.lake_table import LakeTable
+from headwater.sinks.mirrored import TableStory, WindowCatalog
 
 _OID = 3
 """Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
@@ -38,10 +39,14 @@ class SourceTable:
     Attributes:
         last: as of the window's end, or as it was last.
         versions: of the relations that its changes are of.
+        story: what else happens to it; None if nobody has asked.
+        dropped: numbers of columns that it has no more.
     """
 
     last: RelationSchema
     versions: tuple[RelationSchema, ...]
+    story: TableStory | None = None
+    dropped: frozenset[int] = frozenset()
 
 
 def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
@@ -58,14 +63,42 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[Sou
     touched = [*_changed(plan), *_truncated(plan, store, hi)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
-        groups.setdefault(version.topmost, []).append((lsn, version))
+        groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
     found = []
     for oid, own in groups.items():
         versions = tuple(dict.fromkeys(version for _, version in own))
         last = _last(oid, own, store, hi)
         _require_names(last, versions, store, lo, hi)
-        found.append(SourceTable(_with_dropped(last, versions), versions))
+        dropped = frozenset(column.number for column in last.columns if column.is_dropped)
+        found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped))
     return found
+
+
+def mirrored_tables(
+    plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+) -> list[SourceTable]:
+    """The tables of a window, and those that others of which only the definition has changed; with their stories.
+
+    Args:
+        plan, store, lo, hi: see :func:`source_tables`.
+        wants: whether a table's rows are wanted, as it is at the window's end.
+
+    Raises:
+        LakeError: see there.
+    """
+    catalog = WindowCatalog(store, lo, hi)
+    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi)}
+    for oid in sorted(catalog.tables() - tables.keys()):
+        last = catalog.at_end(oid)
+        if last is not None and wants(last):
+            tables[oid] = SourceTable(last, ())
+    return [replace(one, story=catalog.story(one.last, one.versions)) for one in tables.values()]
+
+
+def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
+    """OID of the table that a relation's rows go to; those of a rewritten heap to that of the heap before."""
+    original = store.view(lsn).relation(version.rewrite_of) if version.rewrite_of else version
+    return version.rewrite_of if original is None else original.topmost
 
 
 def _changed(plan: Plan) -> Iterator[tuple[int, RelationSchema]]:
@@ -107,7 +140,7 @@ def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> R
     """A relation with the columns that it had in the window and has no more."""
     columns = {column.number: column for column in last.columns}
     for version in versions:
-        for column in version.columns if version.oid == last.oid else ():
+        for column in version.columns if last.oid in (version.oid, version.rewrite_of) else ():
             known = columns.get(column.number)
             if known is None or (known.is_dropped and is_shown(column)):
                 columns[column.number] = column
@@ -128,8 +161,9 @@ def _require_names(
     """
     known: dict[int, dict[str, int]] = {}
     for version in versions:
-        if version.oid == root.oid:
+        if root.oid in (version.oid, version.rewrite_of):
             continue
+        version = replace(version, oid=version.rewrite_of) if version.rewrite_of else version
         if version.oid not in known:
             last = store.view(hi).relation(version.oid)
             if last is None and not _is_steady(root, store, lo):
@@ -157,8 +191,46 @@ def _refusal(root: RelationSchema, version: RelationSchema, why: str) -> LakeErr
     )
 
 
+@dataclass(frozen=True)
+class LandedColumns:
+    """The columns of a table in the lake, as they are from a window on.
+
+    Attributes:
+        typed: the source's.
+        before: those in the lake before the window; None for none.
+        lake: those in it from then on.
+        names: in the lake, of the source's columns in their order.
+    """
+
+    typed: TypedTable
+    before: LakeSchema | None
+    lake: LakeSchema
+    names: tuple[str, ...]
+
+
+def landed_columns(
+    source: SourceTable, table: LakeTable, name: str, target: LandingTarget, reserved: Sequence[str]
+) -> LandedColumns:
+    """How the columns of a table in the lake follow those of the source.
+
+    Args:
+        source: it; table: in the lake; name: there.
+        target: see there.
+        reserved: names of columns that are the lake's own.
+
+    Raises:
+        LakeError: its columns are others, and that is not wanted.
+    """
+    types = TYPES[target.format]
+    typed = TypedTable(source.last, target.on_unrepresentable, types)
+    before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
+    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
+    lake = evolved(before, source.last.oid, columns, reserved, target.schema_evolution, f"table {name}")
+    return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
+
+
 def change_table(source: SourceTable, table: LakeTable, name: str, target: LandingTarget) -> ChangeTable:
-    """What tasks need to know of a table.
+    """What tasks need to know of a table of changes.
 
     Args:
         source: it; table: in the lake; name: there.
@@ -167,9 +239,6 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
-    before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
-    lake = evolved(before, source.last.oid, columns, RESERVED, target.schema_evolution, f"table {name}")
-    names = tuple(lake.holding(column).name for column in columns)
-    return ChangeTable(typed, names, pa.schema([*CHANGE_FIELDS, *lake.fields]), table.landed.commit_lsn, table.staging)
+    found = landed_columns(source, table, name, target, RESERVED)
+    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
+    return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging)
