@@ -76,7 +76,7 @@ def test_who_changed_it(log: Log, tmp_path: Path) -> None:
     chart = tmp_path / "changes.svg"
     place = (log.wal, log.backup, "public.account", "id = 7", chart)
     said = example(EXAMPLES / "who_changed_it.py", *place, directory=tmp_path)
-    assert re.search(r"\|update.*\|\{7, a7, 100\.00\} *\|7 *\|a7 *\|70\.00\|", said), said
+    assert re.search(r"\|update.*\|\{7, a7, 100\.00\} *\|7 *\|a7 *\|70\.00 *\|", said), said
     assert re.search(r"\|public *\|note *\|insert\|NULL *\|\{id -> 1, words -> done by ada\}", said), said
     assert "26 changes of 2 tables" in said
     assert chart.read_text().startswith("<?xml")
