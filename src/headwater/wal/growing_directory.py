@@ -63,8 +63,9 @@ def unbroken(directory: WalDirectory, lsn: int) -> WalDirectory:
     """
     size, segments = directory.segment_size, directory.segments
     number = max(lsn // size, segments[0].number)
-    while segments.numbered(number) is not None:
-        number += 1
+    for run in segments.runs:
+        if run.first <= number < run.first + run.count:
+            number = run.first + run.count
     if number <= segments[0].number or segments.following(number) is None:
         return directory
     name = segment_name(segments[0].timeline, number, size)
