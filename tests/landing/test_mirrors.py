@@ -103,8 +103,17 @@ def as_of(lsn: int | None) -> pc.Expression:
     return end.is_null() if lsn is None else (begin < lsn) & (end.is_null() | (end >= lsn))
 
 
-@pytest.mark.parametrize("window", [SEGMENT, ALL], ids=["segments", "whole"])
-@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("format", "window"),
+    [
+        ("parquet", SEGMENT),
+        ("delta", ALL),
+        ("iceberg", SEGMENT),
+        pytest.param("parquet", ALL, marks=pytest.mark.slow),
+        pytest.param("delta", SEGMENT, marks=pytest.mark.slow),
+        pytest.param("iceberg", ALL, marks=pytest.mark.slow),
+    ],
+)
 def test_mirrors_are_what_the_server_has(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
