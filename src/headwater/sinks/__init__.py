@@ -1,7 +1,7 @@
-"""Change tables in a lake: Parquet and Delta.
+"""Tables in a lake, Parquet and Delta: of changes, or mirrors of the source's tables.
 
 In: typed columns of changes (``rows/typed.py``). Out: files, and one commit a table that says what was landed with
-them. Must not know: the WAL, plugins. So far the tables by themselves; what lands in them is not written yet.
+them. Must not know: the WAL, plugins.
 """
 
 from __future__ import annotations

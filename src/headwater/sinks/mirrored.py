@@ -21,6 +21,7 @@ from itertools import pairwise
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.tables import CatalogTable
+from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
@@ -57,6 +58,7 @@ class TableStory:
         gone: relations that took their rows with them, each with the LSN of the commit record.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         refusal: why the window cannot be mirrored; None if it can.
+        refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
     """
 
@@ -65,6 +67,7 @@ class TableStory:
     gone: tuple[tuple[int, int], ...] = ()
     missing: tuple[tuple[int, Column], ...] = ()
     refusal: LakeError | None = field(default=None, compare=False)
+    refused_at: int = -1
     changed_at: int = -1
 
 
@@ -145,14 +148,17 @@ class _Story:
 
     def told(self) -> TableStory:
         """All of it."""
-        members = {one.rewrite_of or one.oid for one in self.versions} | set(self.spans)
-        try:
-            identity, gone, missing = identity_of(self.versions, self.last), list(self._gone()), self._missing()
-            refusal = None
-        except LakeError as error:
-            identity, gone, missing, refusal = Identity(), [], {}, error
+        members = frozenset({one.rewrite_of or one.oid for one in self.versions} | set(self.spans))
         changed = max((lsn for spans in self.spans.values() for lsn, _ in spans), default=-1)
-        return TableStory(identity, frozenset(members), tuple(gone), tuple(sorted(missing.items())), refusal, changed)
+        try:
+            identity = identity_of(self.versions, self.last)
+        except LakeError as error:
+            return TableStory(members=members, refusal=error, refused_at=NEVER, changed_at=changed)
+        try:
+            gone, missing = tuple(self._gone()), tuple(sorted(self._missing().items()))
+        except LakeError as error:
+            return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
+        return TableStory(identity, members, gone, missing, changed_at=changed)
 
     def _gone(self) -> Iterator[tuple[int, int]]:
         for oid, spans in self.spans.items():

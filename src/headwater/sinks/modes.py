@@ -207,7 +207,7 @@ class Mirror(Mode):
         """See :class:`Mode`."""
         name, table = named
         assert source.story is not None
-        if source.story.refusal is not None and source.story.changed_at > table.landed.commit_lsn:
+        if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
             raise source.story.refusal
         reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
         columns = landed_columns(source, table, name, lake.target, reserved)
@@ -257,7 +257,7 @@ class Mirror(Mode):
         for landing in landings:
             files, parts = written.get(landing.number, []), done.get(landing.number, [])
             last = _last(landing, files)
-            if files or parts or last > landing.table.landed.commit_lsn:
+            if files or parts or landing.schema != landing.table.landed.schema:
                 added = [file for part in parts for file in part.added]
                 removed = [path for part in parts for path in part.removed]
                 yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
