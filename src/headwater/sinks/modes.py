@@ -25,7 +25,7 @@ from headwater.sinks.lake import Lake
 from headwater.sinks.lake_table import DataFile, LakeTable
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
-from headwater.sinks.mirrored import Identity, TableStory
+from headwater.sinks.mirrored import Identity, TableStory, left_with_rows
 from headwater.sinks.source_tables import (
     LandedColumns,
     SourceTable,
@@ -209,6 +209,9 @@ class Mirror(Mode):
         assert source.story is not None
         if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
             raise source.story.refusal
+        if source.versions and lake.is_detached(source.last):
+            raise left_with_rows(source.last)
+        lake.note_detached(source.story.detached)
         reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
         columns = landed_columns(source, table, name, lake.target, reserved)
         fills = _fills(columns, source.story, decoder)
