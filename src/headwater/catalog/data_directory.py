@@ -5,7 +5,7 @@ knows where PostgreSQL keeps things, not what they mean for decoding: ``PG_VERSI
 relation maps, relation files in any tablespace, ``pg_xact`` and ``pg_multixact``. Mirrors relpath.c, relmapper.c,
 slru.c, clog.c, multixact.c and xlogbackup.c.
 
-Known gaps: page checksums are not verified; block sizes other than 8192 bytes are refused.
+Known gaps: checksums of catalogs' pages are not verified; block sizes other than 8192 bytes are refused.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headwater.catalog.commit_log import CommitLog, commit_log_of
 from headwater.catalog.file_tree import TABLESPACES, DirectoryTree, FileTree
+from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.pages import BLCKSZ
 from headwater.catalog.snapshot import xid_precedes
 from headwater.catalog.tar_backup import base_archive, open_archives
@@ -266,6 +267,19 @@ class DataDirectory:
             )
         return data[: len(data) // BLCKSZ * BLCKSZ]
 
+    def heap_file(self, locator: Locator) -> HeapFile:
+        """Where a relation's main fork lies, for tasks that read it; no segments if there is no such file.
+
+        Raises:
+            CatalogError: it cannot be looked at.
+        """
+        first = self._relation_name(locator)
+        found = [self.tree.piece(first)] if self.tree.exists(first) else []
+        limit = self.control.relation_segment_blocks * BLCKSZ
+        while found and found[-1].size == limit and self.tree.exists(more := f"{first}.{len(found)}"):
+            found.append(self.tree.piece(more))
+        return HeapFile(tuple(found), self.control.relation_segment_blocks)
+
     def relation_place(self, locator: Locator) -> str:
         """Where a relation's main fork lies, or should lie, for errors."""
         return self.tree.place(self._relation_name(locator))
@@ -297,16 +311,25 @@ class DataDirectory:
         byte = self._stored("pg_xact", number, at // 4, 1, f"transaction {xid}", is_old)
         return byte[0] >> at % 4 * 2 & 3 if byte else _IN_PROGRESS
 
+    def status_files(self) -> dict[int, bytes]:
+        """The files of ``pg_xact``, by their numbers.
+
+        Raises:
+            CatalogError: a file cannot be read.
+        """
+        numbers = [int(name, 16) for name in self.tree.names("pg_xact") if _LRU_FILE.fullmatch(name)]
+        return {number: self._slru("pg_xact", number) for number in numbers}
+
     def commit_log(self) -> CommitLog:
         """All of ``pg_xact``.
 
         Raises:
             CatalogError: a file cannot be read.
         """
-        numbers = [int(name, 16) for name in self.tree.names("pg_xact") if _LRU_FILE.fullmatch(name)]
-        files = {number: self._slru("pg_xact", number) for number in numbers}
         control = self.control
-        return commit_log_of(files, control.next_xid & 0xFFFFFFFF, control.next_multi, self.label is not None)
+        return commit_log_of(
+            self.status_files(), control.next_xid & 0xFFFFFFFF, control.next_multi, self.label is not None
+        )
 
     def update_xid(self, multi: int) -> int:
         """The transaction of a multixact that updated or deleted; 0 if all of them only locked, or it was to come.

@@ -11,11 +11,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import CatalogError
 
 TABLESPACES = "pg_tblspc/"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Where a file's bytes lie.
+
+    Attributes:
+        path: a file on this machine; offset: of the first byte in it; size: bytes.
+    """
+
+    path: Path
+    offset: int
+    size: int
 
 
 class FileTree(ABC):
@@ -48,6 +62,14 @@ class FileTree(ABC):
     @abstractmethod
     def place(self, name: str) -> str:
         """How errors call a file, whether it is there or not."""
+
+    @abstractmethod
+    def piece(self, name: str) -> Piece:
+        """Where the bytes of a file lie, for tasks that read it.
+
+        Raises:
+            CatalogError: it is not there, or cannot be read.
+        """
 
     def expect(self, names: Iterable[str]) -> None:
         """These files, and their further segments, will be read next: one pass over the tree may fetch all of them.
@@ -96,6 +118,16 @@ class DirectoryTree(FileTree):
     def place(self, name: str) -> str:
         """See :meth:`FileTree.place`."""
         return str(self._path / name)
+
+    def piece(self, name: str) -> Piece:
+        """See :meth:`FileTree.piece`."""
+        path = (self._path / name).absolute()
+        try:
+            return Piece(path, 0, path.stat().st_size)
+        except OSError as error:
+            raise CatalogError(
+                f"could not read file: {error.strerror}", file=self.place(name), hint=self._unlinked(name)
+            ) from None
 
     def _unlinked(self, name: str) -> str | None:
         """What to do about a tablespace that is not where it should be."""

@@ -157,6 +157,11 @@ class HistoricCatalog:
         """The names of all publications, sorted."""
         return sorted(row.name for row in self._rows.publications(self._whole(PG_PUBLICATION)))
 
+    def tables(self) -> list[int]:
+        """OIDs of the permanent tables, partitioned ones too, in order; catalogs are among them."""
+        rows = self._rows.classes(self._whole(PG_CLASS))
+        return sorted(row.oid for row in rows if row.persistence == "p" and row.kind in "rp")
+
     def unlogged_tables(self) -> list[tuple[str, str, str]]:
         """Schema, name and persistence of tables whose changes are not in the WAL: unlogged and temporary ones.
 

@@ -29,11 +29,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pyarrow as pa
 
-from headwater.catalog.file_tree import TABLESPACES, FileTree
+from headwater.catalog.file_tree import TABLESPACES, FileTree, Piece
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CATALOG_NAMES, DEFINITION_CATALOGS, PG_DB_ROLE_SETTING
 from headwater.temporary_directories import OwnDirectory
@@ -56,14 +56,6 @@ _KEPT = re.compile(
     rf"|(?:global|base/\d+|pg_tblspc/\d+/PG_\w+/\d+)/(?:pg_filenode\.map|(?:{_NUMBERS})(?:\.\d+)?)"
     r"|(?:pg_xact|pg_multixact/offsets|pg_multixact/members|pg_twophase)/[0-9A-F]+"
 )
-
-
-class _Bytes(NamedTuple):
-    """Where the bytes of a member lie: in an archive or in the temporary file."""
-
-    file: Path
-    offset: int
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +149,7 @@ class TarTree(FileTree):
 
     def __init__(self, archives: list[Archive]) -> None:
         self._archives = archives
-        self._members: dict[str, _Bytes | None] = {}
+        self._members: dict[str, Piece | None] = {}
         self._kept: Path | None = None
         self._lock = threading.Lock()
         for archive in archives:
@@ -172,21 +164,29 @@ class TarTree(FileTree):
 
     def read(self, name: str, what: str = "file") -> bytes:
         """See :meth:`FileTree.read`."""
+        piece = self._piece(name, what)
+        try:
+            with piece.path.open("rb") as file:
+                file.seek(piece.offset)
+                data = file.read(piece.size)
+        except OSError as error:
+            raise CatalogError(f"could not read {what}: {error.strerror}", file=self.place(name)) from None
+        if len(data) < piece.size:
+            raise _broken(piece.path, f"it ends inside {name}")
+        return data
+
+    def piece(self, name: str) -> Piece:
+        """See :meth:`FileTree.piece`."""
+        return self._piece(name, "file")
+
+    def _piece(self, name: str, what: str) -> Piece:
         if name not in self._members:
             missing = "no such member" if self._has_archive(name) else "no such archive"
             raise CatalogError(f"could not read {what}: {missing}", file=self.place(name))
         self.expect([name])
-        member = self._members[name]
-        assert member is not None
-        try:
-            with member.file.open("rb") as file:
-                file.seek(member.offset)
-                data = file.read(member.size)
-        except OSError as error:
-            raise CatalogError(f"could not read {what}: {error.strerror}", file=self.place(name)) from None
-        if len(data) < member.size:
-            raise _broken(member.file, f"it ends inside {name}")
-        return data
+        piece = self._members[name]
+        assert piece is not None
+        return piece
 
     def names(self, folder: str) -> list[str]:
         """See :meth:`FileTree.names`."""
@@ -231,7 +231,7 @@ class TarTree(FileTree):
                     source = tar.extractfile(member)
                     assert source is not None
                     offset = self._append(source)
-                    self._members[name] = _Bytes(self._file(), offset, member.size)
+                    self._members[name] = Piece(self._file(), offset, member.size)
                 else:
                     self._members.setdefault(name, None)
 
@@ -289,10 +289,10 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-def _members(archive: Archive) -> dict[str, _Bytes | None]:
+def _members(archive: Archive) -> dict[str, Piece | None]:
     """Where the members of an archive lie that is not compressed."""
     with _reading(archive) as tar:
-        return {name: _Bytes(archive.path, member.offset_data, member.size) for name, member in _regular(tar, archive)}
+        return {name: Piece(archive.path, member.offset_data, member.size) for name, member in _regular(tar, archive)}
 
 
 def _regular(tar: tarfile.TarFile, archive: Archive) -> Iterator[tuple[str, tarfile.TarInfo]]:

@@ -109,6 +109,8 @@ class DatabasePlan:
         expected: files that will probably turn out to be its catalogs', and where each is made.
         is_first: of several databases: it tells what is so for all of them.
         is_named: of several databases: errors name it.
+        has_rows: transactions that committed before the consistent point are had in another way: in the rows of
+            tables as of then.
 
     Attributes:
         outputs: what is made of it.
@@ -132,6 +134,7 @@ class DatabasePlan:
         expected: frozenset[tuple[Locator, int]] = frozenset(),
         is_first: bool = True,
         is_named: bool = False,
+        has_rows: bool = False,
     ) -> None:
         self.outputs = tuple(outputs)
         self.opened = opened = outputs[0].opened
@@ -149,7 +152,7 @@ class DatabasePlan:
         self._state = opened.state
         self._behind: list[Behind] = []
         self._detailed: Rows | None = None
-        self._session = _Sessions(self.outputs, is_first, is_named)
+        self._session = _Sessions(self.outputs, is_first, is_named, has_rows)
 
     @property
     def lo(self) -> int:
@@ -287,12 +290,13 @@ class _Sessions:
         outputs: of the database.
         is_first: it tells what is so for all databases.
         is_one_of_several: a pattern for tables need not match one of this database.
+        has_rows: see :class:`DatabasePlan`.
 
     Attributes:
         names: of tables that the patterns of each output may match.
     """
 
-    def __init__(self, outputs: Sequence[OpenOutput], is_first: bool, is_one_of_several: bool) -> None:
+    def __init__(self, outputs: Sequence[OpenOutput], is_first: bool, is_one_of_several: bool, has_rows: bool) -> None:
         self._outputs = outputs
         opened = outputs[0].opened
         self._directory = opened.directory
@@ -301,7 +305,7 @@ class _Sessions:
         self._end = NEVER if opened.request.end is None else opened.request.end
         self._is_first = is_first
         self._late: list[Int64s] = []
-        self._is_one_of_several = is_one_of_several
+        self._is_one_of_several, self._has_rows = is_one_of_several, has_rows
         self.names: list[set[str]] = [set() for _ in outputs]
         self._custom: Int64s = np.zeros(0, np.int64)
         self._replica: tuple[int, int] | None = None
@@ -356,7 +360,8 @@ class _Sessions:
                 late = late[~inside]
         if control.builder.is_consistent:
             early = late < control.builder.start_decoding_at
-            warn_of_late_start(control, self._start_lsn, late[early])
+            if not self._has_rows:
+                warn_of_late_start(control, self._start_lsn, late[early])
             warn_of_prepared(control, late[~early])
             late = late[:0]
         elif is_end and control.gap is None:

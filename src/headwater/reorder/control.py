@@ -154,6 +154,7 @@ class Followed:
         gaps: WAL that cannot, though decoding had begun before it; of one that goes on behind it the end is not known.
         touched: xids that changed the catalog in it.
         running: (LSN, oldest xid that runs, its low half) of its RUNNING_XACTS records.
+        completed_at: LSN of the record by which a copy of files was complete; None if that was before, or comes yet.
     """
 
     control: Control
@@ -162,6 +163,7 @@ class Followed:
     gaps: tuple[LevelGap, ...]
     touched: frozenset[int]
     running: tuple[tuple[int, int], ...] = ()
+    completed_at: int | None = None
 
 
 def control_at(store: CatalogStore, whole: Collection[int] = (), needed: int = WAL_LEVEL_LOGICAL) -> Control:
@@ -231,6 +233,7 @@ class _Follower:
         self.gaps: list[LevelGap] = []
         self.touched: set[int] = set()
         self.running: list[tuple[int, int]] = []
+        self.completed_at: int | None = None
         self._ends = prepared_ends
 
     def take(self, record: Record) -> None:
@@ -279,11 +282,16 @@ class _Follower:
             self._met(checkpoint.next_xid)
             origin = self.store.origin
             if origin.backup_start is None and not origin.is_exported and checkpoint.redo > origin.start_lsn:
-                self.store.complete()
+                self._complete(record.lsn)
             if kind == CHECKPOINT_SHUTDOWN and self.control.is_high_enough and record.lsn >= self.store.start_lsn:
                 self.control = self.control.shut_down(record.lsn)
         elif kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == self.store.origin.backup_start:
-            self.store.complete()
+            self._complete(record.lsn)
+
+    def _complete(self, lsn: int) -> None:
+        if not self.store.is_complete and self.completed_at is None:
+            self.completed_at = lsn
+        self.store.complete()
 
     def _restarted(self, lsn: int, level: int) -> None:
         """The server was started with a wal_level."""
@@ -336,6 +344,7 @@ class _Follower:
             gaps=tuple(self.gaps) if control.gap is None else (*self.gaps, control.gap),
             touched=frozenset(self.touched - {0}),
             running=tuple(self.running),
+            completed_at=self.completed_at,
         )
 
 

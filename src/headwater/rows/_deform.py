@@ -59,8 +59,8 @@ LENGTH, ALIGN_MASK, DROPPED, MISSING_AT, MISSING_END, COLUMN_FIELDS = 0, 1, 2, 3
 IN_ARENA = 4
 """Kind of a cell whose payload lies in the arena; those in data are TEXT at once."""
 
-# Kinds of cells that still have to be unpacked.
-_COMPRESSED, _EXTERNAL = 5, 6
+COMPRESSED, EXTERNAL = 5, 6
+"""Kinds of cells that still have to be unpacked."""
 
 _NOT_PENDING = -1000
 _VARTAG_ONDISK = 18
@@ -81,16 +81,16 @@ def varlena(data: Bytes, at: Int, end: Int) -> tuple[Int, Int, Int, Int]:
             return TEXT, at + 1, size - 1, at + size
     elif head == 1:
         if at + _EXTERNAL_SIZE <= end and data[at + 1] == _VARTAG_ONDISK:
-            return _EXTERNAL, at + _POINTER_AT, _EXTERNAL_SIZE - _POINTER_AT, at + _EXTERNAL_SIZE
+            return EXTERNAL, at + _POINTER_AT, _EXTERNAL_SIZE - _POINTER_AT, at + _EXTERNAL_SIZE
     elif at + 4 <= end:
         size = read_u32(data, at) >> 2
         if size >= 4 and at + size <= end:
-            return (_COMPRESSED if head & 2 else TEXT), at + 4, size - 4, at + size
+            return (COMPRESSED if head & 2 else TEXT), at + 4, size - 4, at + size
     return BAD_VARLENA, at, 0, at
 
 
 @inline_kernel
-def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
+def tuple_header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
     """Check a tuple's header; (bytes of its null bitmap, 0 without nulls, or BAD_TUPLE; attributes stored)."""
     if at < 0 or length < HEAP_HEADER_SIZE or at + length > len(data):
         return BAD_TUPLE, 0
@@ -103,8 +103,8 @@ def _header(data: Bytes, at: Int, length: Int) -> tuple[Int, Int]:
 
 
 @inline_kernel
-def _has_value(data: Bytes, at: Int, bitmap: Int, k: Int) -> bool:
-    """Whether an attribute that a tuple stores is not null; the arguments as :func:`_header` has found them."""
+def has_value(data: Bytes, at: Int, bitmap: Int, k: Int) -> bool:
+    """Whether an attribute that a tuple stores is not null; the arguments as :func:`tuple_header` has found them."""
     return bool(bitmap == 0 or data[at + HEAP_HEADER_SIZE + (k >> 3)] >> (k & 7) & 1)
 
 
@@ -118,7 +118,7 @@ def _not_stored(columns: NDArray[np.int64], column: Int) -> tuple[Int, Int, Int]
 
 
 @inline_kernel
-def _attribute(
+def next_attribute(
     data: Bytes, columns: NDArray[np.int64], column: Int, origin: Int, off: Int, end: Int
 ) -> tuple[Int, Int, Int, Int]:
     """The next attribute of a tuple at ``data[origin:end]``, looked for from ``off`` on; see :func:`varlena`."""
@@ -161,7 +161,7 @@ def _walk(
     Returns:
         (1 if cells have to be unpacked, else 0, or a status; the column the status is about or -1).
     """
-    bitmap, stored = _header(data, at, length)
+    bitmap, stored = tuple_header(data, at, length)
     if bitmap < 0:
         return BAD_TUPLE, -1
     end, origin = at + length, at - UNLOGGED_SIZE + np.int64(data[at + HOFF_AT])
@@ -170,8 +170,8 @@ def _walk(
         kind, start, size = NULL, 0, 0
         if k >= stored:
             kind, start, size = _not_stored(columns, base + k)
-        elif _has_value(data, at, bitmap, k):
-            kind, start, size, off = _attribute(data, columns, base + k, origin, off, end)
+        elif has_value(data, at, bitmap, k):
+            kind, start, size, off = next_attribute(data, columns, base + k, origin, off, end)
             if off > end or kind < 0:
                 return BAD_VARLENA, base + k
             unusual |= kind > TEXT
@@ -248,7 +248,7 @@ def _walk_shared(
     prefix = np.int64(data[at]) | np.int64(data[at + 1]) << 8
     suffix = np.int64(data[at + 2]) | np.int64(data[at + 3]) << 8
     at, end = at + SHARED_SIZE, at + length
-    bitmap, stored = _header(data, at, end - at)
+    bitmap, stored = tuple_header(data, at, end - at)
     if bitmap < 0:
         return BAD_TUPLE, -1
     # What lies at offset x of the whole tuple's columns lies at data[origin + x], if low <= x < high.
@@ -259,7 +259,7 @@ def _walk_shared(
         kind, start, size = NULL, np.int64(0), np.int64(0)
         if k >= stored:
             kind, start, size = _not_stored(columns, base + k)
-        elif _has_value(data, at, bitmap, k):
+        elif has_value(data, at, bitmap, k):
             kind, start, size, off = _shared_attribute(data, columns, base + k, origin, low, high, off)
             unusual |= kind > TEXT and kind != UNKNOWN
             if off < 0 and lost == natts:
@@ -338,9 +338,9 @@ def _settle(
     """Unpack the cells of a tuple that need it; DONE, or a status with the attribute in ``state[COLUMN]``."""
     kinds, starts, sizes, _ = cells
     for cell in range(first, first + natts):
-        if kinds[cell] == _COMPRESSED:
+        if kinds[cell] == COMPRESSED:
             size = _unpack(data, starts[cell], np.int64(sizes[cell]), arena, state)
-        elif kinds[cell] == _EXTERNAL:
+        elif kinds[cell] == EXTERNAL:
             size = _fetch(data, starts[cell], pending, arena, state) if is_new else _NOT_PENDING
         else:
             continue

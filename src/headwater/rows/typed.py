@@ -155,8 +155,7 @@ def typed_columns(
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
     reader = _Reader(located, items, table, session, versions, rows)
     new, unchanged = [], {}
-    shown = names or [column.name for column in table.columns]
-    for name, column in zip(shown, table.columns, strict=True):
+    for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
         picks, unknown = reader.new(column)
         new.append(reader.array(column, picks))
         if unknown:

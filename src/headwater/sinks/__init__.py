@@ -1,7 +1,7 @@
-"""Tables in a lake, Parquet and Delta: of changes, or mirrors of the source's tables.
+"""Tables in a lake, Parquet, Delta and Iceberg: of changes, or mirrors of the source's tables.
 
-In: typed columns of changes (``rows/typed.py``). Out: files, and one commit a table that says what was landed with
-them. Must not know: the WAL, plugins.
+In: typed columns of changes and of the rows that were there before (``rows/typed.py``). Out: files, and one commit a
+table that says what was landed with them. Must not know: records of the WAL, how pages lie in a backup.
 """
 
 from __future__ import annotations

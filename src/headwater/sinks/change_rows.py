@@ -130,9 +130,8 @@ class ChangeTable:
         old = np.flatnonzero((kinds == UPDATE) & (located.located.old_first[found] >= 0))
         if not len(old):
             return after
-        before = self._preimages(
-            located, found[old], typed, (kinds == UPDATE)[typed.has_old], pa.array(is_key[old]), schemas
-        )
+        which = (kinds == UPDATE)[typed.has_old]
+        before = self._preimages(located, found[old], typed, which, pa.array(is_key[old]), schemas)
         return _Placed(np.concatenate([before.place, after.place]), pa.concat_tables([before.rows, after.rows]))
 
     def _preimages(

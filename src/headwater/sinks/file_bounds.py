@@ -78,7 +78,7 @@ def bounds_of(rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any], dict[str,
         if not has_order(column.type):
             continue
         least, greatest = _extremes(column)
-        if _is_bound(least) and _is_bound(greatest):
+        if is_bound(least) and is_bound(greatest):
             lower[name], upper[name] = least, greatest
     return lower, upper, {name: rows[name].null_count for name in rows.column_names}
 
@@ -120,7 +120,8 @@ def _uuid_extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
     return uuid.UUID(bytes=stored[order[0].as_py()].as_py()), uuid.UUID(bytes=stored[order[-1].as_py()].as_py())
 
 
-def _is_bound(value: Any) -> bool:
+def is_bound(value: Any) -> bool:
+    """Whether a value serves as a bound."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return False
     return not isinstance(value, str) or len(value.encode()) <= MOST_BYTES

@@ -18,7 +18,6 @@ wholes are one group.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from headwater.errors import LakeError
 from headwater.sinks.change_rows import STAGED_FIELDS
-from headwater.sinks.file_bounds import bounds_of
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.fold import (
     CHANGED,
     GONE,
@@ -47,7 +46,6 @@ from headwater.sinks.fold import (
 )
 from headwater.sinks.lake_table import DataFile, file_name
 from headwater.sinks.mirrored import Identity
-from headwater.sinks.parquet_files import write_parquet
 from headwater.sinks.row_codes import row_codes
 
 FILE_BYTES = 32 << 20
@@ -589,8 +587,4 @@ def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
     pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), 1)
     step = -(-len(rows) // pieces)
     for start in range(0, len(rows), max(step, 1)):
-        yield _write_file(rows.slice(start, step), place, file_name(last))
-
-
-def _write_file(rows: pa.Table, place: str, name: str) -> DataFile:
-    return DataFile(name, len(rows), write_parquet(rows, os.path.join(place, name)), *bounds_of(rows))
+        yield write_data_file(rows.slice(start, step), place, file_name(last))

@@ -22,9 +22,10 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,18 @@ from pyarrow.dataset import dataset
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.sinks.file_bounds import read_bounds, written_bounds
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, is_written_here, lock_alone
+from headwater.sinks.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    TableSize,
+    errors_at,
+    is_written_here,
+    lock_alone,
+    remove_files,
+)
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
@@ -75,6 +87,11 @@ class ParquetTable(LakeTable):
         return self._landed
 
     @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: the number of the manifest."""
+        return self._number or -1
+
+    @property
     def staging(self) -> str:
         """See :class:`LakeTable`."""
         return str(self._log / "staged")
@@ -88,7 +105,9 @@ class ParquetTable(LakeTable):
         """See :class:`LakeTable`."""
         return str(self.place / path)
 
-    def commit(self, added: list[DataFile], landed: Landed, removed: Sequence[str] = ()) -> None:
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
         """See :class:`LakeTable`."""
         with errors_at(self.place):
             number = self._number + 1
@@ -179,15 +198,44 @@ class ParquetTable(LakeTable):
         return landed
 
 
-def manifests(place: Path) -> Iterator[dict[str, Any]]:
+class ParquetFormat(LakeFormat):
+    """Parquet tables; there is nothing that they share."""
+
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """See :class:`LakeFormat`."""
+        return ParquetTable(place, source)
+
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """See :class:`LakeFormat`: files that were taken away; the manifests stay."""
+        with errors_at(place):
+            last = _last_number(place)
+            used = {path for at in range(1, last + 1) if at in kept for path in _files_at(place, at)[0]}
+            away = (place / "_headwater" / _REMOVED).glob("*.parquet")
+            return remove_files((path for path in away if path.name not in used), older_than.timestamp())
+
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """See :class:`LakeFormat`."""
+        with errors_at(place):
+            return TableSize.of(_files_at(place, version)[0].values())
+
+
+def _last_number(place: Path) -> int:
+    """The number of a table's last manifest; 0 for none."""
+    found = (_NAME.fullmatch(name) for name in os.listdir(place / "_headwater"))
+    return max((int(match[1]) for match in found if match is not None), default=0)
+
+
+def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
     """Those of a table from its last whole one on, in their order.
+
+    Args:
+        place: the table's directory.
+        upto: the number of the last; None for all.
 
     Raises:
         LakeError: one is damaged, or missing.
     """
-    log = place / "_headwater"
-    found = (_NAME.fullmatch(name) for name in os.listdir(log))
-    last = max((int(match[1]) for match in found if match is not None), default=0)
+    log, last = place / "_headwater", _last_number(place) if upto is None else upto
     for number in range(max(last // WHOLE_EVERY * WHOLE_EVERY, 1), last + 1):
         path = log / f"{number:020}.json"
         try:
@@ -236,22 +284,39 @@ def _read_file(one: Mapping[str, Any]) -> DataFile:
     return DataFile(**{**one, "lower": read_bounds(one["lower"]), "upper": read_bounds(one["upper"])})
 
 
-def read_parquet_table(place: Path) -> pa.Table:
-    """The rows of a table as of its last commit, wherever its files lie.
+def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
+    """The rows of a table as of a commit, wherever its files lie.
+
+    Args:
+        place: its directory.
+        version: the number of the commit; None for the last.
 
     Raises:
         LakeError: it cannot be read.
     """
-    files: dict[str, DataFile] = {}
-    schema: pa.Schema | None = None
     with errors_at(place):
-        for manifest in manifests(place):
-            files = _followed(files, manifest)
-            schema = _schema_of(manifest)
+        files, schema = _files_at(place, version)
         if schema is None:
             raise LakeError("nothing has landed in the table", file=str(place))
-        found = [_found(place, path) for path in files]
-        return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
+        try:
+            return _rows(place, files, schema)
+        except FileNotFoundError:  # Who lands has put a file in its place meanwhile.
+            return _rows(place, files, schema)
+
+
+def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
+    """The files and the columns of a table as of a commit."""
+    files: dict[str, DataFile] = {}
+    schema: pa.Schema | None = None
+    for manifest in manifests(place, version):
+        files, schema = _followed(files, manifest), _schema_of(manifest)
+    return files, schema
+
+
+def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """The rows of files, wherever they are."""
+    found = [_found(place, path) for path in files]
+    return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
 
 
 def _found(place: Path, path: str) -> str:

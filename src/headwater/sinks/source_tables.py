@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.catalog.relation import RelationSchema
@@ -49,18 +50,19 @@ class SourceTable:
     dropped: frozenset[int] = frozenset()
 
 
-def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
+def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int = -1) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
         plan: it.
         store: the catalog, rolled forward over it.
         lo, hi: LSNs where it begins and ends.
+        since: transactions whose commit record starts up to there do not count.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
     """
-    touched = [*_changed(plan), *_truncated(plan, store, hi)]
+    touched = [*_changed(plan, since), *_truncated(plan, store, hi, since)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
@@ -75,19 +77,24 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[Sou
 
 
 def mirrored_tables(
-    plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+    plan: Plan,
+    store: CatalogStore,
+    lo: int,
+    hi: int,
+    wants: Callable[[RelationSchema], bool],
+    since: int = -1,
 ) -> list[SourceTable]:
     """The tables of a window, and those that others of which only the definition has changed; with their stories.
 
     Args:
-        plan, store, lo, hi: see :func:`source_tables`.
+        plan, store, lo, hi, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
 
     Raises:
         LakeError: see there.
     """
     catalog = WindowCatalog(store, lo, hi)
-    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi)}
+    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid)
         if last is not None and wants(last):
@@ -101,17 +108,22 @@ def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
     return version.rewrite_of if original is None else original.topmost
 
 
-def _changed(plan: Plan) -> Iterator[tuple[int, RelationSchema]]:
+def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations whose rows changed, each with the LSN of a change of it."""
-    lsns = dict(zip(plan.rows.resolution.tolist(), plan.rows.first.tolist(), strict=True))
+    counts = plan.units.commit_lsn[plan.rows.unit] > since
+    lsns = dict(zip(plan.rows.resolution[counts].tolist(), plan.rows.first[counts].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
 
 
-def _truncated(plan: Plan, store: CatalogStore, hi: int) -> Iterator[tuple[int, RelationSchema]]:
+def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations that were truncated, as of then; rows of theirs there may be none."""
-    for lsn, messages in zip(plan.events.lsn[plan.events.made >= 0].tolist(), plan.events.messages, strict=True):
+    events = plan.events
+    own = np.flatnonzero(events.made >= 0)
+    counts = plan.units.commit_lsn[events.unit[own]] > since
+    for lsn, number in zip(events.lsn[own][counts].tolist(), events.made[own][counts].tolist(), strict=True):
+        messages = events.messages[number]
         for oid in (json.loads(message)[_OID] for message in messages):
             # One that its own transaction has made shows only behind it.
             found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
@@ -221,9 +233,10 @@ def landed_columns(
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
+    types = TYPES[target.format]
+    typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
+    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
     lake = evolved(before, source.last.oid, columns, reserved, target.schema_evolution, f"table {name}")
     return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
 
@@ -239,5 +252,5 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
         LakeError: its columns are others, and that is not wanted.
     """
     found = landed_columns(source, table, name, target, RESERVED)
-    schema = pa.schema([*CHANGE_FIELDS, *found.lake.fields])
+    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
     return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging)

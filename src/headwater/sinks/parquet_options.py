@@ -1,41 +1,18 @@
-"""Parquet files as the lake gets them: how values are encoded, and that a file is on the disk when it is said to be.
+"""How values are encoded in the Parquet files of the lake.
 
 Numbers and moments are written as differences (DELTA_BINARY_PACKED), decimals of up to 18 digits as integers, which is
 what Iceberg asks for: places in the log, keys and times take next to nothing so, and half of the time. Strings have
-dictionaries, which Arrow gives up where they do not pay. All of it is in Parquet's format 2, which Spark (3.3), DuckDB,
-Arrow and Trino read.
+dictionaries, which Arrow gives up where they do not pay. Spark (3.3), DuckDB, Arrow and Trino read all of it.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 COMPRESSION = "zstd"
 _DIGITS_OF_INTEGERS = 18
-
-
-def write_parquet(rows: pa.Table, path: str) -> int:
-    """Write rows into a new file; it is on the disk then.
-
-    Args:
-        rows: them.
-        path: of a file that there is not yet.
-
-    Returns:
-        its size in bytes.
-
-    Raises:
-        OSError: it cannot be written, or is there.
-    """
-    with open(path, "xb") as sink:
-        pq.write_table(rows, sink, **parquet_options(rows.schema))
-        sink.flush()
-        os.fsync(sink.fileno())
-        return sink.tell()
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""What the WAL between a copy's first LSN and another one did to heap pages, gone through by Spark tasks.
+
+In: the WAL and the files that are wanted. Out: a history for each run of WAL, in a directory that the tasks share
+with the driver, and what became of transactions. It is as large as the wanted files' part of that WAL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark import SparkContext
+
+from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.transaction_status import TransactionStatus, transaction_status
+from headwater.pipeline.index_job import cut_runs
+from headwater.pipeline.task_run import Progress, run_tasks
+from headwater.rmgr.index import Request, build_index
+from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED
+from headwater.rmgr.index_rows import EndTable
+from headwater.rows.page_history import Fates, HistoryFile, HistoryScan, Locator
+from headwater.wal.directory import WalDirectory
+from headwater.wal.stretches import read_stretches
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HistoryTask:
+    """A run of WAL: the records that start in ``[lo, hi)``; pickles.
+
+    Attributes:
+        directory: the WAL.
+        files: that are wanted.
+        found: where the history goes.
+    """
+
+    directory: WalDirectory
+    lo: int
+    hi: int
+    files: tuple[Locator, ...]
+    found: HistoryFile
+
+    def run(self) -> RunHistory:
+        """Go through the run.
+
+        Raises:
+            HeadwaterError: a record stands in the way.
+        """
+        ends: list[EndTable] = []
+        with self.found.payload.open("wb") as payload:
+            scan = HistoryScan(self.files, self.directory.major, payload)
+            for lo, hi, frames in read_stretches(self.directory, self.lo, self.hi):
+                scan.add(frames)
+                ends.append(build_index(frames, lo, hi, Request((), (), self.directory.major)).rows.ends)
+        history = scan.finish()
+        self.found.save(history)
+        return RunHistory(self.found, history.cuts, history.multis, *_ended(ends))
+
+
+@dataclass(frozen=True, eq=False)
+class RunHistory:
+    """What a task says of its run.
+
+    Attributes:
+        found: the history; cuts, multis: see :class:`headwater.rows.page_history.History`.
+        xids: int64[n] low halves of transactions and subtransactions that have ended; is_commit: bool[n] how.
+    """
+
+    found: HistoryFile
+    cuts: Int64s
+    multis: Int64s
+    xids: Int64s
+    is_commit: NDArray[np.bool_]
+
+
+def _ended(tables: Sequence[EndTable]) -> tuple[Int64s, NDArray[np.bool_]]:
+    xids, commits = [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
+    for ends in tables:
+        own = np.flatnonzero(np.isin(ends.kind, (COMMIT, COMMIT_PREPARED, ABORT, ABORT_PREPARED)))
+        is_commit = np.isin(np.asarray(ends.kind)[own], (COMMIT, COMMIT_PREPARED))
+        subs = ends.subs[own]
+        xids += [np.asarray(ends.xid)[own].astype(np.int64), subs.values]
+        commits += [is_commit, np.repeat(is_commit, subs.counts)]
+    return np.concatenate(xids), np.concatenate(commits)
+
+
+@dataclass(frozen=True, eq=False)
+class HeapHistory:
+    """All of it; pickles.
+
+    Attributes:
+        runs: in LSN order; cuts: int64[n, 3].
+        place: where arrays are that tasks share.
+    """
+
+    runs: tuple[HistoryFile, ...]
+    cuts: Int64s
+    place: Path
+    oldest: int
+
+    def blocks(self, file: int) -> int:
+        """How many pages a file has at least, as the log has changed the last of them."""
+        return max((run.blocks(file) for run in self.runs), default=0)
+
+    def fates(self) -> Fates:
+        """What became of transactions, in a task."""
+        bits = np.load(self.place / "status.npy")
+        multis = np.load(self.place / "multis.npy")
+        return Fates(
+            bits, np.int64(self.oldest & 0xFFFFFFFF), np.int64(4 * len(bits)), multis[0].copy(), multis[1].copy()
+        )
+
+
+def heap_history(
+    context: SparkContext,
+    directory: WalDirectory,
+    copy: DataDirectory,
+    stretch: tuple[int, int],
+    files: Sequence[Locator],
+    place: Path,
+    progress: Progress | None,
+) -> HeapHistory:
+    """Go through WAL.
+
+    Args:
+        context: Spark's.
+        directory: the WAL; copy: of the cluster.
+        stretch: LSNs, of the copy's first record and behind the last one.
+        files: that are wanted.
+        place: a directory, empty.
+        progress: told of tasks.
+
+    Raises:
+        HeadwaterError: WAL is missing, or a record stands in the way.
+    """
+    lo, hi = stretch
+    cut = list(cut_runs(lo, hi, directory.segment_size, context.defaultParallelism)) if lo < hi else []
+    tasks = [
+        HistoryTask(directory, low, high, tuple(files), HistoryFile.named(place, number))
+        for number, (low, high) in enumerate(cut)
+    ]
+    runs = run_tasks(context, "history of pages", HistoryTask.run, tasks, progress)
+    status = _status(copy, runs)
+    multis = np.concatenate([np.empty((0, 2), np.int64), *(run.multis for run in runs)])
+    np.save(place / "status.npy", status.bits)
+    np.save(place / "multis.npy", multis[np.argsort(multis[:, 0], kind="stable")].T.copy())
+    cuts = np.concatenate([np.empty((0, 3), np.int64), *(run.cuts for run in runs)])
+    return HeapHistory(tuple(run.found for run in runs), cuts, place, status.oldest)
+
+
+def _status(copy: DataDirectory, runs: Sequence[RunHistory]) -> TransactionStatus:
+    xids = np.concatenate([np.empty(0, np.int64), *(run.xids for run in runs)])
+    is_commit = np.concatenate([np.empty(0, np.bool_), *(run.is_commit for run in runs)])
+    return transaction_status(copy.status_files(), copy.control.next_xid, xids, is_commit)

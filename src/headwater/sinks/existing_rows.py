@@ -1,0 +1,116 @@
+"""The rows that tables had when a base backup was taken: as of which LSN they are landed, and where they lie.
+
+In: a window in which decoding begins. Out: :class:`ExistingRows`, or nothing where they have landed already.
+
+The LSN is that of the consistent point: decoding tells of every transaction that commits behind it, whole, and of
+none before. So a transaction is in the rows or among the changes, never in both. A copy of files that were written to
+meanwhile, though, has lost what was dropped or cut off before its end: where that is later, it is the LSN, and the
+changes between both are left out as those are that the rows have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.catalog.historic_catalog import HistoricCatalog
+from headwater.catalog.relation import RelationSchema
+from headwater.catalog.store import CatalogStore
+from headwater.errors import LakeError
+from headwater.pipeline.database_plan import PlannedWindow
+from headwater.plugins.api import WANT_INSERT, SlicePlugin
+from headwater.rows.page_history import Locator
+from headwater.sinks.source_tables import SourceTable
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A relation that has rows.
+
+    Attributes:
+        schema: as of the LSN; locator: its file; toast: its TOAST table's file, None without one.
+    """
+
+    schema: RelationSchema
+    locator: Locator
+    toast: Locator | None
+
+
+@dataclass(frozen=True)
+class ExistingTable:
+    """A table in the lake, and the relations whose rows land in it: itself, or its partitions."""
+
+    source: SourceTable
+    leaves: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class ExistingRows:
+    """What is to be landed.
+
+    Attributes:
+        lsn: START of the last record whose transaction they have.
+        start_lsn: of the copy.
+        tables: them.
+    """
+
+    lsn: int
+    start_lsn: int
+    tables: tuple[ExistingTable, ...]
+
+
+def consistent_point(window: PlannedWindow) -> int | None:
+    """The LSN that rows are landed as of, if decoding can begin in a window or could before it.
+
+    Raises:
+        LakeError: the catalog was exported by a server; it has no files of tables.
+    """
+    store, builder = window.behind.store, window.followed.control.builder
+    if store.origin.is_exported:
+        raise LakeError(
+            "a catalog that was exported by a server has no rows of tables",
+            hint="take a base backup, or land changes only (--snapshot never)",
+        )
+    if builder.consistent_at is None:
+        return None
+    return max(builder.consistent_at, window.followed.completed_at or 0, store.reach_lsn - 1)
+
+
+def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> ExistingRows:
+    """The tables that there are as of an LSN, and where their rows lie.
+
+    Args:
+        store: the catalog, rolled forward to there at least.
+        plugin: says which are wanted.
+        lsn: it.
+    """
+    view = store.view(lsn + 1)
+    wanted = [schema for oid in view.tables() if (schema := _wanted(view, plugin, oid)) is not None]
+    groups: dict[int, list[RelationSchema]] = {}
+    for schema in wanted:
+        groups.setdefault(schema.topmost, []).append(schema)
+    tables = []
+    for oid, own in groups.items():
+        root = view.relation(oid)
+        assert root is not None
+        leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
+        tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves))
+    return ExistingRows(lsn, store.start_lsn, tuple(tables))
+
+
+def _wanted(view: HistoricCatalog, plugin: SlicePlugin, oid: int) -> RelationSchema | None:
+    schema = view.relation(oid)
+    if schema is None or (schema.kind == "p" and schema.is_partition):
+        return None
+    return schema if plugin.describe(schema, view).wants & WANT_INSERT else None
+
+
+def _leaf(store: CatalogStore, view: HistoricCatalog, schema: RelationSchema) -> Leaf | None:
+    locator = _locator(store, view, schema.oid)
+    if locator is None:
+        return None
+    return Leaf(schema, locator, _locator(store, view, schema.toast_oid) if schema.toast_oid else None)
+
+
+def _locator(store: CatalogStore, view: HistoricCatalog, oid: int) -> Locator | None:
+    rows = view.class_rows(oid)
+    return store.whereabouts.place(rows[0].tablespace, rows[0].filenode) if rows and rows[0].filenode else None

@@ -1,0 +1,314 @@
+"""Rows that were there before, from the heap files of a base backup into change tables (``_change_type`` ``read``).
+
+::
+
+    WAL up to the LSN  ->  a history of the wanted tables' pages               (tasks, pipeline/heap_history.py)
+    TOAST tables       ->  where each value's chunks lie                       (tasks, pipeline/heap_toast.py)
+    tables             ->  visible rows of some pages into a file each         (tasks)
+                       ->  one commit a table, with the LSN                    (driver)
+
+What a table has landed, it says itself: one that has come to the LSN, with or without rows, is left out when a run
+that was killed is begun again. Nobody but tasks sees rows, and a task holds a few megabytes of pages at a time, with
+as many bytes of values out of line as fit beside them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import SparkContext
+
+from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.heap_files import HeapFile
+from headwater.catalog.relation import RelationSchema
+from headwater.errors import CatalogError
+from headwater.pipeline.exchange import Exchange, Write
+from headwater.pipeline.heap_history import HeapHistory, heap_history
+from headwater.pipeline.heap_pages import HeapPages
+from headwater.pipeline.heap_toast import ToastPart, ToastTask, ToastValues
+from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.task_run import Progress, run_tasks
+from headwater.rows.arrow import NAMES
+from headwater.rows.items import INSERT, TOAST, UNCHANGED, Items
+from headwater.rows.layout import SliceLayouts, compile_layouts
+from headwater.rows.page_checksum import CHECKSUMS_ON
+from headwater.rows.page_history import Locator, VisibleTuples
+from headwater.rows.render import locate
+from headwater.rows.session import SessionSettings
+from headwater.rows.toast_values import values_in
+from headwater.rows.typed import typed_columns
+from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.data_files import write_batches
+from headwater.sinks.existing_rows import ExistingRows, ExistingTable
+from headwater.sinks.lake_table import DataFile, file_name
+
+Int64s = NDArray[np.int64]
+
+READ = "read"
+"""``_change_type`` of a row that was there before, as Debezium's ``r`` is."""
+
+TASK_BLOCKS = 8192
+"""Pages of a task: 64 MB."""
+
+_BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class TableLoad:
+    """A table whose rows are landed: it, and what tasks need to know of it in the lake."""
+
+    table: ExistingTable
+    form: ChangeTable
+
+
+Commit = Callable[[int, list[DataFile]], None]
+"""Commits the files of a table, by its number among those that are loaded."""
+
+
+@dataclass(frozen=True)
+class InitialLoad:
+    """Loads tables.
+
+    Attributes:
+        opened: what is landed, and by which settings; rows: of the tables there are.
+        loads: those that have not landed yet.
+        place: a directory that tasks and driver share; it is made, and removed at the end.
+    """
+
+    opened: OpenRequest
+    rows: ExistingRows
+    loads: Sequence[TableLoad]
+    place: Path
+
+    def run(self, context: SparkContext, exchange: Exchange, commit: Commit, progress: Progress | None) -> None:
+        """Load them, each committed as soon as its rows are there.
+
+        Raises:
+            HeadwaterError: a file, a record or a value stands in the way.
+        """
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.place.mkdir(parents=True)
+        try:
+            reader = self._reader(context, progress)
+            leaves = [leaf for load in self.loads for leaf in load.table.leaves]
+            locators = sorted({leaf.toast for leaf in leaves if leaf.toast is not None})
+            toasts = reader.toasts(context, locators, progress)
+            self._write(exchange, reader, toasts, commit, progress)
+        finally:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    def _reader(self, context: SparkContext, progress: Progress | None) -> _Reader:
+        catalog = self.opened.request.catalog
+        copy = DataDirectory(catalog)
+        leaves = [leaf for load in self.loads for leaf in load.table.leaves]
+        files = sorted({file for leaf in leaves for file in (leaf.locator, leaf.toast) if file is not None})
+        copy.expect_heaps(files)
+        stretch = self.rows.start_lsn, self.rows.lsn + 1
+        history = heap_history(context, self.opened.directory, copy, stretch, files, self.place, progress)
+        heaps = {file: copy.heap_file(file) for file in files}
+        has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
+        return _Reader(catalog, self.rows.start_lsn, files, heaps, history, self.place, has_checksums)
+
+    def _write(
+        self,
+        exchange: Exchange,
+        reader: _Reader,
+        toasts: dict[Locator, ToastValues],
+        commit: Commit,
+        progress: Progress | None,
+    ) -> None:
+        tasks = list(self._tasks(reader))
+        kept = {file: number for number, file in enumerate(toasts)}
+        numbered = [(load, pages, schema, -1 if toast is None else kept[toast]) for load, pages, schema, toast in tasks]
+        waiting = [sum(task[0] == number for task in tasks) for number in range(len(self.loads))]
+        found: list[list[DataFile]] = [[] for _ in self.loads]
+        forms, values = [load.form for load in self.loads], list(toasts.values())
+        write = partial(_write, forms, values, self.opened.session, self.rows.lsn)
+        self._commit_done(waiting, found, commit)
+        with exchange.run("existing rows", write, [_RowsTask(*one) for one in numbered], progress) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                number, file = arrived.summary
+                found[number] += [] if file is None else [file]
+                waiting[number] -= 1
+                self._commit_done(waiting, found, commit)
+
+    def _commit_done(self, waiting: list[int], found: list[list[DataFile]], commit: Commit) -> None:
+        """Commit tables none of whose tasks is waited for."""
+        for number, count in enumerate(waiting):
+            if count == 0:
+                waiting[number] = -1
+                commit(number, found[number])
+
+    def _tasks(self, reader: _Reader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
+        for number, load in enumerate(self.loads):
+            for leaf in load.table.leaves:
+                for pages in reader.parts(leaf.locator):
+                    yield number, pages, leaf.schema, leaf.toast
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Where tables lie, and what the log has done to them."""
+
+    catalog: str
+    start_lsn: int
+    files: list[Locator]
+    heaps: dict[Locator, HeapFile]
+    history: HeapHistory
+    place: Path
+    has_checksums: bool
+
+    def parts(self, locator: Locator) -> Iterator[HeapPages]:
+        """A file's pages, in parts for tasks."""
+        file, heap = self.files.index(locator), self.heaps[locator]
+        blocks = max(heap.blocks, self.history.blocks(file))
+        for first in range(0, blocks, TASK_BLOCKS):
+            last = min(first + TASK_BLOCKS, blocks)
+            yield HeapPages(file, heap, first, last, self.history, self.catalog, self.start_lsn, self.has_checksums)
+
+    def toasts(
+        self, context: SparkContext, locators: Sequence[Locator], progress: Progress | None
+    ) -> dict[Locator, ToastValues]:
+        """The values out of line of some TOAST tables."""
+        parts = [(locator, pages) for locator in locators for pages in self.parts(locator)]
+        tasks = [ToastTask(pages, self.place, number) for number, (_, pages) in enumerate(parts)]
+        found: dict[Locator, list[ToastPart]] = {locator: [] for locator in locators}
+        for (locator, _), part in zip(parts, run_tasks(context, "TOAST", ToastTask.run, tasks, progress), strict=True):
+            found[locator].append(part)
+        return {locator: ToastValues(self.heaps[locator], tuple(own)) for locator, own in found.items()}
+
+
+@dataclass(frozen=True)
+class _RowsTask:
+    """Some pages of a table; pickles.
+
+    Attributes:
+        load: number of the table; pages: them; schema: the relation's.
+        toast: number of its TOAST table, -1 without one.
+    """
+
+    load: int
+    pages: HeapPages
+    schema: RelationSchema
+    toast: int
+
+
+def _write(
+    forms: Sequence[ChangeTable], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
+) -> Iterator[Write[tuple[int, DataFile | None]]]:
+    """Runs once a task: one file, or none where no row is visible."""
+
+    def write(_: BinaryIO) -> tuple[int, DataFile | None]:
+        toast = toasts[task.toast] if task.toast >= 0 else None
+        rows = _Rows(forms[task.load], task.schema, toast, session, lsn)
+        batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
+        return task.load, _file(forms[task.load], lsn, batches)
+
+    yield write
+
+
+def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
+    """Write rows, batch by batch, into a file of a name that no other attempt has; it is on the disk then."""
+    first = next(batches, None)
+    if first is None:
+        return None
+    return write_batches(chain([first], batches), form.schema, form.staging, file_name(lsn))
+
+
+class _Rows:
+    """Makes rows of a change table out of a relation's tuples."""
+
+    def __init__(
+        self, form: ChangeTable, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int
+    ) -> None:
+        self._form, self._schema, self._toast, self._session, self._lsn = form, schema, toast, session, lsn
+        self._layouts: SliceLayouts = compile_layouts([schema], session)
+
+    def batches(self, found: VisibleTuples) -> Iterator[pa.Table]:
+        """Rows of some pages, as many at a time as their values out of line allow.
+
+        Raises:
+            CatalogError: a tuple is malformed, or a value out of line is not there.
+            HeadwaterError: a value does not fit its column.
+        """
+        if not len(found.at):
+            return
+        values, sizes, wrong = values_in(found, self._layouts)
+        if wrong is not None:
+            raise self._error(f"page {found.block_of(wrong)} has a malformed tuple")
+        number = np.cumsum(sizes) // _BATCH_BYTES
+        cuts = np.append(np.flatnonzero(np.append(True, np.diff(number) > 0)), len(number)).tolist()
+        for lo, hi in pairwise(cuts):
+            own = np.unique(values[lo:hi])
+            yield self._batch(found, slice(lo, hi), own[own >= 0])
+
+    def _batch(self, found: VisibleTuples, which: slice, values: Int64s) -> pa.Table:
+        data, chunk_at, chunk_length = found.data, np.empty(0, np.int64), np.empty(0, np.int64)
+        if len(values):
+            if self._toast is None:
+                raise self._error("a row has a value out of line, and the table has no TOAST table")
+            chunks, chunk_at, chunk_length = self._toast.chunks(values)
+            chunk_at, data = chunk_at + len(data), np.concatenate([data, chunks])
+        at, length = np.append(chunk_at, found.at[which]), np.append(chunk_length, found.length[which])
+        items = _items(len(chunk_at), at, length, self._lsn)
+        located = locate(data, items, self._layouts)
+        if (located.cells.kinds == UNCHANGED).any():
+            raise self._error("the TOAST table lacks a value that a row refers to")
+        rows = np.arange(len(chunk_at), len(at))
+        typed = typed_columns(located, items, self._form.table, self._session, schemas=[self._schema], rows=rows)
+        return self._framed(list(typed.rows.columns), found.tid[which])
+
+    def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
+        """Rows with the columns of changes."""
+        count = len(tid)
+        own = dict(zip(self._form.names, columns, strict=True))
+        lsn = pa.array(np.full(count, self._lsn, np.int64))
+        own |= {"_change_type": _same(READ, count), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        own |= {"_schema": _same(self._schema.namespace, count), "_table": _same(self._schema.name, count)}
+        offsets = pa.array(np.zeros(count + 1, np.int32))
+        own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
+        own["_is_key"] = pa.array(np.zeros(count, np.bool_))
+        own["_relation"], own["_heap"] = (pa.array(np.full(count, oid, np.int64)) for oid in (self._schema.oid, 0))
+        arrays = [
+            own[field.name].cast(field.type) if field.name in own else pa.nulls(count, field.type)
+            for field in self._form.schema
+        ]
+        return pa.table(arrays, schema=self._form.schema)
+
+    def _error(self, reason: str) -> CatalogError:
+        return CatalogError(
+            f'table "{self._schema.namespace}.{self._schema.name}": {reason}',
+            hint="the backup is damaged; take it again",
+        )
+
+
+def _same(value: str, count: int) -> pa.Array:
+    return pa.array([value], pa.string()).take(pa.array(np.zeros(count, np.int32)))
+
+
+def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:
+    """Chunks first, and the rows that need them: as if one transaction had written all of them."""
+    count = len(at)
+    nothing = np.zeros(count, np.int32)
+    return Items(
+        kind=np.where(np.arange(count) < chunks, TOAST, INSERT).astype(np.uint8),
+        txn=nothing,
+        xid=np.zeros(count, np.uint32),
+        lsn=np.full(count, lsn, np.int64),
+        layout=nothing,
+        new_at=at.astype(np.int64),
+        new_len=length.astype(np.int32),
+        old_at=np.full(count, -1, np.int64),
+        old_len=nothing,
+        flags=np.zeros(count, np.uint8),
+    )

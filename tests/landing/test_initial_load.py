@@ -1,0 +1,433 @@
+"""Rows that were there before: with the changes that follow they are what the server has, however it was copied."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_client, find_programs
+from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
+from headwater.pipeline.catalog_export import export_catalog
+from headwater.pipeline.request import DecodeRequest
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.parquet_table import read_parquet_table
+from headwater.slots.value_file import save_value
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+Rows = list[tuple[Any, ...]]
+
+SETUP = """
+CREATE TABLE plain (id int PRIMARY KEY, note text, total numeric(10,2));
+INSERT INTO plain SELECT i, repeat('x', i % 50), i / 4.0 FROM generate_series(1, 3000) i;
+UPDATE plain SET note = 'changed' WHERE id % 10 = 0;
+DELETE FROM plain WHERE id % 7 = 0;
+CREATE TABLE wide (id int PRIMARY KEY, body text, more bytea);
+ALTER TABLE wide ALTER more SET STORAGE EXTERNAL;
+INSERT INTO wide SELECT i, (SELECT string_agg(md5((i * j)::text), '') FROM generate_series(1, 300) j),
+    decode(repeat(md5(i::text), 200), 'hex') FROM generate_series(1, 60) i;
+UPDATE wide SET body = body || '!' WHERE id % 5 = 0;
+DELETE FROM wide WHERE id % 6 = 0;
+CREATE TABLE shaped (id int PRIMARY KEY, gone text, was int);
+INSERT INTO shaped SELECT i, 'gone ' || i, i FROM generate_series(1, 50) i;
+ALTER TABLE shaped DROP COLUMN gone;
+ALTER TABLE shaped ADD COLUMN later text DEFAULT 'filled';
+ALTER TABLE shaped RENAME was TO named;
+INSERT INTO shaped VALUES (100, 1, NULL), (101, NULL, 'own');
+ALTER TABLE shaped ADD COLUMN twice int GENERATED ALWAYS AS (named * 2) STORED;
+CREATE TABLE part (id int, region int, v text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE part_0 PARTITION OF part FOR VALUES IN (0);
+CREATE TABLE part_1 (v text, region int NOT NULL, id int NOT NULL);
+ALTER TABLE part ATTACH PARTITION part_1 FOR VALUES IN (1);
+INSERT INTO part SELECT i, i % 2, 'p' || i FROM generate_series(1, 200) i;
+CREATE TABLE empty (id int PRIMARY KEY);
+CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
+INSERT INTO unlogged VALUES (1);
+BEGIN;
+INSERT INTO plain SELECT i, 'never' FROM generate_series(10000, 10100) i;
+DELETE FROM plain WHERE id < 100;
+ROLLBACK;
+BEGIN;
+INSERT INTO plain VALUES (20000, 'kept');
+SAVEPOINT a;
+INSERT INTO plain VALUES (20001, 'not kept');
+DELETE FROM plain WHERE id = 1;
+ROLLBACK TO a;
+SAVEPOINT b;
+INSERT INTO plain VALUES (20002, 'kept, too');
+COMMIT;
+"""
+
+KEYS = {"plain": ["id"], "wide": ["id"], "shaped": ["id"], "part": ["id", "region"], "empty": ["id"]}
+
+
+def run(connection: psycopg.Connection[Any], statements: str) -> None:
+    for statement in filter(str.strip, statements.split(";\n")):
+        connection.execute(statement)
+
+
+def selected(connection: psycopg.Connection[Any], tables: dict[str, list[str]]) -> dict[str, Rows]:
+    """What tables hold."""
+    found = {}
+    for name, key in tables.items():
+        cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}")
+        found[name] = cursor.fetchall()
+    return found
+
+
+@contextmanager
+def server_of(major: int, **settings: str) -> Iterator[EmbeddedPostgres]:
+    try:
+        programs = find_programs(major)
+    except EmbeddedPostgresError as error:
+        pytest.skip(str(error))
+    autovacuum = settings.pop("autovacuum", "off") == "on"
+    given = {"max_prepared_transactions": "10", **settings}
+    made = EmbeddedPostgres(
+        programs, settings=given, autovacuum=autovacuum, wal_segment_megabytes=1, data_checksums=True
+    )
+    with made as server:
+        yield server
+
+
+def landed(spark: SparkSession, wal: Path, backup: Path, target: LandingTarget, **request: Any) -> LandingResult:
+    return land(spark, DecodeRequest(str(wal), str(backup), "postgres", **request), target)
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    is_after = row["_change_type"] != "update_preimage"
+    return row["_commit_lsn"], row["_change_type"] != "read", row["_lsn"], row["_seq"], is_after
+
+
+def folded(changes: pa.Table, key: list[str], columns: list[str]) -> Rows:
+    """The rows that existing ones and changes lead to; values that an update did not touch stay as they were."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    moved: dict[str, Any] | None = None
+    for row in sorted(changes.to_pylist(), key=_place):
+        place, kind = tuple(row[name] for name in key), row["_change_type"]
+        if kind == "truncate":
+            rows.clear()
+        elif kind in ("delete", "update_preimage"):
+            moved = rows.pop(place)
+        else:
+            if kind in ("read", "insert"):
+                assert place not in rows, (kind, place)
+                assert not row["_unchanged"]
+            before = moved if kind == "update_postimage" and place not in rows else rows.get(place)
+            kept = {name: (before or {})[name] for name in row["_unchanged"] or []}
+            rows[place] = row | kept
+        moved = moved if kind == "update_preimage" else None
+    return sorted((tuple(row[name] for name in columns) for row in rows.values()), key=repr)
+
+
+def compare(
+    target: LandingTarget, expected: dict[str, Rows], keys: dict[str, list[str]], server: EmbeddedPostgres
+) -> None:
+    for name, rows in expected.items():
+        changes = read_parquet_table(target.place / f"public.{name}")
+        with server.connect() as connection:
+            cursor = connection.execute(f"SELECT * FROM {name} LIMIT 0")
+            columns = [column.name for column in cursor.description or []]
+        assert folded(changes, keys[name], columns) == sorted(rows, key=repr), name
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_rows_of_a_stopped_server(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+            expected = selected(connection, KEYS)
+        server.stop()
+        target = LandingTarget(tmp_path / "lake", format)
+        result = landed(spark, server.wal_directory, server.data_directory, target)
+        counts = {f"public.{name}": len(rows) for name, rows in expected.items() if rows}
+        assert result.rows == counts
+        if format == "parquet":
+            server.start()
+            compare(target, expected, KEYS, server)
+            plain = read_parquet_table(target.place / "public.plain").to_pylist()
+            assert {row["_change_type"] for row in plain} == {"read"}
+            assert {(row["_xid"], row["_commit_time"], row["_is_key"], row["_table"]) for row in plain} == {
+                (None, None, False, "plain")
+            }
+            assert not (target.place / "public.unlogged").exists()
+
+
+def test_a_damaged_page(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE t (id int);\nINSERT INTO t SELECT generate_series(1, 1000)")
+            (place,) = connection.execute("SELECT pg_relation_filepath('t')").fetchone() or ("",)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        page = bytearray((backup / place).read_bytes())
+        page[8192 + 5000] ^= 1
+        (backup / place).write_bytes(page)
+        with pytest.raises(CatalogError, match="page 1 has another checksum than what it holds"):
+            landed(spark, server.wal_directory, backup, LandingTarget(tmp_path / "lake"))
+
+
+FAR = """
+CREATE TABLE near (id int PRIMARY KEY, body text);
+INSERT INTO near SELECT i, (SELECT string_agg(md5((i * j)::text), '') FROM generate_series(1, 300) j)
+    FROM generate_series(1, 40) i;
+CREATE TABLE far (id int PRIMARY KEY, body text) TABLESPACE far;
+INSERT INTO far SELECT * FROM near;
+DELETE FROM near WHERE id > 30;
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_backup_in_tar_format(spark: SparkSession, tmp_path: Path, packed: bool) -> None:
+    keys = {"near": ["id"], "far": ["id"]}
+    with server_of(16) as server:
+        place = server.home.path / "far"
+        place.mkdir()
+        shutil.chown(place, *_owner(server.data_directory))
+        with server.connect() as connection:
+            connection.execute(f"CREATE TABLESPACE far LOCATION '{place}'")
+            run(connection, FAR)
+        backup = back_up(server, tmp_path / "backup", "-F", "tar", *(["--gzip"] if packed else []))
+        with server.connect() as connection:
+            run(connection, "UPDATE far SET body = 'short' WHERE id < 5;\nDELETE FROM near WHERE id = 1")
+            expected = selected(connection, keys)
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        result = landed(spark, server.wal_directory, backup, target)
+        assert result.rows == {"public.near": 30 + 1, "public.far": 40 + 4}
+        server.start()
+        compare(target, expected, keys, server)
+
+
+def _owner(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_uid, status.st_gid
+
+
+def test_what_has_landed_does_not_land_again(spark: SparkSession, tmp_path: Path) -> None:
+    """A run stops at a table that it cannot land, behind others; the next one goes on with what is left."""
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE a (id int);\nINSERT INTO a SELECT generate_series(1, 500)")
+            run(connection, "CREATE TABLE b (id int, n numeric(5,2));\nINSERT INTO b VALUES (1, 1.5), (2, 'NaN')")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "INSERT INTO a VALUES (501);\nDELETE FROM b WHERE id = 2")
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        with pytest.raises(DecodingError, match=r'column "n" of table "public\.b"'):
+            landed(spark, server.wal_directory, backup, target)
+        a = read_parquet_table(target.place / "public.a")
+        assert (a.num_rows, set(a["_change_type"].to_pylist())) == (500, {"read"})
+        assert not (target.place / "_headwater" / "scratch").exists()
+        second = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        assert second.rows == {"public.b": 2 + 1, "public.a": 1}
+        third = landed(spark, server.wal_directory, backup, replace(target, on_unrepresentable="null"))
+        assert third.rows == {}
+        assert read_parquet_table(target.place / "public.a")["id"].to_pylist() == list(range(1, 502))
+        with pytest.raises(LakeError, match="the tables have snapshot initial, not never"):
+            landed(spark, server.wal_directory, backup, replace(target, snapshot="never"))
+
+
+def test_a_start_and_existing_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        server.stop()
+        with pytest.raises(UsageError, match="existing rows land as of the backup"):
+            landed(spark, server.wal_directory, server.data_directory, LandingTarget(tmp_path / "lake"), start=1 << 30)
+
+
+def test_an_exported_catalog_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE t (id int);\nINSERT INTO t VALUES (1);\nCHECKPOINT")
+        dsn = " ".join(f"{name}={word}" for name, word in server.connection_info().items())
+        save_value(tmp_path / "catalog", export_catalog(dsn))
+        with server.connect() as connection:
+            connection.execute("INSERT INTO t VALUES (2)")
+        server.stop()
+        with pytest.raises(LakeError, match=r"no rows of tables.*--snapshot never"):
+            landed(spark, server.wal_directory, tmp_path / "catalog", LandingTarget(tmp_path / "lake"))
+        target = LandingTarget(tmp_path / "other", snapshot="never")
+        assert landed(spark, server.wal_directory, tmp_path / "catalog", target).rows == {"public.t": 1}
+
+
+BUSY = """
+CREATE TABLE busy (id int PRIMARY KEY, n int, note text, body text);
+CREATE TABLE child (id serial PRIMARY KEY, busy int REFERENCES busy (id) ON DELETE CASCADE, v text);
+CREATE TABLE rewritten (id int PRIMARY KEY, n int, body text);
+CREATE TABLE emptied (id int PRIMARY KEY, v text);
+CREATE TABLE quiet (id int PRIMARY KEY, v text);
+CREATE TABLE split (id int, region int, v text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+CREATE TABLE split_0 PARTITION OF split FOR VALUES IN (0);
+CREATE TABLE split_1 PARTITION OF split FOR VALUES IN (1);
+INSERT INTO busy SELECT i, i, 'n' || i, CASE WHEN i % 4 = 0 THEN (SELECT string_agg(md5((i * j)::text), '')
+    FROM generate_series(1, 120) j) END FROM generate_series(1, 2000) i;
+INSERT INTO child (busy, v) SELECT i, 'c' || i FROM generate_series(1, 500) i;
+INSERT INTO rewritten SELECT i, i, (SELECT string_agg(md5((i + j)::text), '') FROM generate_series(1, 100) j)
+    FROM generate_series(1, 300) i;
+INSERT INTO quiet SELECT i, repeat(md5(i::text), 20) FROM generate_series(1, 20000) i;
+INSERT INTO split SELECT i, i % 2, 'p' || i FROM generate_series(1, 500) i;
+UPDATE quiet SET v = 'once more' WHERE id % 50 = 0;
+"""
+BUSY_KEYS = {
+    "busy": ["id"],
+    "child": ["id"],
+    "rewritten": ["id"],
+    "emptied": ["id"],
+    "quiet": ["id"],
+    "split": ["id", "region"],
+}
+
+
+class Load:
+    """Sessions that work until they are told not to."""
+
+    def __init__(self, server: EmbeddedPostgres, seed: int) -> None:
+        self._server, self._over = server, threading.Event()
+        jobs = [self._write, self._write, self._lock, self._define, self._clean]
+        self._threads = [threading.Thread(target=self._work, args=(job, seed * 10 + i)) for i, job in enumerate(jobs)]
+        self.done = 0
+        self._made: list[str] = []
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, job: Any, seed: int) -> None:
+        dice = random.Random(seed)
+        with self._server.connect() as connection:
+            connection.execute("SET lock_timeout = '300ms'")
+            while not self._over.is_set():
+                with suppress(psycopg.Error):
+                    job(connection, dice)
+                connection.rollback()
+                self.done += 1
+
+    def _write(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
+        body = f"(SELECT string_agg(md5((random() * j)::text), '') FROM generate_series(1, {dice.randint(1, 200)}) j)"
+        row, other = dice.randint(1, 2000), dice.randint(1, 100000)
+        choices = [
+            f"UPDATE busy SET n = n + 1 WHERE id = {row}",
+            f"UPDATE busy SET note = 'w' || {other} WHERE id BETWEEN {row} AND {row + 20}",
+            f"UPDATE busy SET body = {body} WHERE id BETWEEN {row} AND {row + 5}",
+            f"DELETE FROM busy WHERE id = {row}",
+            f"INSERT INTO busy VALUES ({row}, 0, 'again', {body}) ON CONFLICT (id) DO UPDATE SET n = 0",
+            f"INSERT INTO busy SELECT i FROM generate_series({other + 3000}, {other + 3050}) i ON CONFLICT DO NOTHING",
+            f"UPDATE busy SET id = id + 200000 WHERE id = {row}",
+            f"INSERT INTO child (busy, v) SELECT id, 'new' FROM busy WHERE id BETWEEN {row} AND {row + 3}",
+            f"UPDATE split SET region = 1 - region WHERE id = {dice.randint(1, 500)}",
+            f"INSERT INTO split VALUES ({other + 1000}, {dice.randint(0, 1)}, 'i') ON CONFLICT DO NOTHING",
+            f"UPDATE rewritten SET n = n + 1 WHERE id = {dice.randint(1, 300)}",
+            f"INSERT INTO emptied VALUES ({other}, 'e') ON CONFLICT DO NOTHING",
+        ]
+        connection.execute("BEGIN")
+        for number in range(dice.randint(1, 5)):
+            connection.execute(f"SAVEPOINT s{number}")
+            connection.execute(dice.choice(choices))
+            if dice.random() < 0.25:
+                connection.execute(f"ROLLBACK TO s{number}")
+        connection.execute("ROLLBACK" if dice.random() < 0.2 else "COMMIT")
+
+    def _lock(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
+        """Multixacts: several lock a row, of which one may also change it."""
+        row = dice.randint(1, 2000)
+        with self._server.connect() as second:
+            second.execute("SET lock_timeout = '300ms'")
+            connection.execute("BEGIN")
+            second.execute("BEGIN")
+            connection.execute(f"SELECT 1 FROM busy WHERE id BETWEEN {row} AND {row + 10} FOR KEY SHARE")
+            second.execute(f"SELECT 1 FROM busy WHERE id BETWEEN {row} AND {row + 10} FOR KEY SHARE")
+            second.execute(f"UPDATE busy SET n = n + 100 WHERE id BETWEEN {row} AND {row + 5}")
+            second.execute("ROLLBACK" if dice.random() < 0.3 else "COMMIT")
+            connection.execute("COMMIT")
+
+    def _define(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
+        self._made.append(f"passing_{len(self._made)}")
+        name, older = self._made[-1], dice.choice(self._made)
+        choices = [
+            f"CREATE TABLE IF NOT EXISTS {name} AS SELECT i, repeat('z', 3000) AS v FROM generate_series(1, 30) i",
+            f"DROP TABLE IF EXISTS {older}",
+            "VACUUM FULL rewritten",
+            "CLUSTER rewritten USING rewritten_pkey",
+            "TRUNCATE emptied",
+            f"ALTER TABLE rewritten ALTER n TYPE {dice.choice(['int', 'bigint'])}",
+            "BEGIN; ALTER TABLE busy ADD COLUMN tried int DEFAULT 7; UPDATE busy SET n = 1 WHERE id < 9; ROLLBACK",
+        ]
+        for statement in dice.choice(choices).split("; "):
+            connection.execute(statement)
+
+    def _clean(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
+        connection.execute(dice.choice(["VACUUM busy", "VACUUM FREEZE child", "VACUUM", "VACUUM split", "CHECKPOINT"]))
+
+
+def back_up(server: EmbeddedPostgres, target: Path, *flags: str) -> Path:
+    """A base backup that takes its time."""
+    program = find_client("pg_basebackup", server.programs.major)
+    if program is None:
+        pytest.skip("no pg_basebackup")
+    command = [str(program), "-D", str(target), "-c", "fast", "--no-sync", "-X", "none", "--max-rate=16M", *flags]
+    subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
+    return target
+
+
+EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms", "checkpoint_timeout": "30s", "autovacuum": "on"}
+"""Pages go to disk at once, so that the copy has some of every moment."""
+
+
+def _other(major: int) -> Any:
+    return pytest.param(major, 1, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("major", "seed"), [(16, 1), (16, 2), *map(_other, (14, 15, 17, 18))])
+def test_an_online_backup_of_a_busy_server(spark: SparkSession, tmp_path: Path, major: int, seed: int) -> None:
+    with server_of(major, **EAGER) as server:
+        with server.connect() as connection:
+            run(connection, BUSY)
+        before, after = (server.connect() for _ in range(2))
+        with before, after, Load(server, seed) as load:
+            run(before, "BEGIN;\nUPDATE quiet SET v = 'kept' WHERE id < 50")
+            run(after, "BEGIN;\nUPDATE quiet SET v = 'never' WHERE id BETWEEN 100 AND 150")
+            with server.connect() as third:
+                run(third, "BEGIN;\nDELETE FROM quiet WHERE id BETWEEN 200 AND 220;\nPREPARE TRANSACTION 'later'")
+            backup = back_up(server, tmp_path / "backup")
+            run(before, "UPDATE quiet SET v = 'kept, too' WHERE id BETWEEN 60 AND 70;\nCOMMIT")
+            run(after, "DELETE FROM quiet WHERE id = 300;\nROLLBACK")
+            with server.connect() as third:
+                run(third, "COMMIT PREPARED 'later'")
+                done = load.done
+                for _ in range(6):
+                    third.execute("CHECKPOINT")
+                while load.done < done + 200:
+                    third.execute("SELECT 1")
+        with server.connect() as connection:
+            connection.execute("CHECKPOINT")
+            run(connection, "INSERT INTO quiet VALUES (99999, 'last');\nUPDATE busy SET n = -1 WHERE id % 9 = 0")
+            expected = selected(connection, BUSY_KEYS)
+        server.stop()
+        target = LandingTarget(tmp_path / "lake")
+        landed(spark, server.wal_directory, backup, target)
+        server.start()
+        compare(target, expected, BUSY_KEYS, server)
+        kinds = read_parquet_table(target.place / "public.busy")["_change_type"].to_pylist()
+        assert {"read", "update_postimage"} <= set(kinds)
