@@ -62,7 +62,9 @@ def server_rows(connection: Any, table: str) -> tuple[list[int], Rows]:
         "AND NOT attisdropped ORDER BY attnum"
     ).fetchall()
     columns = ", ".join(f'"{name}"' for _, name in found)
-    return [number for number, _ in found], plain(connection.execute(f"SELECT {columns} FROM {table}").fetchall())
+    return [number for number, _ in found], plain(
+        connection.execute(f"SELECT {columns} FROM {table}", prepare=False).fetchall()
+    )
 
 
 def plain(rows: Any) -> Rows:

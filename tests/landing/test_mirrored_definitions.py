@@ -190,6 +190,18 @@ def test_a_partition_that_brings_rows_is_refused(mirrored: Mirrored) -> None:
     assert 'partition "public.place_1" was there before it was attached' in mirrored.refused(setup, work)
 
 
+@pytest.mark.parametrize("between", ["SELECT", NEXT_WINDOW], ids=["at once", "later"])
+def test_a_detached_partition_that_goes_on_is_refused(mirrored: Mirrored, between: str) -> None:
+    name = f"left_{len(between)}"
+    setup = [
+        f"CREATE TABLE {name} (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        f"CREATE TABLE {name}_1 PARTITION OF {name} FOR VALUES FROM (0) TO (10)",
+    ]
+    work = [f"INSERT INTO {name} VALUES (1)", f"ALTER TABLE {name} DETACH PARTITION {name}_1", between]
+    told = mirrored.refused(setup, [*work, f"INSERT INTO {name}_1 VALUES (2)"])
+    assert f'table "public.{name}_1" was a partition and has rows from then' in told
+
+
 def test_a_row_that_is_not_there_is_told(mirrored: Mirrored) -> None:
     setup = ["CREATE TABLE older (id int PRIMARY KEY, note text)", "INSERT INTO older VALUES (1, 'was there')"]
     told = mirrored.refused(setup, ["UPDATE older SET note = 'x'"])

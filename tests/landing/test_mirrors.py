@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
@@ -27,6 +28,8 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SEGMENT, ALL = 1 << 20, 1 << 30
 STEPS, MOMENTS = 1500, 10
+WIDENED = ("pair", "by_index")
+"""Tables whose columns get wider types, which those of a Delta table cannot."""
 
 
 Tables = dict[str, tuple[list[int], Rows]]
@@ -51,8 +54,8 @@ class Log:
         return self.moments[max(self.moments)]
 
 
-def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0) -> Iterator[Log]:
-    """Work on a server, `before` statements of it before its files are copied."""
+def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0, steps: int = STEPS) -> Iterator[Log]:
+    """Work on a server: so many statements, and `before` of them before its files are copied."""
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP.split(";\n"):
@@ -64,7 +67,7 @@ def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0)
         server.start()
         with server.connect() as connection:
             for _ in range(MOMENTS):
-                work.run(STEPS // MOMENTS)
+                work.run(steps // MOMENTS)
                 row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
                 assert row is not None
                 moments[int(Lsn.parse(row[0]))] = {name: server_rows(connection, name) for name in TABLES}
@@ -82,18 +85,19 @@ def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int, **
     return land(spark, asked, target, bounds=WindowBounds(window))
 
 
-def require_equal(log: Log, target: LandingTarget, lsn: int | None = None) -> None:
+def require_equal(log: Log, target: LandingTarget, lsn: int | None = None, names: Iterable[str] = TABLES) -> None:
     """See that mirrors are what the server has had at an LSN; at the end."""
-    for name, (numbers, rows) in log.moments[max(log.moments) if lsn is None else lsn].items():
+    for name in names:
+        numbers, rows = log.moments[max(log.moments) if lsn is None else lsn][name]
         place = target.place / f"public.{name}"
         if not place.exists():
             assert not rows
             continue
-        names = columns_by_number(place, target.format)
+        columns = columns_by_number(place, target.format)
         held = read_table(place, target.format)
         if target.mode == "history":
             held = held.filter(as_of(lsn))
-        found = mirror_rows(held, [names[number] for number in numbers])
+        found = mirror_rows(held, [columns[number] for number in numbers])
         assert found == rows, name
 
 
@@ -118,10 +122,12 @@ def test_mirrors_are_what_the_server_has(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
-    landed(spark, log, target, window)
-    require_equal(log, target)
+    names = [name for name in TABLES if format == "parquet" or name not in WIDENED]
+    tables = TablePatterns.parse([",".join(f"public.{name}" for name in names)])
+    landed(spark, log, target, window, tables=tables)
+    require_equal(log, target, names=names)
     assert sum(len(rows) for _, rows in log.tables.values()) > 50
-    again = landed(spark, log, target, window)
+    again = landed(spark, log, target, window, tables=tables)
     assert (again.rows, again.files) == ({}, 0)
 
 

@@ -4,6 +4,7 @@
 
     shop/_headwater/target.json       what the tables are made of, and in what format
     shop/_headwater/tables.json       the tables' names, by the OIDs of the source's
+    shop/_headwater/detached.json     OIDs of partitions that took rows with them
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
     shop/_headwater/staged/0/         changes of a table that mirrors the source's, until they are merged
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -203,6 +204,19 @@ class Lake:
         """Whether a relation has a table."""
         with errors_at(self.target.place):
             return str(schema.oid) in self._load("tables.json")
+
+    def note_detached(self, oids: Iterable[int]) -> None:
+        """These were partitions of tables that are mirrored, and have taken rows with them."""
+        with errors_at(self.target.place):
+            known = self._load("detached.json")
+            added = {str(oid): True for oid in oids if str(oid) not in known}
+            if added:
+                self._save("detached.json", known | added)
+
+    def is_detached(self, schema: RelationSchema) -> bool:
+        """Whether a relation is one of :meth:`note_detached`."""
+        with errors_at(self.target.place):
+            return str(schema.oid) in self._load("detached.json")
 
     def require_source(self, source: str) -> None:
         """See that the target's tables are of this database of this cluster.

@@ -12,7 +12,8 @@ lie in files of their own, which nobody rewrites.
 Keys are compared bit by bit (:mod:`headwater.sinks.row_codes`). That is right whatever PostgreSQL says is equal: where
 an update changes any bit of a key, the WAL has the old key.
 
-Known gaps: a group's changes and its files are in memory at once; rows that are told as wholes are one group.
+Known gaps: a group's changes, and those of its files that it writes anew, are in memory at once; rows that are told as
+wholes are one group.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ VALID_FIELDS = (
 )
 """Of a mirror with history, before the source's columns."""
 
+_SAYING = ("_change_type", "_commit_lsn", "_commit_time", "_relation", "_heap")
 FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (one.name for one in VALID_FIELDS)
 _BYTES_IN_MEMORY = 3
 """What a byte of a file is in memory, about, until something is known of a table's files."""
@@ -161,7 +163,7 @@ class Staged:
     """Staged changes of a table, n rows in their order.
 
     Attributes:
-        rows: they.
+        rows: they, or those of their columns that are not the source's.
         kind: uint8[n] of :mod:`headwater.sinks.fold`.
         moved_from: int64[n] of a new row whose old one was logged, the row of that one; else -1.
     """
@@ -250,9 +252,22 @@ class _Merging:
 
     @cached_property
     def staged(self) -> Staged:
-        """All changes of the window."""
-        rows = staged_rows(self.merge.changes) if self.merge.changes else _staged_schema(self.form).empty_table()
-        return Staged.of(rows)
+        """All changes of the window, with the columns that say what they are."""
+        wanted = list(dict.fromkeys([*_SAYING, *self.form.key[:1]]))
+        if not self.merge.changes:
+            return Staged.of(_staged_schema(self.form).empty_table().select(wanted))
+        return Staged.of(staged_rows(self.merge.changes, wanted))
+
+    def _changes(self) -> pa.Table:
+        """Those of the group, whole; file by file, as all of the window's may be many times as many."""
+        found, first = [_staged_schema(self.form).empty_table()], 0
+        for path in self.merge.changes:
+            end = first + int(pq.read_metadata(path).num_rows)
+            own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first
+            if len(own):
+                found.append(pq.read_table(path, partitioning=None).take(pa.array(own)))
+            first = end
+        return pa.concat_tables(found)
 
     @cached_property
     def kills(self) -> dict[int, NDArray[np.int64]]:
@@ -279,7 +294,7 @@ class _Merging:
         """See :meth:`Merge.run`."""
         told = [self._told_by(path) for _, path in self.merge.files]
         counts = [len(rows) for rows in told]
-        changes = self.staged.rows.take(pa.array(self.picks))
+        changes = self._changes()
         folded = self._folded(told, changes)
         starts = np.cumsum([0, *counts])
         chosen = [

@@ -21,6 +21,7 @@ from itertools import pairwise
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.catalog.tables import CatalogTable
+from headwater.catalog.versions import NEVER
 from headwater.errors import LakeError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_ATTRIBUTE, PG_CLASS
 from headwater.rows.arrow import is_shown
@@ -55,16 +56,20 @@ class TableStory:
         identity: by what its rows are told.
         members: OIDs of the relations whose rows are its.
         gone: relations that took their rows with them, each with the LSN of the commit record.
+        detached: those of them that are there still.
         missing: by number what columns that were added have in rows from before: the source's column, that has it.
         refusal: why the window cannot be mirrored; None if it can.
+        refused_at: what has landed up to there is not concerned.
         changed_at: START of the last commit record that has changed its definition; -1 for none.
     """
 
     identity: Identity = Identity()
     members: frozenset[int] = frozenset()
     gone: tuple[tuple[int, int], ...] = ()
+    detached: frozenset[int] = frozenset()
     missing: tuple[tuple[int, Column], ...] = ()
     refusal: LakeError | None = field(default=None, compare=False)
+    refused_at: int = -1
     changed_at: int = -1
 
 
@@ -145,16 +150,22 @@ class _Story:
 
     def told(self) -> TableStory:
         """All of it."""
-        members = {one.rewrite_of or one.oid for one in self.versions} | set(self.spans)
-        try:
-            identity, gone, missing = identity_of(self.versions, self.last), list(self._gone()), self._missing()
-            refusal = None
-        except LakeError as error:
-            identity, gone, missing, refusal = Identity(), [], {}, error
+        members = frozenset({one.rewrite_of or one.oid for one in self.versions} | set(self.spans))
         changed = max((lsn for spans in self.spans.values() for lsn, _ in spans), default=-1)
-        return TableStory(identity, frozenset(members), tuple(gone), tuple(sorted(missing.items())), refusal, changed)
+        try:
+            identity = identity_of(self.versions, self.last)
+        except LakeError as error:
+            return TableStory(members=members, refusal=error, refused_at=NEVER, changed_at=changed)
+        try:
+            gone, missing = tuple(self._gone()), tuple(sorted(self._missing().items()))
+        except LakeError as error:
+            return TableStory(identity, members, refusal=error, refused_at=changed, changed_at=changed)
+        detached = frozenset(oid for oid, _ in gone if self.all_spans[oid][-1][1] is not None)
+        return TableStory(identity, members, gone, detached, missing, changed_at=changed)
 
     def _gone(self) -> Iterator[tuple[int, int]]:
+        if self.all_spans.get(self.last.oid, [(0, self.last)])[-1][1] is None:
+            return  # the table itself was dropped: its mirror stays
         for oid, spans in self.spans.items():
             for (_, before), (lsn, after) in pairwise(spans):
                 self._require_logged(before, after, lsn)
@@ -162,7 +173,7 @@ class _Story:
                 if was and not is_now:
                     yield self._leaving(oid, before, lsn)
                 elif is_now and not was:
-                    self._require_empty(oid, after, lsn)
+                    self._require_empty(oid, before, after, lsn)
 
     def _is_ours(self, schema: RelationSchema | None) -> bool:
         return schema is not None and schema.topmost == self.last.oid
@@ -176,11 +187,14 @@ class _Story:
         """Whether a partition with partitions of its own is there still."""
         return any(at == lsn and found is not None for at, found in self.all_spans[oid])
 
-    def _require_empty(self, oid: int, after: RelationSchema | None, lsn: int) -> None:
+    def _require_empty(self, oid: int, before: RelationSchema | None, after: RelationSchema | None, lsn: int) -> None:
         assert after is not None
-        spans = self.all_spans[oid]
-        is_new = spans[0][1] is None and not any(one.oid == oid and one.topmost == oid for one in self.versions)
-        if oid != self.last.oid and not is_new:
+        if oid == self.last.oid:
+            if before is not None and self.versions:
+                raise left_with_rows(after, lsn)
+            return
+        is_new = self.all_spans[oid][0][1] is None
+        if not is_new or any(one.oid == oid and one.topmost == oid for one in self.versions):
             raise self._refusal(after, "was there before it was attached: its rows are not known to be none", lsn)
 
     def _require_logged(self, before: RelationSchema | None, after: RelationSchema | None, lsn: int) -> None:
@@ -211,6 +225,15 @@ class _Story:
             lsn=lsn,
             hint="land changes (--mode changelog), or this table anew, from a backup of after that",
         )
+
+
+def left_with_rows(table: RelationSchema, lsn: int | None = None) -> LakeError:
+    """The error of a table that was a partition, and has taken rows with it that its own mirror does not get."""
+    return LakeError(
+        f'table "{table.namespace}.{table.name}" was a partition and has rows from then, which its mirror has not',
+        lsn=lsn,
+        hint="land changes (--mode changelog), or anew, from a backup of after that, or leave it out (--tables)",
+    )
 
 
 def _added(before: RelationSchema | None, after: RelationSchema | None, root: int) -> Iterator[Column]:

@@ -25,7 +25,7 @@ from headwater.sinks.lake import Lake
 from headwater.sinks.lake_table import DataFile, LakeTable
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
-from headwater.sinks.mirrored import Identity, TableStory, identity_of
+from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
 from headwater.sinks.source_tables import (
     LandedColumns,
     SourceTable,
@@ -239,8 +239,11 @@ class Mirror(Mode):
         """See :class:`Mode`."""
         name, table = named
         assert source.story is not None
-        if source.story.refusal is not None and source.story.changed_at > table.landed.commit_lsn:
+        if source.story.refusal is not None and source.story.refused_at > table.landed.commit_lsn:
             raise source.story.refusal
+        if source.versions and lake.is_detached(source.last):
+            raise left_with_rows(source.last)
+        lake.note_detached(source.story.detached)
         reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
         columns = landed_columns(source, table, name, lake.target, reserved)
         fills = _fills(columns, source.story, decoder)
@@ -289,7 +292,7 @@ class Mirror(Mode):
         for landing in landings:
             files, parts = written.get(landing.number, []), done.get(landing.number, [])
             last = _last(landing, files)
-            if files or parts or last > landing.table.landed.commit_lsn:
+            if files or parts or landing.schema != landing.table.landed.schema:
                 added = [file for part in parts for file in part.added]
                 removed = [path for part in parts for path in part.removed]
                 yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
@@ -298,7 +301,7 @@ class Mirror(Mode):
         """The same rows, in the order of the key."""
         staged = [Written(landing.number, file, lsn) for file in files]
         found = list(self.settled([landing], {landing.number: staged}, run))
-        return found[0] if found else Settled(landing, [], [], lsn, 0)
+        return replace(found[0], last=lsn) if found else Settled(landing, [], [], lsn, 0)
 
 
 MODES: Mapping[str, Mode] = {

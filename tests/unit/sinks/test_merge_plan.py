@@ -1,0 +1,76 @@
+"""Groups of a mirror's files: each change is in one, and so is each file that it may concern."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.sinks import merge_plan
+from headwater.sinks.file_bounds import bounds_of, read_bounds, written_bounds
+from headwater.sinks.lake_table import DataFile
+from headwater.sinks.merge_plan import groups
+
+BIG, SMALL = merge_plan.FILE_BYTES, 1
+INTERVALS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9), st.sampled_from([BIG, SMALL])), max_size=6)
+
+
+def _files(intervals: list[tuple[int, int, int]]) -> dict[str, DataFile]:
+    return {
+        str(number): DataFile(str(number), 10, size, {"id": low}, {"id": low + length}, {"id": 0})
+        for number, (low, length, size) in enumerate(intervals)
+    }
+
+
+@given(INTERVALS, st.lists(st.integers(-5, 65)), st.booleans())
+def test_each_change_meets_the_files_that_it_may_concern(
+    intervals: list[tuple[int, int, int]], values: list[int], touches_all: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge_plan, "GROUP_BYTES", 2 * BIG)
+        patch.setattr(merge_plan, "GROUP_VALUES", 3)
+        files = _files(intervals)
+        found = groups(files, "id", pa.chunked_array([values], pa.int64()), touches_all=touches_all)
+    for value in values:
+        own = [one for one in found if _is_in(value, one.above, one.upto)]
+        assert len(own) == 1
+        concerned = {path for path, one in files.items() if one.lower["id"] <= value <= one.upper["id"]}
+        assert concerned <= {one.path for one in own[0].files}
+    paths = [one.path for group in found for one in group.files]
+    assert len(paths) == len(set(paths))
+    assert not touches_all or set(paths) == set(files)
+
+
+def _is_in(value: int, above: pa.Scalar | None, upto: pa.Scalar | None) -> bool:
+    return (above is None or value > above.as_py()) and (upto is None or value <= upto.as_py())
+
+
+@pytest.mark.parametrize(
+    ("values", "type"),
+    [
+        ([uuid.UUID(int=2), uuid.UUID(int=1 << 127)], pa.uuid()),
+        ([Decimal("1.50"), Decimal("20.25")], pa.decimal128(6, 2)),
+        (["a", "b"], pa.string()),
+        ([datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)], pa.date32()),
+        ([datetime.datetime(2024, 1, 1, 2, 3, 4, 5, datetime.UTC)] * 2, pa.timestamp("us", tz="UTC")),
+        ([datetime.time(1, 2, 3), datetime.time(2)], pa.time64("us")),
+        ([-1.5, 2.0], pa.float64()),
+        ([False, True], pa.bool_()),
+    ],
+)
+def test_bounds_are_kept_with_their_types(values: list[Any], type: pa.DataType) -> None:
+    rows = pa.table({"id": pa.array([None, *reversed(values)], type)})
+    lower, upper, nulls = bounds_of(rows)
+    assert (lower, upper, nulls) == ({"id": values[0]}, {"id": values[1]}, {"id": 1})
+    assert (read_bounds(written_bounds(lower)), read_bounds(written_bounds(upper))) == (lower, upper)
+
+
+@pytest.mark.parametrize("values", [[1.0, float("nan")], ["x" * 300], [None]])
+def test_values_that_bound_nothing(values: list[Any]) -> None:
+    assert bounds_of(pa.table({"id": values}))[:2] == ({}, {})
