@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +25,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.landing import LandingResult, land
 from headwater.sinks.parquet_table import read_parquet_table
@@ -126,7 +128,16 @@ def read_delta(place: Path) -> pa.Table:
     return DeltaTable(str(place)).to_pyarrow_table()
 
 
-READERS: dict[str, Callable[[Path], pa.Table]] = {"parquet": read_parquet_table, "delta": read_delta}
+def read_iceberg(place: Path) -> pa.Table:
+    with closing(own_catalog(place.parent)) as catalog:
+        return catalog.load_table(tuple(place.name.split(".", 1))).scan().to_arrow()
+
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {
+    "parquet": read_parquet_table,
+    "delta": read_delta,
+    "iceberg": read_iceberg,
+}
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -151,7 +162,7 @@ def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[
     return [rows[place] for place in sorted(rows)]
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", READERS)
 def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
     target, tables = LandingTarget(tmp_path / "lake", format), TablePatterns.parse(["public.orders,public.event*"])
     first = landed(spark, log, target, end=log.middle, tables=tables)

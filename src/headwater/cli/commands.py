@@ -30,6 +30,7 @@ CATALOG = (
 )
 CLIENT_ENCODING = "Encoding that text is sent in, by PostgreSQL's names; SQL_ASCII: as it is stored; default: UTF8."
 DEFAULT_WINDOW = 1 << 30
+DEFAULT_FILE = 128 << 20
 FORKS = ("main", "fsm", "vm", "init")
 GROUP: dict[str, Any] = {"invoke_without_command": True, "subcommand_metavar": "COMMAND [ARGS]..."}
 """A group of commands; what it runs first is :func:`need_command`."""
@@ -118,7 +119,8 @@ def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Ca
 
 _decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
 _export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
-_land_flag = _flags("land")
+_land_flag, _tables_flag = _flags("land"), _flags("lake_tables")
+_compact_flag, _expire_flag = _flags("compact"), _flags("expire")
 _create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
 _SLOT = click.argument("path", type=_Paths(path_type=Path))
 
@@ -368,10 +370,23 @@ def ddl_command(**flags: Any) -> None:
 @_land_flag(
     "--format",
     "form",
-    type=click.Choice(["parquet", "delta"]),
+    type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
     help="Of the tables.",
+)
+@_land_flag(
+    "--iceberg-catalog",
+    metavar="NAME",
+    help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
+)
+@_land_flag("--namespace", metavar="NAME", help="Of all tables in that catalog; default: the source's schemas.")
+@_land_flag(
+    "--mode",
+    type=click.Choice(["changelog", "current", "history"]),
+    default="changelog",
+    show_default=True,
+    help="What the tables hold: every change as a row; the source's rows; these with all versions that they have had.",
 )
 @_land_flag(
     "--snapshot",
@@ -410,6 +425,59 @@ def land_command(**flags: Any) -> None:
     from headwater.cli.land import LandFlags, run_land
 
     run_land(LandFlags(**flags))
+
+
+@click.group("lake", short_help="Show the tables that land has made.", **GROUP)
+@click.pass_context
+def lake_command(context: click.Context) -> None:
+    """The tables that headwater land has made."""
+    need_command(context)
+
+
+@lake_command.command("tables")
+@click.argument("directory", type=_Paths(path_type=Path))
+@_tables_flag(
+    "--as-of", metavar="LSN|TIME", help="Versions that belonged together then; a time is UTC's, or has a zone."
+)
+@_tables_flag("--json", "as_json", is_flag=True, help="As JSON.")
+def lake_tables_command(directory: Path, as_of: str | None, as_json: bool) -> None:
+    """List the tables in DIRECTORY, in the versions in which they belong together, and up to which LSN they do."""
+    from headwater.cli.lake import run_tables
+
+    run_tables(directory, as_of, as_json)
+
+
+@click.command("compact")
+@click.argument("directory", type=_Paths(path_type=Path))
+@_compact_flag(
+    "--target-file-size",
+    "target_file_bytes",
+    type=click.IntRange(1),
+    default=DEFAULT_FILE,
+    show_default=True,
+    metavar="BYTES",
+    help="Of the files that are made; those of at least half of it stay as they are.",
+)
+def compact_command(directory: Path, target_file_bytes: int) -> None:
+    """Make larger files of the small ones of the change tables in DIRECTORY."""
+    from headwater.cli.lake import run_compact
+
+    run_compact(directory, target_file_bytes)
+
+
+@click.command("expire")
+@click.argument("directory", type=_Paths(path_type=Path))
+@_expire_flag(
+    "--older-than",
+    required=True,
+    metavar="AGE|TIME",
+    help="Such as 7d, 12h or 30m, or a time: what was so since then can still be read.",
+)
+def expire_command(directory: Path, older_than: str) -> None:
+    """Remove old versions of the tables in DIRECTORY, and files that belong to none."""
+    from headwater.cli.lake import run_expire
+
+    run_expire(directory, older_than)
 
 
 @click.group("slot", short_help="Make, list, show, advance, copy and drop slots.", **GROUP)

@@ -1,4 +1,4 @@
-"""``headwater land``: changes of a window of WAL into typed tables of Parquet or Delta."""
+"""``headwater land``: changes of a window of WAL into typed tables of Parquet, Delta or Iceberg."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headwater.cli.name_values import source_of_flags
 from headwater.cli.progress import step_progress
+from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
@@ -29,7 +30,8 @@ class LandFlags:
         catalog, database: what is followed.
         end: LSN.
         tables: patterns; none for all.
-        to: the directory; form: of its tables.
+        to: the directory; form: of its tables; mode: what they hold.
+        iceberg_catalog, namespace: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         master: Spark's.
@@ -47,6 +49,9 @@ class LandFlags:
     to: str
     form: str
     snapshot: str
+    mode: str
+    iceberg_catalog: str | None
+    namespace: str | None
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
@@ -68,7 +73,18 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    target = LandingTarget(Path(flags.to), flags.form, flags.on_unrepresentable, flags.schema_evolution, flags.snapshot)
+    if flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
+        raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
+    target = LandingTarget(
+        Path(flags.to),
+        flags.form,
+        flags.on_unrepresentable,
+        flags.schema_evolution,
+        flags.mode,
+        flags.iceberg_catalog,
+        flags.namespace,
+        flags.snapshot,
+    )
     with step_progress(flags.quiet) as progress:
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)

@@ -20,9 +20,12 @@ from headwater import __version__
 from headwater.cli.commands import (
     GROUP,
     catalog_command,
+    compact_command,
     ddl_command,
     decode_command,
     demo_command,
+    expire_command,
+    lake_command,
     land_command,
     need_command,
     publication_command,
@@ -47,7 +50,10 @@ def cli(context: click.Context) -> None:
 
 cli.add_command(decode_command)
 cli.add_command(catalog_command)
+cli.add_command(compact_command)
 cli.add_command(ddl_command)
+cli.add_command(expire_command)
+cli.add_command(lake_command)
 cli.add_command(land_command)
 cli.add_command(demo_command)
 cli.add_command(publication_command)

@@ -99,6 +99,8 @@ class RowChanges(SlicePlugin):
         major: PostgreSQL's.
         marks_rows, wants_ddl: see :class:`SlicePlugin`.
         encoding: the database's.
+        mirrors: what tables hold is wanted, not what was done: so are the rows of a heap that ALTER TABLE has written
+            anew, as inserts of a relation that says of which one it is the new heap; materialized views are not.
     """
 
     name: ClassVar[str] = "rows"
@@ -112,6 +114,7 @@ class RowChanges(SlicePlugin):
         marks_rows: bool = False,
         encoding: str = "UTF8",
         wants_ddl: bool = False,
+        mirrors: bool = False,
     ) -> None:
         self.choice = choice
         self.publications = tuple(publications)
@@ -122,6 +125,7 @@ class RowChanges(SlicePlugin):
         self.marks_rows = marks_rows
         self.encoding = encoding
         self.wants_ddl = wants_ddl
+        self.mirrors = mirrors
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Which table a name means is asked on the driver only, and takes the whole catalog to answer.
@@ -132,6 +136,7 @@ class RowChanges(SlicePlugin):
             self.marks_rows,
             self.encoding,
             self.wants_ddl,
+            self.mirrors,
         )
 
     def wants(self, schema: RelationSchema, catalog: CatalogView) -> int:
@@ -140,7 +145,7 @@ class RowChanges(SlicePlugin):
 
     def describe(self, schema: RelationSchema, catalog: CatalogView) -> Description:
         """The same, and the publications' row filters."""
-        if schema.oid < FIRST_NORMAL_OBJECT_ID or schema.kind not in "rmp" or schema.rewrite_of:
+        if schema.oid < FIRST_NORMAL_OBJECT_ID or not self._is_followed(schema, catalog):
             return Description()
         if not self.choice.chooses(schema, catalog):
             return Description()
@@ -151,6 +156,13 @@ class RowChanges(SlicePlugin):
         if not operations or not self.publications:
             return Description(operations & WANT_ALL)
         return self._published(schema, catalog, operations) if is_publishable(schema) else Description()
+
+    def _is_followed(self, schema: RelationSchema, catalog: CatalogView) -> bool:
+        """Whether a relation has rows of the kind that is wanted."""
+        original = catalog.relation(schema.rewrite_of) if self.mirrors and schema.rewrite_of else schema
+        if original is None or original.rewrite_of:
+            return False
+        return original.kind in ("rp" if self.mirrors else "rmp")
 
     def _published(self, schema: RelationSchema, catalog: CatalogView, operations: int) -> Description:
         """Those of some operations, as WANT bits, that are published."""

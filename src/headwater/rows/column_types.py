@@ -1,4 +1,4 @@
-"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta and Spark.
+"""One table of all types' typed columns: what a column is in Arrow, and so in Parquet, Delta, Iceberg and Spark.
 
 :func:`column_type` says it of a type and its modifier, for one :class:`Target`. What a target has no type for is text,
 as the server prints it. Whether a *value* does not fit its column (an infinity, a NaN in a decimal, an array of two
@@ -48,18 +48,31 @@ class Target:
         name: as errors say it.
         has_time: it has a type for a time of day.
         has_uuid: likewise for a UUID.
+        has_int16: likewise for an integer of 16 bits.
         first_day, last_day: the dates that it holds, in days since 2000-01-01.
     """
 
     name: str
     has_time: bool = False
     has_uuid: bool = False
+    has_int16: bool = True
     first_day: int = _FIRST_DAY
     last_day: int = _LAST_DAY
+
+    def held(self, arrow: pa.DataType) -> pa.DataType:
+        """The type that values of one are kept in, to which they are cast."""
+        if self.has_int16:
+            return arrow
+        if pa.types.is_list(arrow):
+            return list_of(self.held(arrow.value_type))
+        if pa.types.is_struct(arrow):
+            return pa.struct([(field.name, self.held(field.type)) for field in arrow])
+        return pa.int32() if arrow == pa.int16() else arrow
 
 
 SPARK = Target("Spark")
 DELTA = Target("Delta")
+ICEBERG = Target("Iceberg", has_time=True, has_uuid=True, has_int16=False)
 PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, last_day=ALL_DAYS)
 
 

@@ -133,6 +133,7 @@ def typed_columns(
     *,
     schemas: Sequence[RelationSchema] | None = None,
     rows: Rows | None = None,
+    names: Sequence[str] | None = None,
 ) -> TypedRows:
     """The tuples of one table's changes as typed columns, one per shown column of its schema.
 
@@ -143,6 +144,7 @@ def typed_columns(
         session: settings that text is printed under.
         schemas: the versions of the table that the items refer to, if not all are of table's own schema.
         rows: int64[k] items to show, None for all changes.
+        names: what columns are called among those that are unchanged, None for their own names.
 
     Raises:
         DecodingError: a value does not fit its type; text is not UTF-8, or longer than 2 GB in one column.
@@ -153,11 +155,11 @@ def typed_columns(
     versions = schemas if schemas is not None else [table.schema] * (int(items.layout[rows].max(initial=0)) + 1)
     reader = _Reader(located, items, table, session, versions, rows)
     new, unchanged = [], {}
-    for column in table.columns:
+    for column, name in zip(table.columns, names or [column.name for column in table.columns], strict=True):
         picks, unknown = reader.new(column)
         new.append(reader.array(column, picks))
         if unknown:
-            unchanged[column.name] = picks.unchanged
+            unchanged[name] = picks.unchanged
     has_old: NDArray[np.bool_] = located.old_first[rows] >= 0
     before = replace(reader, rows=rows[has_old])
     return TypedRows(

@@ -4,22 +4,29 @@ In: a slice whose tuples were taken apart, in the task. Out: an Arrow table with
 in output order. ``_change_type`` is as in Delta's change data feed, with ``truncate`` besides; ``_commit_lsn``,
 ``_lsn`` and ``_seq`` together order changes, a preimage standing before its postimage. Of a row of which only the key
 is known (``_is_key``) other columns are null; columns of the new row whose value the WAL does not hold are named in
-``_unchanged``.
+``_unchanged``, as they are called in the lake.
+
+:class:`StagedChanges` are those that a mirror takes in (:mod:`headwater.sinks.mirror`): they say besides which relation
+a row is of, take in the rows of a heap that ALTER TABLE has written anew, and the value that a column has had in rows
+from before it was added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
+from headwater.errors import LakeError
 from headwater.pipeline.decode_job import LocatedSlice
 from headwater.pipeline.row_batches import Told, numbers_in_records, place_columns, told_of
 from headwater.rows.arrow import NAMES, Rows, change_rows
-from headwater.rows.items import DELETE, OLD_IS_KEY, UPDATE
+from headwater.rows.items import DELETE, INSERT, OLD_IS_KEY, UPDATE
 from headwater.rows.typed import TypedRows, TypedTable, typed_columns
 
 CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete", "truncate")
@@ -41,6 +48,10 @@ CHANGE_FIELDS = (
 """Columns of every change table, before the source's."""
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
+
+STAGED_FIELDS = (*CHANGE_FIELDS, pa.field("_relation", pa.int64()), pa.field("_heap", pa.int64()))
+"""Those of changes that a mirror takes in: the OID of the relation that a row is of and, if a rewrite has written the
+row, of the new heap; else 0."""
 
 
 @dataclass(frozen=True)
@@ -86,26 +97,54 @@ class ChangeTable:
         """Whether changes of a relation, as it was then, go there."""
         return version.topmost == self.table.schema.oid
 
+    def _as_read(self, version: RelationSchema) -> RelationSchema:
+        """What says where columns are in rows of a relation."""
+        return version
+
+    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:
+        """Columns of new rows, with what rows have of columns that were added later."""
+        return columns
+
+    def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
+        """More columns of rows, or of truncates."""
+        return {}
+
     def _changes(self, located: LocatedSlice, found: Rows) -> _Placed:
         items, relations = located.changes.items, located.changes.relations
-        schemas = [use.schema if self._has(use.schema) else self.table.schema for use in relations]
-        typed = typed_columns(located.located, items, self.table, located.session, schemas=schemas, rows=found)
+        schemas = [self._as_read(use.schema) if self._has(use.schema) else self.table.schema for use in relations]
+        typed = typed_columns(
+            located.located, items, self.table, located.session, schemas=schemas, rows=found, names=self.names
+        )
         kinds = items.kind[found]
         types = np.choose(kinds, [0, _INSERT, _POSTIMAGE, _DELETE]) if len(kinds) else kinds
         is_key = items.flags[found] & OLD_IS_KEY != 0
         after = self._placed(
-            located, found, types, pa.array(is_key & (kinds == DELETE)), typed.unchanged, list(typed.rows.columns), 1
+            located,
+            found,
+            types,
+            pa.array(is_key & (kinds == DELETE)),
+            typed.unchanged,
+            self._filled(list(typed.rows.columns), schemas, items.layout[found].astype(np.int64)),
+            1,
         )
         old = np.flatnonzero((kinds == UPDATE) & (located.located.old_first[found] >= 0))
         if not len(old):
             return after
-        before = self._preimages(located, found[old], typed, (kinds == UPDATE)[typed.has_old], pa.array(is_key[old]))
+        which = (kinds == UPDATE)[typed.has_old]
+        before = self._preimages(located, found[old], typed, which, pa.array(is_key[old]), schemas)
         return _Placed(np.concatenate([before.place, after.place]), pa.concat_tables([before.rows, after.rows]))
 
     def _preimages(
-        self, located: LocatedSlice, found: Rows, typed: TypedRows, which: NDArray[np.bool_], is_key: pa.BooleanArray
+        self,
+        located: LocatedSlice,
+        found: Rows,
+        typed: TypedRows,
+        which: NDArray[np.bool_],
+        is_key: pa.BooleanArray,
+        schemas: Sequence[RelationSchema],
     ) -> _Placed:
         columns = [column.filter(pa.array(which)) for column in typed.old.flatten()]
+        columns = self._filled(columns, schemas, located.changes.items.layout[found].astype(np.int64))
         unchanged = pa.array([[]] * len(found), NAMES)
         return self._placed(located, found, np.full(len(found), _PREIMAGE), is_key, unchanged, columns, 0)
 
@@ -119,7 +158,7 @@ class ChangeTable:
         numbers = np.array([one.number for one in told], np.int64)
         no_key, unchanged = pa.array([False] * len(told), pa.bool_()), pa.array([[]] * len(told), NAMES)
         types = np.full(len(told), _TRUNCATE)
-        return self._placed(located, found, types, no_key, unchanged, nothing, 1, (names, numbers))
+        return self._placed(located, found, types, no_key, unchanged, nothing, 1, (names, numbers, told))
 
     def _placed(
         self,
@@ -130,22 +169,105 @@ class ChangeTable:
         unchanged: pa.ListArray,
         columns: list[pa.Array],
         behind: int,
-        told: tuple[list[pa.Array], Rows] | None = None,
+        told: tuple[list[pa.Array], Rows, list[Told]] | None = None,
     ) -> _Placed:
         """Rows with the columns of changes; `behind` orders those of one change."""
-        names, numbers = told or (_names(located, found), numbers_in_records(located)[found])
+        names, numbers, truncates = told or (_names(located, found), numbers_in_records(located)[found], [])
         own = dict(zip(self.names, columns, strict=True)) | place_columns(located, found, numbers)
         own |= {
             "_change_type": pa.array(CHANGE_TYPES).take(pa.array(types)),
             "_is_key": is_key,
             "_unchanged": unchanged,
         }
-        own |= dict(zip(("_schema", "_table"), names, strict=True))
+        own |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, found, truncates)
         arrays = [
             own[field.name].cast(field.type) if field.name in own else pa.nulls(len(found), field.type)
             for field in self.schema
         ]
         return _Placed(2 * found + behind, pa.table(arrays, schema=self.schema))
+
+
+@dataclass(frozen=True)
+class StagedChanges(ChangeTable):
+    """Changes that a mirror takes in; pickles.
+
+    Attributes:
+        name: of the table, for errors.
+        members: OIDs of the relations that its rows are of, and whose rewritten heaps are its, too.
+        fills: by the number of a column what rows from before it was added have in it.
+    """
+
+    name: str = ""
+    members: frozenset[int] = frozenset()
+    fills: Mapping[int, pa.Scalar] = field(default_factory=dict)
+
+    def rows(self, located: LocatedSlice) -> pa.Table | None:
+        """See :class:`ChangeTable`.
+
+        Raises:
+            LakeError: a row is changed that nothing tells from others.
+        """
+        self._require_identities(located)
+        return super().rows(located)
+
+    def _require_identities(self, located: LocatedSlice) -> None:
+        items, relations = located.changes.items, located.changes.relations
+        lacks = [self._has(use.schema) and not has_identity(use.schema) for use in relations]
+        found = change_rows(items)
+        kinds = items.kind[found]
+        commits = located.changes.transactions.commit_lsn[items.txn[found]]
+        wrong = np.array(lacks or [False], np.bool_)[items.layout[found]] & (kinds != INSERT) & (commits > self.landed)
+        for at in np.flatnonzero(wrong)[:1].tolist():
+            version = relations[items.layout[found[at]]].schema
+            raise LakeError(
+                f'table "{version.namespace}.{version.name}" has no replica identity, and a row of it '
+                f"{'is updated' if kinds[at] == UPDATE else 'is deleted'}: the WAL does not say which",
+                lsn=int(items.lsn[found[at]]),
+                hint="land its changes (--mode changelog), or leave it out (--tables)",
+            )
+
+    def _has(self, version: RelationSchema) -> bool:
+        return super()._has(version) or version.rewrite_of in self.members
+
+    def _as_read(self, version: RelationSchema) -> RelationSchema:
+        return replace(version, oid=version.rewrite_of) if version.rewrite_of else version
+
+    def _filled(self, columns: list[pa.Array], schemas: Sequence[RelationSchema], layout: Rows) -> list[pa.Array]:
+        if not self.fills:
+            return columns
+        return [
+            self._filled_column(number, values, schemas, layout)
+            for number, values in zip([column.number for column in self.table.columns], columns, strict=True)
+        ]
+
+    def _filled_column(
+        self, number: int, values: pa.Array, schemas: Sequence[RelationSchema], layout: Rows
+    ) -> pa.Array:
+        fill = self.fills.get(number)
+        if fill is None:
+            return values
+        (column,) = (one for one in self.table.columns if one.number == number)
+        lacks = np.array([self.table.column_in(column, schema) is None for schema in schemas], np.bool_)[layout]
+        return pc.if_else(pa.array(lacks), fill, values) if lacks.any() else values
+
+    def _more(self, located: LocatedSlice, found: Rows, told: Sequence[Told]) -> dict[str, pa.Array]:
+        if told:
+            oids, heaps = np.array([one.oid for one in told], np.int64), np.zeros(len(told), np.int64)
+        else:
+            schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
+            oids, heaps = (
+                np.array(part or [0], np.int64)[layout] if len(found) else np.zeros(0, np.int64)
+                for part in (
+                    [one.rewrite_of or one.oid for one in schemas],
+                    [one.oid if one.rewrite_of else 0 for one in schemas],
+                )
+            )
+        return {"_relation": pa.array(oids), "_heap": pa.array(heaps)}
+
+
+def has_identity(version: RelationSchema) -> bool:
+    """Whether the WAL tells which row an update or a delete is of."""
+    return version.replica_identity == "f" or (version.replica_identity in "di" and bool(version.identity_columns))
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,29 @@ Known gaps: widened types (a column that becomes wider is an error); column mapp
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, is_written_here
+from headwater.sinks.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    TableSize,
+    errors_at,
+    is_written_here,
+)
 from headwater.slots.value_file import sync_directory
 
 if TYPE_CHECKING:
@@ -50,6 +61,7 @@ class DeltaLakeTable(LakeTable):
         with _told(place):
             self._table = _opened(place)
             self._landed = self._read()
+            self._files = _files_of(self._table)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Delta itself tells of others."""
@@ -60,30 +72,56 @@ class DeltaLakeTable(LakeTable):
         return self._landed
 
     @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: Delta's."""
+        return -1 if self._table is None else self._table.version()
+
+    @property
     def staging(self) -> str:
         """See :class:`LakeTable`: files that no commit names are none of the table's."""
         return str(self.place)
 
-    def commit(self, added: list[DataFile], landed: Landed) -> None:
+    @property
+    def files(self) -> Mapping[str, DataFile]:
+        """See :class:`LakeTable`."""
+        return self._files
+
+    def locate(self, path: str) -> str:
+        """See :class:`LakeTable`."""
+        return str(self.place / path)
+
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
         """See :class:`LakeTable`."""
         from deltalake import Schema
-        from deltalake.transaction import create_table_with_add_actions
 
         assert landed.schema is not None
-        schema, properties = Schema.from_arrow(landed.schema), _properties(landed)
+        schema = Schema.from_arrow(landed.schema)
         with _told(self.place):
             sync_directory(self.place)
             if self._table is None:
-                files = [_add(file) for file in added]
-                create_table_with_add_actions(
-                    str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
-                )
-                self._table = _opened(self.place)
+                self._make(schema, added, landed)
             else:
                 self._follow(self._table, schema)
-                actions: list[AddAction | RemoveAction] = [_add(file) for file in added]
+                actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
+                actions += [_remove(self._files[path], not has_same_rows) for path in removed]
+                properties = _properties(landed)
                 self._table.create_write_transaction(actions, "append", schema, [], commit_properties=properties)
+                self._table.update_incremental()
+            gone = set(removed)
+            self._files = {path: file for path, file in self._files.items() if path not in gone}
+            self._files |= {file.path: file for file in added}
             self._landed = landed
+
+    def _make(self, schema: Schema, added: Sequence[DataFile], landed: Landed) -> None:
+        from deltalake.transaction import create_table_with_add_actions
+
+        files, properties = [_add(file) for file in added], _properties(landed)
+        create_table_with_add_actions(
+            str(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
+        )
+        self._table = _opened(self.place)
 
     def _follow(self, table: DeltaTable, schema: Schema) -> None:
         """Let the table's columns follow, and see that nobody has landed the same meanwhile."""
@@ -120,6 +158,36 @@ class DeltaLakeTable(LakeTable):
         return Landed(version, pa.schema(self._table.schema().to_arrow()), self._source)
 
 
+class DeltaFormat(LakeFormat):
+    """Delta tables; there is nothing that they share."""
+
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """See :class:`LakeFormat`."""
+        return DeltaLakeTable(place, source, name)
+
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """See :class:`LakeFormat`: by Delta's own vacuum; its log is cleaned by Delta's own rules."""
+        from deltalake import DeltaTable
+
+        with _told(place):
+            table = DeltaTable(str(place))
+            hours = max(math.ceil((datetime.now(UTC) - older_than) / timedelta(hours=1)), 0)
+            versions = [at for at in range(table.version() + 1) if at in kept]
+            found = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
+            sizes = [path.stat().st_size for one in found if (path := place / one).exists()]
+            removed = table.vacuum(
+                hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
+            )
+            return Expired(len(removed), sum(sizes))
+
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """See :class:`LakeFormat`."""
+        from deltalake import DeltaTable
+
+        with _told(place):
+            return TableSize.of(_files_of(DeltaTable(str(place), version=version)).values())
+
+
 def _opened(place: Path) -> DeltaTable | None:
     from deltalake import DeltaTable
 
@@ -146,11 +214,52 @@ def _properties(landed: Landed) -> CommitProperties:
     )
 
 
-def _add(file: DataFile) -> AddAction:
+def _add(file: DataFile, changes_rows: bool = True) -> AddAction:
     from deltalake.transaction import AddAction
 
-    found = {"numRecords": file.rows, "minValues": file.lower, "maxValues": file.upper, "nullCount": file.nulls}
-    return AddAction(file.path, file.size, {}, int(time.time() * 1000), True, json.dumps(found, default=str))
+    lower = {name: bound for name, value in file.lower.items() if (bound := _bound(value, up=False)) is not None}
+    upper = {name: bound for name, value in file.upper.items() if (bound := _bound(value, up=True)) is not None}
+    found = {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
+    return AddAction(file.path, file.size, {}, int(time.time() * 1000), changes_rows, json.dumps(found))
+
+
+def _remove(file: DataFile, changes_rows: bool) -> RemoveAction:
+    from deltalake.transaction import RemoveAction
+
+    return RemoveAction(file.path, changes_rows, int(time.time() * 1000), size=file.size, partition_values={})
+
+
+def _bound(value: Any, *, up: bool) -> Any:
+    """A bound as Delta has it: times in milliseconds, the greatest one rounded up; None for what JSON cannot hold."""
+    if isinstance(value, datetime):
+        short = value.replace(microsecond=value.microsecond // 1000 * 1000)
+        if up and short != value:
+            short += timedelta(milliseconds=1)
+        return short.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _files_of(table: DeltaTable | None) -> dict[str, DataFile]:
+    """The files of a table as of its version, with what the log says of them."""
+    if table is None:
+        return {}
+    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return {one["path"]: _file_of(one) for one in found}
+
+
+def _file_of(action: Mapping[str, Any]) -> DataFile:
+    def having(prefix: str) -> dict[str, Any]:
+        return {
+            name.removeprefix(prefix): value
+            for name, value in action.items()
+            if name.startswith(prefix) and value is not None
+        }
+
+    rows = action["num_records"] or 0
+    path, size = action["path"], action["size_bytes"]
+    return DataFile(path, rows, size, having("min."), having("max."), having("null_count."))
 
 
 @contextmanager

@@ -4,7 +4,9 @@
 
     shop/_headwater/target.json       what the tables are made of, and in what format
     shop/_headwater/tables.json       the tables' names, by the OIDs of the source's
+    shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
+    shop/_headwater/staged/0/         changes of a table that mirrors the source's, until they are merged
     shop/_headwater/lock              held by who lands
     shop/public.orders/               a table
 """
@@ -13,33 +15,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
-from headwater.rows.column_types import DELTA, ERROR, PARQUET, Target
-from headwater.sinks.delta_table import DeltaLakeTable
+from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, Target
+from headwater.sinks.delta_table import DeltaFormat
 from headwater.sinks.lake_schema import EVOLVE
-from headwater.sinks.lake_table import LakeTable, errors_at, lock_alone
-from headwater.sinks.parquet_table import ParquetTable
+from headwater.sinks.lake_table import Expired, LakeFormat, LakeTable, TableCommit, errors_at, lock_alone
+from headwater.sinks.parquet_table import ParquetFormat
+from headwater.sinks.resolved import ResolvedLog, resolved_states
 from headwater.slots.kept_state import KeptState, find_state, keep_state
 from headwater.slots.value_file import sync_directory
 
-MAKERS: dict[str, Callable[[Path, str, str], LakeTable]] = {
-    "parquet": lambda place, source, name: ParquetTable(place, source),
-    "delta": DeltaLakeTable,
-}
-TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA}
-FORMATS = tuple(MAKERS)
+TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
+FORMATS = tuple(TYPES)
 INITIAL, NEVER = "initial", "never"
 SNAPSHOTS = (INITIAL, NEVER)
 """Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
 
 _NEWEST = (1 << 63) - 1
+_OWN = "its own"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class LandingTarget:
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
+        iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
+        namespace: of all tables in that catalog; None for the schemas of the source's.
         snapshot: see :data:`SNAPSHOTS`.
     """
 
@@ -58,7 +62,69 @@ class LandingTarget:
     format: str = "parquet"
     on_unrepresentable: str = ERROR
     schema_evolution: str = EVOLVE
+    mode: str = "changelog"
+    iceberg_catalog: str | None = None
+    namespace: str | None = None
     snapshot: str = INITIAL
+
+    def open_format(self) -> LakeFormat:
+        """The format of the tables, open.
+
+        Raises:
+            LakeError: it cannot be opened.
+        """
+        return _OPENERS[self.format](self)
+
+    @classmethod
+    def at(cls, place: Path) -> LandingTarget:
+        """What a directory says of itself.
+
+        Raises:
+            LakeError: nothing, or it cannot be read.
+        """
+        with errors_at(place):
+            known = load_object(own_directory(place) / "target.json")
+        if "format" not in known:
+            raise LakeError("nothing has landed there", file=str(place))
+        chosen = {
+            name: None if known.get(name, _OWN) == _OWN else str(known[name]) for name in ("catalog", "namespace")
+        }
+        mode = str(known.get("mode", "changelog"))
+        snapshot = str(known.get("snapshot", NEVER))
+        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot)
+
+
+def own_directory(place: Path) -> Path:
+    """Where a target keeps what is none of its tables."""
+    return place / "_headwater"
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """A file of JSON; empty for one that is not there.
+
+    Raises:
+        LakeError: it is damaged.
+    """
+    try:
+        found = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise LakeError(f"damaged: {error}", file=str(path)) from None
+    if not isinstance(found, dict):
+        raise LakeError("damaged: no object of JSON", file=str(path))
+    return found
+
+
+def _iceberg(target: LandingTarget) -> LakeFormat:
+    from headwater.sinks.iceberg_table import IcebergFormat
+
+    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
+
+
+_OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
+    "parquet": lambda _: ParquetFormat(),
+    "delta": lambda _: DeltaFormat(),
+    "iceberg": _iceberg,
+}
 
 
 class Lake:
@@ -74,13 +140,29 @@ class Lake:
 
     def __init__(self, target: LandingTarget) -> None:
         self.target = target
-        self._own = target.place / "_headwater"
+        self._own = own_directory(target.place)
         self._tables: dict[int, tuple[str, LakeTable]] = {}
         with errors_at(target.place):
             self._states.mkdir(parents=True, exist_ok=True)
-            self._lock = lock_alone(self._own / "lock", target.place)
+        self._lock = lock_alone(self._own / "lock", target.place)
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self) -> None:
+        """What is done once it is held alone."""
+        target = self.target
+        with errors_at(target.place):
             self._require("format", target.format)
-            self._require("snapshot", target.snapshot)
+            self._require("mode", target.mode, "changelog")
+            self._require("snapshot", target.snapshot, NEVER)
+            for what, value in (("catalog", target.iceberg_catalog), ("namespace", target.namespace)):
+                self._require(what, value or _OWN, _OWN)
+            self.clear_staging()
+            self._resolved = ResolvedLog(self._own)
+        self._format = target.open_format()
 
     def __enter__(self) -> Lake:
         return self
@@ -88,6 +170,7 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         for _name, table in self._tables.values():
             table.close()
+        self._format.close()
         os.close(self._lock)
 
     @property
@@ -98,6 +181,28 @@ class Lake:
     @property
     def _states(self) -> Path:
         return self._own / "states"
+
+    def staging(self, number: int) -> str:
+        """Where tasks write changes of a table that are not committed as they are.
+
+        Args:
+            number: of the table, in the window.
+        """
+        place = self._own / "staged" / str(number)
+        with errors_at(self.target.place):
+            place.mkdir(parents=True, exist_ok=True)
+        return str(place)
+
+    def clear_staging(self) -> None:
+        """Remove what is there: a run that ended has left it, or it is merged."""
+        with errors_at(self.target.place):
+            for path in self._own.glob("staged/*/*"):
+                path.unlink(missing_ok=True)
+
+    def has(self, schema: RelationSchema) -> bool:
+        """Whether a relation has a table."""
+        with errors_at(self.target.place):
+            return str(schema.oid) in self._load("tables.json")
 
     def require_source(self, source: str) -> None:
         """See that the target's tables are of this database of this cluster.
@@ -116,17 +221,74 @@ class Lake:
         """
         return find_state(self._states, _NEWEST) if any(self._states.glob("*.state")) else None
 
-    def resolve(self, kept: KeptState) -> None:
+    def resolve(self, kept: KeptState, commit_time: datetime | None) -> None:
         """All tables have everything up to a state.
+
+        Where one has more, which an earlier run has landed that was to go further and was ended, they do not belong
+        together yet: that is told of a later window.
+
+        Args:
+            kept: it; commit_time: of the last transaction before it, if that is known.
 
         Raises:
             SlotError: it cannot be written.
+            LakeError: likewise.
         """
+        self._note(kept.state.lsn, commit_time)
         path = keep_state(self._states, kept)
         with errors_at(self.target.place):
             for other in self._states.glob("*.state"):
                 if other != path:
                     other.unlink(missing_ok=True)
+
+    def note_versions(self) -> None:
+        """The open tables have other versions, of what they had: their files were rewritten.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        if self._resolved.last.tables:
+            self._note(self._resolved.last.lsn, None)
+
+    def _note(self, lsn: int, commit_time: datetime | None) -> None:
+        tables = self._tables.values()
+        if all(table.landed.commit_lsn < lsn for _name, table in tables):
+            versions = {name: table.version for name, table in tables if table.version >= 0}
+            self._resolved.add(lsn, commit_time, versions)
+
+    def expire(self, older_than: datetime) -> dict[str, Expired]:
+        """Remove what belongs to versions that are older, and have been followed by others.
+
+        Args:
+            older_than: what was so at any time since then can still be read; with a time zone.
+
+        Returns:
+            what was removed, by table.
+
+        Raises:
+            LakeError: it cannot be removed.
+        """
+        self._resolved.forget(older_than)
+        kept = [one.tables for one in resolved_states(self._own)]
+        found = {}
+        for name, table in list(self.tables()):
+            versions = {tables[name] for tables in kept if name in tables} | {table.version}
+            found[name] = self._format.expire(self.target.place / name, name, versions, older_than)
+        return found
+
+    def tables(self) -> Iterator[tuple[str, LakeTable]]:
+        """All tables in which anything has landed, opened, by their names.
+
+        Raises:
+            LakeError: one cannot be read.
+        """
+        with errors_at(self.target.place):
+            names, source = self._load("tables.json"), str(self._load("target.json").get("source", ""))
+        for oid, name in names.items():
+            if int(oid) not in self._tables:
+                self._tables[int(oid)] = name, self._format.table(self.target.place / name, source, name)
+            if self._tables[int(oid)][1].version >= 0:
+                yield self._tables[int(oid)]
 
     def table(self, schema: RelationSchema, source: str, begins_at: int) -> tuple[str, LakeTable]:
         """The table of a relation, by its OID, and its name, which it keeps from when it landed first.
@@ -141,7 +303,7 @@ class Lake:
         """
         if schema.oid not in self._tables:
             name = self._name(schema)
-            table = MAKERS[self.target.format](self.target.place / name, source, name)
+            table = self._format.table(self.target.place / name, source, name)
             self._tables[schema.oid] = name, table
             if -1 < table.landed.commit_lsn < begins_at:
                 raise LakeError(
@@ -151,6 +313,15 @@ class Lake:
                     hint="the target has lost its state; begin with an older backup",
                 )
         return self._tables[schema.oid]
+
+    def commit(self, commits: Sequence[TableCommit]) -> None:
+        """Commit to the tables of a window, together as far as the format can.
+
+        Raises:
+            LakeConflictError: somebody else has written to one.
+            LakeError: one cannot be written.
+        """
+        self._format.commit(commits)
 
     def _name(self, schema: RelationSchema) -> str:
         with errors_at(self.target.place):
@@ -166,9 +337,11 @@ class Lake:
                 self._save("tables.json", {**names, str(schema.oid): found})
         return str(found)
 
-    def _require(self, what: str, value: str) -> None:
-        """See that something is as it was, or note it."""
+    def _require(self, what: str, value: str, unless_said: str | None = None) -> None:
+        """See that something is as it was, or note it; a target from before that was noted has `unless_said`."""
         known = self._load("target.json")
+        if unless_said is not None and "source" in known:
+            known.setdefault(what, unless_said)
         if known.get(what, value) != value:
             raise LakeError(
                 f"the tables have {what} {known[what]}, not {value}",
@@ -179,14 +352,7 @@ class Lake:
             self._save("target.json", {**known, what: value})
 
     def _load(self, name: str) -> dict[str, Any]:
-        path = self._own / name
-        try:
-            found = json.loads(path.read_text()) if path.exists() else {}
-        except ValueError as error:
-            raise LakeError(f"damaged: {error}", file=str(path)) from None
-        if not isinstance(found, dict):
-            raise LakeError("damaged: no object of JSON", file=str(path))
-        return found
+        return load_object(self._own / name)
 
     def _save(self, name: str, value: dict[str, Any]) -> None:
         path = self._own / name

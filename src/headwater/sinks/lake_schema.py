@@ -22,7 +22,9 @@ EVOLVE, FAIL = "evolve", "fail"
 SCHEMA_EVOLUTION = (EVOLVE, FAIL)
 """What is done when a table's columns are others than those in the lake."""
 
-_COLUMN = b"headwater.column"
+COLUMN_MARK = b"headwater.column"
+"""Metadata of a field: the source's table and column by their numbers."""
+
 _INTEGERS = (pa.int16(), pa.int32(), pa.int64())
 
 
@@ -56,7 +58,7 @@ class LakeSchema:
     @property
     def fields(self) -> list[pa.Field]:
         """The columns as fields of the table, that say whose they are."""
-        marks = ({_COLUMN: f"{self.oid}.{column.number}".encode()} for column in self.columns)
+        marks = ({COLUMN_MARK: f"{self.oid}.{column.number}".encode()} for column in self.columns)
         return [
             pa.field(column.name, column.type, metadata=mark) for column, mark in zip(self.columns, marks, strict=True)
         ]
@@ -68,7 +70,7 @@ class LakeSchema:
         Raises:
             LakeError: they say something else.
         """
-        marks = [(field, (field.metadata or {}).get(_COLUMN)) for field in schema]
+        marks = [(field, (field.metadata or {}).get(COLUMN_MARK)) for field in schema]
         try:
             places = [(field, *map(int, mark.decode().split("."))) for field, mark in marks if mark is not None]
             columns = tuple(LakeColumn(field.name, number, field.type) for field, _, number in places)

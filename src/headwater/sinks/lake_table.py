@@ -8,13 +8,15 @@ twice.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -51,6 +53,22 @@ def lock_alone(path: Path, place: Path) -> int:
             "another process lands there", file=str(place), hint="end it, or land to another place"
         ) from None
     return lock
+
+
+def remove_files(paths: Iterable[Path], older_than: float = math.inf) -> Expired:
+    """Remove files for ever.
+
+    Args:
+        paths: they; older_than: seconds since 1970; those that were changed, or got their name, later stay.
+    """
+    files = bytes = 0
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_ctime < older_than:
+                path.unlink()
+                files, bytes = files + 1, bytes + found.st_size
+    return Expired(files, bytes)
 
 
 _NAME = re.compile(r"part-[0-9A-F]{16}-[0-9a-f]{32}\.parquet")
@@ -126,18 +144,156 @@ class LakeTable(ABC):
 
     @property
     @abstractmethod
+    def version(self) -> int:
+        """What the last commit is called, by which the format reads a table as of then; -1 for none."""
+
+    @property
+    @abstractmethod
     def staging(self) -> str:
         """Where tasks write files: a directory, on the machine or machines that they run on."""
 
+    @property
     @abstractmethod
-    def commit(self, added: list[DataFile], landed: Landed) -> None:
-        """Add files, and with them say how far the table has come.
+    def files(self) -> Mapping[str, DataFile]:
+        """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
+
+    @abstractmethod
+    def locate(self, path: str) -> str:
+        """Where a file that the table consists of is read: a path on the machine or machines that tasks run on."""
+
+    def file_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The table's columns as tasks write them in files, with what the format wants to know them by.
+
+        Args:
+            schema: as the next commit will have them.
+
+        Raises:
+            LakeError: the table cannot have them.
+        """
+        return schema
+
+    @abstractmethod
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
+        """Add files and take files away, and with that say how far the table has come: all of it, or nothing.
 
         Args:
             added: files in ``staging``.
             landed: what the table says from then on; files may lack some of its columns.
+            removed: paths of files that the table consists of, and then does no more.
+            has_same_rows: the rows are the same as before, so that who follows the table passes over the commit.
 
         Raises:
             LakeConflictError: somebody else has written to the table.
             LakeError: it cannot be written.
         """
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """What a version of a table is made of.
+
+    Attributes:
+        rows, files: how many; bytes: of the files.
+    """
+
+    rows: int
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile]) -> TableSize:
+        """That of files."""
+        found = list(files)
+        return cls(sum(file.rows for file in found), len(found), sum(file.size for file in found))
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What was removed of a table.
+
+    Attributes:
+        files: how many, of rows and others; bytes: theirs.
+    """
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableCommit:
+    """What :meth:`LakeTable.commit` is told.
+
+    Attributes:
+        table: to commit to; added, landed, removed, has_same_rows: see there.
+    """
+
+    table: LakeTable
+    added: list[DataFile]
+    landed: Landed
+    removed: Sequence[str] = ()
+    has_same_rows: bool = False
+
+    def make(self) -> None:
+        """Commit to this table.
+
+        Raises:
+            LakeError: as :meth:`LakeTable.commit`.
+        """
+        self.table.commit(self.added, self.landed, self.removed, has_same_rows=self.has_same_rows)
+
+
+class LakeFormat(ABC):
+    """A format of tables, as a target has it; open while somebody lands."""
+
+    @abstractmethod
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """Open a table.
+
+        Args:
+            place: its directory.
+            source: what its rows must be of.
+            name: that of the source's table, ``schema.table``.
+
+        Raises:
+            LakeError: it cannot be read, or is another's.
+        """
+
+    @abstractmethod
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """Remove what only old versions of a table consist of, and what belongs to none; the target is held alone.
+
+        Args:
+            place: its directory; name: that of the source's table.
+            kept: versions that stay, besides the last one.
+            older_than: what has left the table later than that stays, too; with a time zone.
+
+        Raises:
+            LakeError: it cannot be done.
+        """
+
+    @abstractmethod
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """What a version of a table is made of; nothing is locked for that.
+
+        Args:
+            place: its directory.
+            name: that of the source's table.
+            version: see :attr:`LakeTable.version`.
+
+        Raises:
+            LakeError: there is no such version, or it has expired.
+        """
+
+    def commit(self, commits: Sequence[TableCommit]) -> None:
+        """Commit to the tables of a window: one after the other, or together where the format can.
+
+        Raises:
+            LakeError: as :meth:`LakeTable.commit`.
+        """
+        for one in commits:
+            one.make()
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what the format holds; most hold nothing."""

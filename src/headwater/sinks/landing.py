@@ -2,25 +2,28 @@
 
 ::
 
-    backup  ->  rows that were there before, before the first changes  (sinks/initial_load.py)
+    backup  ->  rows that were there before, as of where decoding begins  (sinks/initial_load.py)
     window  ->  tables it has changes of, their columns in the lake  (driver)
             ->  slices: rows of each table into a file under ``staging``  (tasks, which return names and sizes)
+            ->  of mirrors: these merged into groups of files  (tasks)
             ->  one commit a table, with the LSN of the last transaction in it; then the state behind it all  (driver)
+
+What is kept of the source, its changes or its rows, is a value (:mod:`headwater.sinks.modes`); the flow is one.
 
 Exactly once: what a table has landed, it says itself, and tasks leave out transactions up to there. So a run that was
 killed anywhere begins at the last state that was kept, and what it lands again is only what is missing. Files that no
 commit names are nobody's.
 
-Known gaps: not current rows; a table that is dropped and made again under its name is an error; so is a
-column whose type changes inside a window to one that is not read from the text of the old one.
+Known gaps: a table that is dropped and made again under its name is an error; so is a column whose type changes inside
+a window to one that is not read from the text of the old one.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import BinaryIO
 
@@ -44,15 +47,18 @@ from headwater.pipeline.task_run import Progress
 from headwater.reorder.cutting import cut_slices
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.existing_rows import ExistingRows, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
 from headwater.sinks.lake import NEVER, Lake, LandingTarget
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
-from headwater.sinks.parquet_files import write_parquet
-from headwater.sinks.source_tables import SourceTable, change_table, source_tables
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
+from headwater.sinks.mirror import Merge, Merged
+from headwater.sinks.modes import MODES, Mode, Settled, Written, notes
+from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
 _SLICE_BYTES = 64 << 20
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -96,11 +102,12 @@ def land(
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
-        opened = open_request(request, partial(_row_changes, request), kept)
+        mode = MODES[target.mode]
+        opened = open_request(request, partial(_row_changes, request, mode), kept)
         told = None if progress is None else StepProgress(progress)
         wants_existing = _wants_existing(opened, target)
-        handing = _Handing(exchange.hand, start_of(opened), wants_existing)
-        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake, wants_existing).run()
+        handing = _Handing(exchange.hand, mode, start_of(opened), wants_existing)
+        return _Landing(PlannedAhead(spark, exchange, handing, bounds, told), opened, lake, mode, wants_existing).run()
 
 
 def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
@@ -119,8 +126,8 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
     return opened.state is None or not opened.state.control.builder.is_consistent
 
 
-def _row_changes(request: DecodeRequest, store: CatalogStore) -> RowChanges:
-    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding)
+def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:
+    return RowChanges(TableChoice(request.tables), (), store.major, encoding=store.encoding, mirrors=mode.mirrors)
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class _Part:
     Attributes:
         slices: ready for tasks; tables: that they have changes of.
         kept: the state behind it.
+        commit_time: of the last transaction up to there; None where that is not known.
         existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
             again.
     """
@@ -137,6 +145,7 @@ class _Part:
     slices: list[Handed[Slice]]
     tables: list[SourceTable]
     kept: KeptState
+    commit_time: datetime | None
     existing: ExistingRows | None
 
 
@@ -145,24 +154,30 @@ class _Handing:
     """Makes parts, in the thread that plans.
 
     Attributes:
-        hand: a slice; lo: LSN where the next window begins.
+        hand: a slice; mode: what is kept.
+        lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
+    mode: Mode
     lo: int
     wants_existing: bool
 
     def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> _Part:
         """See :data:`headwater.pipeline.planned_ahead.Hand`."""
         (assembly,), behind = window.assemblies, window.behind
+        view, plugin = behind.store.view(window.hi), plan.opened.plugin
         existing = self._existing(plan, window)
-        since = -1 if existing is None else existing.lsn
-        tables = source_tables(assembly.plan, behind.store, self.lo, window.hi, since)
-        self.lo = window.hi
+        lo = self.lo if existing is None else existing.lsn + 1
+        tables = self.mode.tables(
+            assembly.plan, behind.store, lo, window.hi, lambda schema: bool(plugin.wants(schema, view))
+        )
+        self.lo = behind.lsn  # a record that crosses the end of the window was its last
         slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
         settings = settings_together(output.opened for output in plan.outputs)
-        return _Part(slices, tables, KeptState(plan.state_behind(behind), settings), existing)
+        kept, time = KeptState(plan.state_behind(behind), settings), assembly.plan.last.time
+        return _Part(slices, tables, kept, _EPOCH + timedelta(microseconds=time) if time else None, existing)
 
     def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
         lsn = consistent_point(window) if self.wants_existing else None
@@ -172,19 +187,6 @@ class _Handing:
         return existing_rows(window.behind.store, plan.opened.plugin, lsn)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A file that a task has written.
-
-    Attributes:
-        table: the number of its table in the window; file: it; last: START of the last commit record in it.
-    """
-
-    table: int
-    file: DataFile
-    last: int
-
-
 @dataclass
 class _Landing:
     """One call of :func:`land`."""
@@ -192,6 +194,7 @@ class _Landing:
     ahead: PlannedAhead[_Part]
     opened: OpenRequest
     lake: Lake
+    mode: Mode
     with_rows: bool
     result: LandingResult = field(default_factory=LandingResult)
 
@@ -217,48 +220,59 @@ class _Landing:
         if part.existing is not None:
             self._load(part.existing)
             since = part.existing.lsn
-        tables = [self._table(one) for one in part.tables]
-        forms = [
-            self._form(source, table, name, since) for source, (name, table) in zip(part.tables, tables, strict=True)
+        decoder = self._decoder
+        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        landings = [
+            self.mode.landing(number, one, self._table(one), self.lake, decoder) for number, one in enumerate(concerned)
         ]
-        for number, files in self._written(part.slices, forms).items():
-            self._commit(*tables[number], forms[number].schema, files)
-        self.lake.resolve(part.kept)
+        forms = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
+        written = self._written(decoder, part.slices, forms)
+        self.lake.commit([self._commit(one) for one in self.mode.settled(landings, written, self._merged)])
+        self.lake.clear_staging()
+        self.lake.resolve(part.kept, part.commit_time)
+
+    @property
+    def _decoder(self) -> SliceDecoder:
+        return SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
 
     def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
         return self.lake.table(source.last, self._source, begins_at)
 
-    def _form(self, source: SourceTable, table: LakeTable, name: str, since: int) -> ChangeTable:
-        form = change_table(source, table, name, self.lake.target)
-        return replace(form, landed=max(form.landed, since))
-
     def _load(self, rows: ExistingRows) -> None:
         """Land rows that were there before, but of tables that have them."""
-        tables = [(one, *self._table(one.source)) for one in rows.tables]
-        waiting = [(one, name, table) for one, name, table in tables if table.landed.commit_lsn < rows.lsn]
-        late = next(((name, table) for _, name, table in waiting if table.landed.commit_lsn >= 0), None)
-        if late is not None:
-            raise LakeError(
-                f"table {late[0]} has landed up to {Lsn(late[1].landed.commit_lsn)}, its rows of {Lsn(rows.lsn)} would "
-                "come twice",
-                file=str(self.lake.target.place),
-                hint="land to another place",
-            )
-        loads = [TableLoad(one, self._form(one.source, table, name, -1)) for one, name, table in waiting]
+        loads: list[TableLoad] = []
+        for one in rows.tables:
+            name, table = self._table(one.source)
+            if table.landed.commit_lsn < rows.lsn:
+                self._require_new(name, table, rows.lsn)
+                landing = self.mode.landing(len(loads), one.source, (name, table), self.lake, self._decoder)
+                loads.append(TableLoad.of(one, landing))
 
         def commit(number: int, files: list[DataFile]) -> None:
-            _, name, table = waiting[number]
-            self._committed(name, table, Landed(rows.lsn, loads[number].form.schema, self._source), files)
+            landing = loads[number].landing
+            settled = Settled(landing, files, [], rows.lsn, sum(file.rows for file in files))
+            self.lake.commit([self._commit(settled)])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
             load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
 
-    def _written(self, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]) -> dict[int, list[_Written]]:
-        """What tasks have written, by table."""
-        decoder = SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
-        found: dict[int, list[_Written]] = {}
+    def _require_new(self, name: str, table: LakeTable, lsn: int) -> None:
+        """See that a table has no changes from before its rows."""
+        if table.landed.commit_lsn >= 0:
+            raise LakeError(
+                f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}: its rows as of {Lsn(lsn)} would come "
+                "twice",
+                file=str(self.lake.target.place),
+                hint="land to another place",
+            )
+
+    def _written(
+        self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
+    ) -> dict[int, list[Written]]:
+        """What tasks have written, by table, in the order of the output."""
+        found: dict[int, list[Written]] = {}
         progress = self.ahead.job_progress()
         with self.ahead.exchange.run("land", partial(_write, decoder, forms), slices, progress) as arriving:
             for (arrived,) in arriving:
@@ -267,22 +281,29 @@ class _Landing:
                     found.setdefault(one.table, []).append(one)
         return found
 
-    def _commit(self, name: str, table: LakeTable, schema: pa.Schema, files: Sequence[_Written]) -> None:
-        last = max(one.last for one in files)
-        self._committed(name, table, Landed(last, schema, self._source), [one.file for one in files])
+    def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
+        """What tasks have merged."""
+        found: list[Merged] = []
+        with self.ahead.exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                found.append(arrived.summary)
+        return found
 
-    def _committed(self, name: str, table: LakeTable, landed: Landed, files: list[DataFile]) -> None:
-        table.commit(files, landed)
-        if files:
-            self.result.rows[name] = self.result.rows.get(name, 0) + sum(file.rows for file in files)
-        self.result.files += len(files)
-        self.result.bytes += sum(file.size for file in files)
+    def _commit(self, settled: Settled) -> TableCommit:
+        name, added = settled.landing.name, settled.added
+        if settled.rows:
+            self.result.rows[name] = self.result.rows.get(name, 0) + settled.rows
+        self.result.files += len(added)
+        self.result.bytes += sum(file.size for file in added)
+        landed = Landed(settled.last, settled.landing.schema, self._source)
+        return TableCommit(settled.landing.table, added, landed, settled.removed)
 
 
-def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[_Written]]]:
+def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
     """Runs once per slice, in a task: one file for each table."""
 
-    def write(_: BinaryIO) -> list[_Written]:
+    def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
         return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
@@ -290,9 +311,12 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     yield write
 
 
-def _file(number: int, place: str, rows: pa.Table) -> _Written:
-    """Write rows into a file of a name that no other attempt has; it is on the disk then."""
-    first, last = (pc.min_max(rows["_commit_lsn"])[bound].as_py() for bound in ("min", "max"))
-    name = file_name(last)
-    size = write_parquet(rows, os.path.join(place, name))
-    return _Written(number, DataFile(name, rows.num_rows, size, {"_commit_lsn": first}, {"_commit_lsn": last}), last)
+def _merge(task: Merge) -> Iterator[Write[Merged]]:
+    """Runs once per group of a mirror's files, in a task."""
+    yield lambda _: task.run()
+
+
+def _file(number: int, place: str, rows: pa.Table) -> Written:
+    """Write rows into a file of a name that no other attempt has."""
+    last = pc.max(rows["_commit_lsn"]).as_py()
+    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)

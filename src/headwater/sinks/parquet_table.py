@@ -5,10 +5,12 @@
     orders/part-….parquet                             rows; what a glob finds
     orders/_headwater/00000000000000000007.json       the seventh commit
     orders/_headwater/staged/part-….parquet           written by tasks, in no commit yet
+    orders/_headwater/removed/part-….parquet          taken away by a commit; for who reads an earlier one
 
 A commit is a manifest that gets its name by a hard link, which fails where there is one of that number: whoever was
 second is told. Files get their places after that; a run that ends in between is completed by the next to open the
-table, and what was staged for no commit is removed. Every 64th manifest names all files. Who has a table open holds a
+table, and what was staged for no commit is removed. Files that a commit takes away leave the directory likewise, and
+stay until somebody expires them. Every 64th manifest names all files. Who has a table open holds a
 lock on it, which goes with its process.
 
 Known gaps: places in stores (``s3://``); a reader by glob may come between a commit and its files.
@@ -20,9 +22,10 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +34,23 @@ from pyarrow.dataset import dataset
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
-from headwater.sinks.lake_table import DataFile, LakeTable, Landed, errors_at, lock_alone
+from headwater.sinks.file_bounds import read_bounds, written_bounds
+from headwater.sinks.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    TableSize,
+    errors_at,
+    is_written_here,
+    lock_alone,
+    remove_files,
+)
 from headwater.slots.value_file import sync_directory
 
 WHOLE_EVERY = 64
+_REMOVED = "removed"
 _NAME = re.compile(r"(\d{20})\.json")
 _FORMAT = 1
 
@@ -53,10 +69,11 @@ class ParquetTable(LakeTable):
     def __init__(self, place: Path, source: str) -> None:
         self.place, self._log = place, place / "_headwater"
         with errors_at(place):
-            Path(self.staging).mkdir(parents=True, exist_ok=True)
+            for part in (Path(self.staging), self._log / _REMOVED):
+                part.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._log / "lock", place)
             self._number = 0
-            self.files: dict[str, DataFile] = {}
+            self._files: dict[str, DataFile] = {}
             self._landed = self._read(source)
             self._complete()
 
@@ -70,34 +87,58 @@ class ParquetTable(LakeTable):
         return self._landed
 
     @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: the number of the manifest."""
+        return self._number or -1
+
+    @property
     def staging(self) -> str:
         """See :class:`LakeTable`."""
         return str(self._log / "staged")
 
-    def commit(self, added: list[DataFile], landed: Landed) -> None:
+    @property
+    def files(self) -> Mapping[str, DataFile]:
+        """See :class:`LakeTable`."""
+        return self._files
+
+    def locate(self, path: str) -> str:
+        """See :class:`LakeTable`."""
+        return str(self.place / path)
+
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
         """See :class:`LakeTable`."""
         with errors_at(self.place):
             number = self._number + 1
-            files = {**self.files, **{file.path: file for file in added}}
+            files = _changed(self._files, added, removed)
             sync_directory(Path(self.staging))
-            text = self._manifest(number, list(files.values()) if number % WHOLE_EVERY == 0 else added, landed)
-            self._publish(number, text)
-            self._number, self._landed, self.files = number, landed, files
+            self._publish(number, self._manifest(number, files, added, landed, removed))
+            self._number, self._landed, self._files = number, landed, files
             self._place(added)
+            self._take_away(removed)
 
-    def _manifest(self, number: int, files: list[DataFile], landed: Landed) -> str:
+    def _manifest(
+        self,
+        number: int,
+        files: Mapping[str, DataFile],
+        added: Sequence[DataFile],
+        landed: Landed,
+        removed: Sequence[str],
+    ) -> str:
         assert landed.schema is not None
+        is_whole = number % WHOLE_EVERY == 0
         return json.dumps(
             {
                 "format": _FORMAT,
                 "number": number,
-                "is_whole": number % WHOLE_EVERY == 0,
+                "is_whole": is_whole,
                 "source": landed.source,
                 "commit_lsn": str(Lsn(landed.commit_lsn)),
                 "schema": base64.b64encode(landed.schema.serialize()).decode(),
-                "files": [asdict(file) for file in files],
+                "files": [_shown(file) for file in (files.values() if is_whole else added)],
+                "removed": list(removed),
             },
-            default=str,
         )
 
     def _publish(self, number: int, text: str) -> None:
@@ -127,9 +168,15 @@ class ParquetTable(LakeTable):
                 os.replace(staged, self.place / file.path)
         sync_directory(self.place)
 
+    def _take_away(self, removed: Iterable[str]) -> None:
+        for path in removed:
+            with suppress(FileNotFoundError):
+                os.replace(self.place / path, self._log / _REMOVED / path)
+
     def _complete(self) -> None:
-        """Do what a run left undone: place what was committed, remove what was not."""
-        self._place([self.files[name] for name in self.files.keys() & set(os.listdir(self.staging))])
+        """Do what a run left undone: place what was committed, take away what is gone, remove what was not."""
+        self._place([self._files[name] for name in self._files.keys() & set(os.listdir(self.staging))])
+        self._take_away({name for name in os.listdir(self.place) if is_written_here(name)} - self._files.keys())
         for name in os.listdir(self.staging):
             (Path(self.staging) / name).unlink(missing_ok=True)
         for part in self._log.glob("*.part"):
@@ -139,9 +186,7 @@ class ParquetTable(LakeTable):
         """Follow the log."""
         landed = Landed(-1, None, source)
         for manifest in manifests(self.place):
-            if manifest["is_whole"]:
-                self.files = {}
-            self.files |= {one["path"]: DataFile(**one) for one in manifest["files"]}
+            self._files = _followed(self._files, manifest)
             landed = Landed(Lsn.parse(manifest["commit_lsn"]), _schema_of(manifest), manifest["source"])
             self._number = manifest["number"]
         if landed.source != source:
@@ -153,15 +198,44 @@ class ParquetTable(LakeTable):
         return landed
 
 
-def manifests(place: Path) -> Iterator[dict[str, Any]]:
+class ParquetFormat(LakeFormat):
+    """Parquet tables; there is nothing that they share."""
+
+    def table(self, place: Path, source: str, name: str) -> LakeTable:
+        """See :class:`LakeFormat`."""
+        return ParquetTable(place, source)
+
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """See :class:`LakeFormat`: files that were taken away; the manifests stay."""
+        with errors_at(place):
+            last = _last_number(place)
+            used = {path for at in range(1, last + 1) if at in kept for path in _files_at(place, at)[0]}
+            away = (place / "_headwater" / _REMOVED).glob("*.parquet")
+            return remove_files((path for path in away if path.name not in used), older_than.timestamp())
+
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """See :class:`LakeFormat`."""
+        with errors_at(place):
+            return TableSize.of(_files_at(place, version)[0].values())
+
+
+def _last_number(place: Path) -> int:
+    """The number of a table's last manifest; 0 for none."""
+    found = (_NAME.fullmatch(name) for name in os.listdir(place / "_headwater"))
+    return max((int(match[1]) for match in found if match is not None), default=0)
+
+
+def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
     """Those of a table from its last whole one on, in their order.
+
+    Args:
+        place: the table's directory.
+        upto: the number of the last; None for all.
 
     Raises:
         LakeError: one is damaged, or missing.
     """
-    log = place / "_headwater"
-    found = (_NAME.fullmatch(name) for name in os.listdir(log))
-    last = max((int(match[1]) for match in found if match is not None), default=0)
+    log, last = place / "_headwater", _last_number(place) if upto is None else upto
     for number in range(max(last // WHOLE_EVERY * WHOLE_EVERY, 1), last + 1):
         path = log / f"{number:020}.json"
         try:
@@ -182,21 +256,63 @@ def _schema_of(manifest: Mapping[str, Any]) -> pa.Schema:
         raise LakeError(f"the columns of manifest {manifest['number']} cannot be read: {error}") from None
 
 
-def read_parquet_table(place: Path) -> pa.Table:
-    """The rows of a table as of its last commit, wherever its files lie.
+def _changed(files: Mapping[str, DataFile], added: Iterable[DataFile], removed: Iterable[str]) -> dict[str, DataFile]:
+    """Files by their paths, behind a commit."""
+    gone = set(removed)
+    return {path: file for path, file in files.items() if path not in gone} | {file.path: file for file in added}
+
+
+def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dict[str, DataFile]:
+    """The same, behind a manifest.
+
+    Raises:
+        LakeError: it is damaged.
+    """
+    try:
+        added = [_read_file(one) for one in manifest["files"]]
+        return _changed({} if manifest["is_whole"] else files, added, manifest.get("removed", ()))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LakeError(f"the files of manifest {manifest['number']} cannot be read: {error}") from None
+
+
+def _shown(file: DataFile) -> dict[str, Any]:
+    """A file in a manifest: bounds with the types that JSON has not."""
+    return asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
+
+
+def _read_file(one: Mapping[str, Any]) -> DataFile:
+    return DataFile(**{**one, "lower": read_bounds(one["lower"]), "upper": read_bounds(one["upper"])})
+
+
+def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
+    """The rows of a table as of a commit, wherever its files lie.
+
+    Args:
+        place: its directory.
+        version: the number of the commit; None for the last.
 
     Raises:
         LakeError: it cannot be read.
     """
-    files: list[str] = []
-    schema: pa.Schema | None = None
     with errors_at(place):
-        for manifest in manifests(place):
-            files = [] if manifest["is_whole"] else files
-            files += [one["path"] for one in manifest["files"]]
-            schema = _schema_of(manifest)
+        files, schema = _files_at(place, version)
         if schema is None:
             raise LakeError("nothing has landed in the table", file=str(place))
-        staged = place / "_headwater" / "staged"
-        found = [str(place / name if (place / name).exists() else staged / name) for name in files]
+        found = [_found(place, path) for path in files]
         return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
+
+
+def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
+    """The files and the columns of a table as of a commit."""
+    files: dict[str, DataFile] = {}
+    schema: pa.Schema | None = None
+    for manifest in manifests(place, version):
+        files, schema = _followed(files, manifest), _schema_of(manifest)
+    return files, schema
+
+
+def _found(place: Path, path: str) -> str:
+    """Where a file is that its commit has not given its place yet, or a later one has taken away."""
+    log = place / "_headwater"
+    places = (place / path, log / "staged" / path, log / _REMOVED / path)
+    return str(next((one for one in places if one.exists()), places[0]))

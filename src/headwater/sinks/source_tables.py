@@ -11,7 +11,7 @@ numbers differ. A window in which a name means two columns of a partition is ref
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, ChangeTable
 from headwater.sinks.lake import TYPES, LandingTarget
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, evolved
 from headwater.sinks.lake_table import LakeTable
+from headwater.sinks.mirrored import TableStory, WindowCatalog
 
 _OID = 3
 """Where :func:`headwater.pipeline.row_batches.truncate_message` has it."""
@@ -39,54 +40,84 @@ class SourceTable:
     Attributes:
         last: as of the window's end, or as it was last.
         versions: of the relations that its changes are of.
+        story: what else happens to it; None if nobody has asked.
+        dropped: numbers of columns that it has no more.
     """
 
     last: RelationSchema
     versions: tuple[RelationSchema, ...]
+    story: TableStory | None = None
+    dropped: frozenset[int] = frozenset()
 
 
-def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int = -1) -> list[SourceTable]:
+def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
         plan: it.
         store: the catalog, rolled forward over it.
-        lo, hi: LSNs where it begins and ends.
-        since: transactions whose commit record starts up to there do not count.
+        lo, hi: LSNs where it begins and ends; transactions that committed before do not count.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
     """
-    touched = [*_changed(plan, since), *_truncated(plan, store, hi, since)]
+    touched = [*_changed(plan, lo), *_truncated(plan, store, lo, hi)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
-        groups.setdefault(version.topmost, []).append((lsn, version))
+        groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
     found = []
     for oid, own in groups.items():
         versions = tuple(dict.fromkeys(version for _, version in own))
         last = _last(oid, own, store, hi)
         _require_names(last, versions, store, lo, hi)
-        found.append(SourceTable(_with_dropped(last, versions), versions))
+        dropped = frozenset(column.number for column in last.columns if column.is_dropped)
+        found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped))
     return found
 
 
-def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
+def mirrored_tables(
+    plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+) -> list[SourceTable]:
+    """The tables of a window, and those that others of which only the definition has changed; with their stories.
+
+    Args:
+        plan, store, lo, hi: see :func:`source_tables`.
+        wants: whether a table's rows are wanted, as it is at the window's end.
+
+    Raises:
+        LakeError: see there.
+    """
+    catalog = WindowCatalog(store, lo, hi)
+    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi)}
+    for oid in sorted(catalog.tables() - tables.keys()):
+        last = catalog.at_end(oid)
+        if last is not None and wants(last):
+            tables[oid] = SourceTable(last, ())
+    return [replace(one, story=catalog.story(one.last, one.versions)) for one in tables.values()]
+
+
+def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
+    """OID of the table that a relation's rows go to; those of a rewritten heap to that of the heap before."""
+    original = store.view(lsn).relation(version.rewrite_of) if version.rewrite_of else version
+    return version.rewrite_of if original is None else original.topmost
+
+
+def _changed(plan: Plan, lo: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations whose rows changed, each with the LSN of a change of it."""
-    counts = plan.units.commit_lsn[plan.rows.unit] > since
+    counts = plan.units.commit_lsn[plan.rows.unit] >= lo
     lsns = dict(zip(plan.rows.resolution[counts].tolist(), plan.rows.first[counts].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
 
 
-def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator[tuple[int, RelationSchema]]:
+def _truncated(plan: Plan, store: CatalogStore, lo: int, hi: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations that were truncated, as of then; rows of theirs there may be none."""
     events = plan.events
     own = np.flatnonzero(events.made >= 0)
-    counts = plan.units.commit_lsn[events.unit[own]] > since
-    for lsn, number in zip(events.lsn[own][counts].tolist(), events.made[own][counts].tolist(), strict=True):
-        messages = events.messages[number]
-        for oid in (json.loads(message)[_OID] for message in messages):
+    own = own[plan.units.commit_lsn[events.unit[own]] >= lo]
+    for lsn, number in zip(events.lsn[own].tolist(), events.made[own].tolist(), strict=True):
+        for oid in (json.loads(message)[_OID] for message in events.messages[number]):
             # One that its own transaction has made shows only behind it.
             found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
             if found is not None:
@@ -114,7 +145,7 @@ def _with_dropped(last: RelationSchema, versions: Iterable[RelationSchema]) -> R
     """A relation with the columns that it had in the window and has no more."""
     columns = {column.number: column for column in last.columns}
     for version in versions:
-        for column in version.columns if version.oid == last.oid else ():
+        for column in version.columns if last.oid in (version.oid, version.rewrite_of) else ():
             known = columns.get(column.number)
             if known is None or (known.is_dropped and is_shown(column)):
                 columns[column.number] = column
@@ -135,8 +166,9 @@ def _require_names(
     """
     known: dict[int, dict[str, int]] = {}
     for version in versions:
-        if version.oid == root.oid:
+        if root.oid in (version.oid, version.rewrite_of):
             continue
+        version = replace(version, oid=version.rewrite_of) if version.rewrite_of else version
         if version.oid not in known:
             last = store.view(hi).relation(version.oid)
             if last is None and not _is_steady(root, store, lo):
@@ -164,8 +196,46 @@ def _refusal(root: RelationSchema, version: RelationSchema, why: str) -> LakeErr
     )
 
 
+@dataclass(frozen=True)
+class LandedColumns:
+    """The columns of a table in the lake, as they are from a window on.
+
+    Attributes:
+        typed: the source's.
+        before: those in the lake before the window; None for none.
+        lake: those in it from then on.
+        names: in the lake, of the source's columns in their order.
+    """
+
+    typed: TypedTable
+    before: LakeSchema | None
+    lake: LakeSchema
+    names: tuple[str, ...]
+
+
+def landed_columns(
+    source: SourceTable, table: LakeTable, name: str, target: LandingTarget, reserved: Sequence[str]
+) -> LandedColumns:
+    """How the columns of a table in the lake follow those of the source.
+
+    Args:
+        source: it; table: in the lake; name: there.
+        target: see there.
+        reserved: names of columns that are the lake's own.
+
+    Raises:
+        LakeError: its columns are others, and that is not wanted.
+    """
+    types = TYPES[target.format]
+    typed = TypedTable(source.last, target.on_unrepresentable, types)
+    before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
+    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
+    lake = evolved(before, source.last.oid, columns, reserved, target.schema_evolution, f"table {name}")
+    return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
+
+
 def change_table(source: SourceTable, table: LakeTable, name: str, target: LandingTarget) -> ChangeTable:
-    """What tasks need to know of a table.
+    """What tasks need to know of a table of changes.
 
     Args:
         source: it; table: in the lake; name: there.
@@ -174,9 +244,6 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    typed = TypedTable(source.last, target.on_unrepresentable, TYPES[target.format])
-    before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, typed.type_of(one).arrow) for one in typed.columns]
-    lake = evolved(before, source.last.oid, columns, RESERVED, target.schema_evolution, f"table {name}")
-    names = tuple(lake.holding(column).name for column in columns)
-    return ChangeTable(typed, names, pa.schema([*CHANGE_FIELDS, *lake.fields]), table.landed.commit_lsn, table.staging)
+    found = landed_columns(source, table, name, target, RESERVED)
+    schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
+    return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from deltalake import DeltaTable
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.sinks.delta_table import DeltaLakeTable
+from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.iceberg_table import IcebergFormat
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, file_name
 from headwater.sinks.parquet_table import WHOLE_EVERY, ParquetTable, read_parquet_table
@@ -39,9 +42,19 @@ def read_delta(place: Path) -> pa.Table:
     return DeltaTable(str(place)).to_pyarrow_table()
 
 
+def open_iceberg(place: Path, source: str = SOURCE) -> LakeTable:
+    return IcebergFormat(place.parent).table(place, source, "public.t")
+
+
+def read_iceberg(place: Path) -> pa.Table:
+    with closing(own_catalog(place.parent)) as catalog:
+        return catalog.load_table(("public", "t")).scan().to_arrow()
+
+
 FORMATS = [
     pytest.param(open_parquet, read_parquet_table, id="parquet"),
     pytest.param(open_delta, read_delta, id="delta"),
+    pytest.param(open_iceberg, read_iceberg, id="iceberg"),
 ]
 Open = Callable[..., LakeTable]
 Read = Callable[[Path], pa.Table]
@@ -49,7 +62,7 @@ Read = Callable[[Path], pa.Table]
 
 def add(table: LakeTable, lsn: int, lake: LakeSchema = ONE, **columns: list[object]) -> None:
     """Write a file, and commit it."""
-    schema = arrow(lake)
+    schema = table.file_schema(arrow(lake))
     count = len(next(iter(columns.values())))
     given = {"_lsn": [lsn] * count, **columns}
     name = f"part-{lsn:016X}.parquet"

@@ -1,0 +1,101 @@
+"""Small files of change tables made into larger ones, in the order of their changes (``headwater compact``).
+
+Files that follow one another are read, sorted by ``_commit_lsn``, ``_lsn`` and ``_seq`` and written as one; a commit
+takes them away and adds that one, and says of the table what it said before: nothing lands. The target is held
+meanwhile as by who lands. Readers of an earlier version keep it until it is expired.
+
+Known gaps: one group of files is in memory at once. Mirrors are not compacted: they are rewritten as they grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.dataset import dataset
+
+from headwater.errors import LakeError
+from headwater.sinks.data_files import write_data_file
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
+
+TARGET_FILE_BYTES = 128 << 20
+_ORDER = ("_commit_lsn", "_lsn", "_seq")
+_BEHIND = "_is_behind"
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What was done to a table.
+
+    Attributes:
+        name: it.
+        removed, added: how many files.
+    """
+
+    name: str
+    removed: int
+    added: int
+
+
+def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Compacted]:
+    """Compact the tables of a target.
+
+    Args:
+        place: its directory.
+        target_file_bytes: files of half of that stay as they are; smaller ones become ones of about that.
+
+    Raises:
+        LakeConflictError: somebody lands there.
+        LakeError: its tables are no change tables; or cannot be read or written.
+    """
+    target = LandingTarget.at(place)
+    if target.mode != "changelog":
+        raise LakeError(f"tables of mode {target.mode} are not compacted: landing keeps their files", file=str(place))
+    with Lake(target) as lake:
+        found = [_compacted(name, table, target_file_bytes) for name, table in lake.tables()]
+        lake.note_versions()
+    return [one for one in found if one.removed]
+
+
+def _compacted(name: str, table: LakeTable, target_file_bytes: int) -> Compacted:
+    removed = added = 0
+    for group in _groups(table.files.values(), target_file_bytes):
+        file = _merged(table, group)
+        TableCommit(table, [file], table.landed, [one.path for one in group], has_same_rows=True).make()
+        removed, added = removed + len(group), added + 1
+    return Compacted(name, removed, added)
+
+
+def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[DataFile]]:
+    """Small files that follow one another, as many as make one."""
+    group: list[DataFile] = []
+    for file in sorted(files, key=lambda one: (one.lower.get("_commit_lsn", 0), one.path)):
+        is_small = file.size < target_file_bytes // 2
+        if group and (not is_small or sum(one.size for one in group) + file.size > target_file_bytes):
+            yield from [group] if len(group) > 1 else []
+            group = []
+        if is_small:
+            group.append(file)
+    if len(group) > 1:
+        yield group
+
+
+def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
+    """A file of the rows of several."""
+    assert table.landed.schema is not None
+    schema = table.file_schema(table.landed.schema)
+    with errors_at(Path(table.staging)):
+        rows = dataset([table.locate(one.path) for one in group], schema=schema, format="parquet").to_table()
+        rows = pa.table(_sorted(rows).columns, schema=schema)
+        return write_data_file(rows, table.staging, file_name(pc.max(rows["_commit_lsn"]).as_py()))
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    """Rows in the order of their changes, of an update the old one first."""
+    places = rows.select(_ORDER).append_column(_BEHIND, pc.not_equal(rows["_change_type"], "update_preimage"))
+    keys = [(name, "ascending") for name in (*_ORDER, _BEHIND)]
+    return rows.take(pc.sort_indices(places, sort_keys=keys))

@@ -1,0 +1,140 @@
+"""Files of rows, as tasks write them: whole on the disk when that returns, with what the writer has seen of the values.
+
+Bounds and counts of nulls come from the file's own footer, which the writer makes anyway: the rows are not gone through
+again, but for columns of floats, whose bounds do not say whether there is a NaN.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headwater.sinks.file_bounds import has_order, is_bound
+from headwater.sinks.lake_table import DataFile
+from headwater.sinks.parquet_options import parquet_options
+
+
+def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
+    """Write rows into a file of a name that no other attempt has; it is on the disk then.
+
+    Args:
+        rows: at least one.
+        place: the directory; name: of the file.
+    """
+    return write_batches([rows], rows.schema, place, name)
+
+
+def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:
+    """The same of rows that come one batch after the other, each in row groups of its own.
+
+    Args:
+        batches: of one row at least; schema: their columns.
+        place: the directory; name: of the file.
+    """
+    seen = _Seen()
+    footers: list[pq.FileMetaData] = []
+    with open(os.path.join(place, name), "xb") as sink:
+        with pq.ParquetWriter(sink, schema, metadata_collector=footers, **parquet_options(schema)) as writer:
+            for rows in batches:
+                writer.write_table(rows)
+                seen.add(rows)
+        sink.flush()
+        os.fsync(sink.fileno())
+        size = sink.tell()
+    return DataFile(name, seen.rows, size, *footer_bounds(footers[0], schema, seen))
+
+
+@dataclass
+class _Seen:
+    """What the writer has seen of rows.
+
+    Attributes:
+        rows: how many; nulls: by column that is not nested.
+        with_nan: columns that have a NaN.
+    """
+
+    rows: int = 0
+    nulls: Counter[str] = field(default_factory=Counter)
+    with_nan: set[str] = field(default_factory=set)
+
+    def add(self, rows: pa.Table) -> None:
+        """See some more of them."""
+        self.rows += len(rows)
+        for one in rows.schema:
+            if _is_leaf(one.type):
+                self.nulls[one.name] += rows[one.name].null_count
+            if _has_nan(rows[one.name]):
+                self.with_nan.add(one.name)
+
+
+def footer_bounds(
+    footer: pq.FileMetaData, schema: pa.Schema, seen: _Seen
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+    """The least and the greatest values of columns, and how many nulls those have that are not nested.
+
+    Args:
+        footer: of a file that was written; schema: its columns; seen: of its rows.
+
+    Returns:
+        by column; columns without bounds are missing in the first two.
+    """
+    lower: dict[str, Any] = {}
+    upper: dict[str, Any] = {}
+    for leaf, one in _leaves(schema):
+        if not has_order(one.type) or one.name in seen.with_nan:
+            continue
+        found = list(_statistics(footer, leaf))
+        least, greatest = _bound(found, "min", min, one.type), _bound(found, "max", max, one.type)
+        if is_bound(least) and is_bound(greatest):
+            lower[one.name], upper[one.name] = least, greatest
+    return lower, upper, dict(seen.nulls)
+
+
+def _is_leaf(type: pa.DataType) -> bool:
+    return not (pa.types.is_list(type) or pa.types.is_struct(type))
+
+
+def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field]]:
+    """Columns with the number of their first leaf in a file."""
+    leaf = 0
+    for one in schema:
+        yield leaf, one
+        leaf += _leaf_count(one.type)
+
+
+def _leaf_count(type: pa.DataType) -> int:
+    if pa.types.is_list(type):
+        return _leaf_count(type.value_type)
+    return sum(_leaf_count(one.type) for one in type) if pa.types.is_struct(type) else 1
+
+
+def _statistics(footer: pq.FileMetaData, leaf: int) -> Iterator[Any]:
+    """Of the groups of rows in which a column has values."""
+    for group in range(footer.num_row_groups):
+        column = footer.row_group(group).column(leaf)
+        found = column.statistics
+        if found is None or found.null_count < footer.row_group(group).num_rows:
+            yield found
+
+
+def _bound(statistics: list[Any], name: str, choose: Callable[[Iterable[Any]], Any], type: pa.DataType) -> Any:
+    """The least or the greatest value of all groups; None where that is not known."""
+    if not statistics or any(one is None or not one.has_min_max for one in statistics):
+        return None
+    try:
+        found = choose(getattr(one, name) for one in statistics)
+    except OverflowError:  # a date that Python has not
+        return None
+    return uuid.UUID(bytes=found) if type == pa.uuid() else found
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py())

@@ -1,0 +1,419 @@
+"""An Iceberg table (format 2), written without a JVM: files of tasks, and a snapshot for each commit.
+
+::
+
+    orders/data/part-….parquet     rows, written by tasks, with the ids of fields
+    orders/metadata/…              Iceberg's: columns, snapshots, which files are theirs
+
+What a commit does is one replacement of the table's metadata: new columns, wider ones, the files that come and go, and
+how far the table has come. The last is in the properties of the snapshot, so that it goes back with a table that is
+rolled back; and in a property of the table, for when the snapshots that had it were expired and what is left is another
+program's. Before each commit Iceberg compares what was known of the table with what it is, and nothing is tried again
+beside another writer: whoever was second is told.
+
+Files are taken away by a snapshot of ``overwrite`` that names them (copy on write). Statistics of files are those that
+tasks have found, so that no footer is read again.
+
+Known gaps: partitioned and sorted tables; files elsewhere than in the target's directory; deletion vectors (format 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
+from pyiceberg.typedef import Record
+from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
+from pyiceberg.utils.truncate import truncate_upper_bound_text_string
+
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
+from headwater.sinks.iceberg_catalog import PreparedCommit, commit_together, iceberg_errors, open_catalog
+from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
+from headwater.sinks.lake_table import (
+    DataFile,
+    Expired,
+    LakeFormat,
+    LakeTable,
+    Landed,
+    TableCommit,
+    TableSize,
+    remove_files,
+)
+from headwater.slots.value_file import sync_directory
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.snapshots import Snapshot
+
+SOURCE = "headwater.source"
+COMMIT_LSN = "headwater.commit-lsn"
+FIRST_COMMIT_LSN = "headwater.first-commit-lsn"
+_BOUND_CHARACTERS = 16
+"""Of a text that is a bound in a manifest, as Iceberg's metrics mode truncate(16) has it."""
+
+_PROPERTIES = {"format-version": "2", "commit.manifest-merge.enabled": "true"}
+
+
+class IcebergFormat(LakeFormat):
+    """Iceberg tables of a target, in one catalog.
+
+    Args:
+        place: the target's directory.
+        catalog: a name in pyiceberg's configuration; None for a catalog in the directory.
+        namespace: of all tables; None for the schemas of the source's.
+
+    Raises:
+        LakeError: the catalog cannot be opened.
+    """
+
+    def __init__(self, place: Path, catalog: str | None = None, namespace: str | None = None) -> None:
+        self._place, self._namespace = place.absolute(), namespace
+        self.catalog = open_catalog(self._place, catalog)
+
+    def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
+        """See :class:`LakeFormat`."""
+        identifier = self.identifier(name)
+        with iceberg_errors(place):
+            self.catalog.create_namespace_if_not_exists(identifier[:-1])
+        return IcebergLakeTable(self.catalog, identifier, place.absolute(), source)
+
+    def identifier(self, name: str) -> tuple[str, ...]:
+        """What a table is called in the catalog."""
+        namespace, _, table = name.partition(".")
+        if self._namespace is None:
+            return namespace, table
+        return *self._namespace.split("."), name.replace(".", "_")
+
+    def expire(self, place: Path, name: str, kept: Container[int], older_than: datetime) -> Expired:
+        """See :class:`LakeFormat`: snapshots, and then all files of the table that none of the others has."""
+        with iceberg_errors(place):
+            table, before = self.catalog.load_table(self.identifier(name)), older_than.timestamp()
+            old = [one.snapshot_id for one in table.snapshots() if one.timestamp_ms < before * 1000]
+            heads = {ref.snapshot_id for ref in table.refs().values()}
+            gone = [number for number in old if number not in heads and number not in kept]
+            if gone:
+                table.maintenance.expire_snapshots().by_ids(gone).commit()
+            used = set(reachable(table.refresh(), before))
+            there = (path for part in ("data", "metadata") for path in (place.absolute() / part).glob("*"))
+            return remove_files((path for path in there if str(path) not in used), before)
+
+    def size(self, place: Path, name: str, version: int) -> TableSize:
+        """See :class:`LakeFormat`."""
+        with iceberg_errors(place):
+            snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
+        if snapshot is None:
+            raise LakeError(f"snapshot {version} has expired", file=str(place))
+        totals = _properties(snapshot)
+        return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
+
+    def commit(self, commits: Sequence[TableCommit]) -> None:
+        """See :class:`LakeFormat`: together."""
+        prepared = []
+        for one in commits:
+            assert isinstance(one.table, IcebergLakeTable)
+            prepared.append(one.table.prepared(one.added, one.landed, one.removed))
+        commit_together(self.catalog, prepared, self._place)
+        for one in commits:
+            assert isinstance(one.table, IcebergLakeTable)
+            one.table.follow(one.added, one.landed, one.removed)
+
+    def close(self) -> None:
+        """See :class:`LakeFormat`."""
+        self.catalog.close()
+
+
+class IcebergLakeTable(LakeTable):
+    """A table of a catalog, whose files lie in a directory.
+
+    Args:
+        catalog: its catalog; identifier: what it is called there.
+        place: the directory, which is made.
+        source: what its rows must be of.
+
+    Raises:
+        LakeError: it cannot be read, or is another's.
+    """
+
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], place: Path, source: str) -> None:
+        self.place, self._catalog, self._identifier, self._source = place, catalog, identifier, source
+        self._next: tuple[pa.Schema, Transaction] | None = None
+        self._found: dict[str, IcebergFile] | None = None
+        with iceberg_errors(place):
+            Path(self.staging).mkdir(parents=True, exist_ok=True)
+            self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
+            self._landed = self._read()
+
+    def close(self) -> None:
+        """See :class:`LakeTable`; Iceberg itself tells of others."""
+
+    @property
+    def landed(self) -> Landed:
+        """See :class:`LakeTable`."""
+        return self._landed
+
+    @property
+    def version(self) -> int:
+        """See :class:`LakeTable`: the id of the snapshot."""
+        snapshot = None if self._table is None else self._table.current_snapshot()
+        return -1 if snapshot is None else snapshot.snapshot_id
+
+    @property
+    def staging(self) -> str:
+        """See :class:`LakeTable`: files that no snapshot names are none of the table's."""
+        return str(self.place / "data")
+
+    @property
+    def files(self) -> Mapping[str, DataFile]:
+        """See :class:`LakeTable`."""
+        schema = None if self._table is None else self._table.schema()
+        return {path: _shown(path, file, schema) for path, file in self._files().items() if schema is not None}
+
+    def locate(self, path: str) -> str:
+        """See :class:`LakeTable`."""
+        return str(Path(self.staging) / path)
+
+    def _files(self) -> dict[str, IcebergFile]:
+        """Those of the table, by their paths below ``staging``, or their whole ones."""
+        if self._found is None:
+            with iceberg_errors(self.place):
+                tasks = [] if self._table is None else self._table.scan().plan_files()
+                self._found = {task.file.file_path.removeprefix(f"{self.staging}/"): task.file for task in tasks}
+        return self._found
+
+    def file_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See :class:`LakeTable`: with the ids that fields will have when the next commit is made."""
+        with iceberg_errors(self.place):
+            if self._table is not None:
+                self._require_unchanged(self._table.refresh())
+            fields = self._transaction(schema, anew=True).table_metadata.schema()
+            found = arrow_schema(fields, read_marks(marks_text(schema, fields)))
+        return pa.schema([found.field(field.name) for field in schema])
+
+    def _require_unchanged(self, table: Table) -> None:
+        """See that nobody has landed the same meanwhile; other programs may have rewritten files."""
+        self._found = None
+        known, _ = _position(table)
+        if known != self._landed.commit_lsn:
+            raise CommitFailedException(
+                f"the table has come to {Lsn(max(known, 0))} meanwhile, it was at {Lsn(self._landed.commit_lsn)}"
+            )
+
+    def _transaction(self, schema: pa.Schema, *, anew: bool = False) -> Transaction:
+        """The next commit, begun with the columns that the table will have."""
+        if self._next is None or anew or not self._next[0].equals(schema):
+            self._next = schema, self._begun(without_marks(schema))
+        return self._next[1]
+
+    def _begun(self, schema: pa.Schema) -> Transaction:
+        if self._table is None:
+            place = str(self.place)
+            return self._catalog.create_table_transaction(self._identifier, schema, place, properties=_PROPERTIES)
+        transaction = self._table.transaction()
+        with transaction.update_schema() as update:
+            update.union_by_name(schema)
+        return transaction
+
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
+        """See :class:`LakeTable`."""
+        commit_together(self._catalog, [self.prepared(added, landed, removed)], self.place)
+        self.follow(added, landed, removed)
+
+    def prepared(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> PreparedCommit:
+        """A commit, but for making it.
+
+        Args:
+            added, landed, removed: see :meth:`commit`.
+
+        Raises:
+            LakeError: it cannot be prepared.
+        """
+        assert landed.schema is not None
+        with iceberg_errors(self.place):
+            sync_directory(Path(self.staging))
+            known = {path: self._files()[path] for path in removed}
+            transaction = self._transaction(landed.schema)
+            fields = transaction.table_metadata.schema()
+            transaction.set_properties(
+                {
+                    SOURCE: landed.source,
+                    COMMIT_LSN: str(Lsn(landed.commit_lsn)),
+                    COLUMNS: marks_text(landed.schema, fields),
+                }
+            )
+            update = transaction.update_snapshot(_summary(added, landed))
+            with update.overwrite() if removed else update.merge_append() as snapshot:
+                for file in added:
+                    snapshot.append_data_file(_iceberg_file(f"{self.staging}/{file.path}", file, fields))
+                for one in known.values():
+                    snapshot.delete_data_file(one)
+            return PreparedCommit.of(transaction)
+
+    def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
+        """Know the table as it is behind a commit; see :meth:`commit`."""
+        with iceberg_errors(self.place):
+            table = self._catalog.load_table(self._identifier)
+        if self._found is not None:
+            gone, fields = set(removed), table.schema()
+            self._found = {path: file for path, file in self._found.items() if path not in gone}
+            self._found |= {one.path: _iceberg_file(f"{self.staging}/{one.path}", one, fields) for one in added}
+        self._table, self._landed, self._next = table, landed, None
+
+    def _read(self) -> Landed:
+        table = self._table
+        if table is None:
+            return Landed(-1, None, self._source)
+        if _path(table.location()) != str(self.place):
+            raise LakeError(
+                f"the table {'.'.join(self._identifier)} lies in {table.location()}",
+                file=str(self.place),
+                hint="land to where it lies, or to another namespace",
+            )
+        commit_lsn, source = _position(table)
+        if source != self._source:
+            raise LakeError(
+                f"the table has rows of {source or 'something else'}, not of {self._source}",
+                file=str(self.place),
+                hint="land another server, or another database, to another place",
+            )
+        return Landed(commit_lsn, _schema(table), self._source)
+
+
+def _path(location: str) -> str:
+    return "/" + location.removeprefix("file:").lstrip("/")
+
+
+def _schema(table: Table) -> pa.Schema:
+    return arrow_schema(table.schema(), read_marks(table.properties.get(COLUMNS, "{}")))
+
+
+def _position(table: Table) -> tuple[int, str]:
+    """How far a table has come, and of what its rows are.
+
+    Raises:
+        LakeError: it does not say so.
+    """
+    marked = (one for one in history(table) if COMMIT_LSN in _properties(one))
+    found: Mapping[str, str] = next((_properties(one) for one in marked), table.properties)
+    if COMMIT_LSN not in found:
+        return -1, ""
+    return Lsn.parse(found[COMMIT_LSN]), found.get(SOURCE, "")
+
+
+def history(table: Table) -> Iterator[Snapshot]:
+    """The snapshots that have led to what a table is, from the last one back to where they were expired."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def reachable(table: Table, since: float) -> Iterator[str]:
+    """The paths of all files that a table's snapshots have, and of its metadata.
+
+    Args:
+        table: it.
+        since: seconds since 1970; metadata files that were replaced before are left out.
+    """
+    yield _path(table.metadata_location)
+    yield from (_path(one.metadata_file) for one in table.metadata.metadata_log if one.timestamp_ms >= since * 1000)
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in table.snapshots():
+        yield _path(snapshot.manifest_list)
+        manifests |= {one.manifest_path: one for one in snapshot.manifests(table.io)}
+    for path, manifest in manifests.items():
+        yield _path(path)
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        yield from (
+            _path(entry.data_file.file_path) for entry in entries if entry.status != ManifestEntryStatus.DELETED
+        )
+
+
+def _properties(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _summary(added: Sequence[DataFile], landed: Landed) -> dict[str, str]:
+    """Properties of a snapshot."""
+    found = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
+    first = [file.lower["_commit_lsn"] for file in added if "_commit_lsn" in file.lower]
+    return found | ({FIRST_COMMIT_LSN: str(Lsn(min(first)))} if first else {})
+
+
+def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
+    """A file as manifests have it."""
+    ids = {field.name: field.field_id for field in fields.fields if field.field_type.is_primitive}
+    return IcebergFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=place,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        value_counts={ids[name]: file.rows for name in file.nulls if name in ids},
+        null_value_counts={ids[name]: nulls for name, nulls in file.nulls.items() if name in ids},
+        lower_bounds=_bounds(file.lower, fields, up=False),
+        upper_bounds=_bounds(file.upper, fields, up=True),
+        spec_id=0,
+    )
+
+
+def _bounds(values: Mapping[str, Any], fields: Schema, *, up: bool) -> dict[int, bytes]:
+    """Bounds of columns as Iceberg has them, texts cut off, an upper one made greater by that."""
+    types = {field.name: (field.field_id, field.field_type) for field in fields.fields}
+    found = {}
+    for name, value in values.items():
+        id, type = types[name]
+        bound = _cut(value, up=up)
+        if bound is not None and isinstance(type, PrimitiveType):
+            found[id] = to_bytes(type, bound)
+    return found
+
+
+def _cut(value: Any, *, up: bool) -> Any:
+    if not isinstance(value, str) or len(value) <= _BOUND_CHARACTERS:
+        return value
+    return truncate_upper_bound_text_string(value, _BOUND_CHARACTERS) if up else value[:_BOUND_CHARACTERS]
+
+
+def _shown(path: str, file: IcebergFile, fields: Schema) -> DataFile:
+    """A file as others know it."""
+    names = {field.field_id: field.name for field in fields.fields}
+    nulls = {names[id]: count for id, count in (file.null_value_counts or {}).items() if id in names}
+    lower, upper = (_values(bounds or {}, fields) for bounds in (file.lower_bounds, file.upper_bounds))
+    return DataFile(path, file.record_count, file.file_size_in_bytes, lower, upper, nulls)
+
+
+def _values(bounds: Mapping[int, bytes], fields: Schema) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields.fields:
+        if field.field_id in bounds and isinstance(field.field_type, PrimitiveType):
+            value = _value(from_bytes(field.field_type, bounds[field.field_id]), field.field_type)
+            found |= {} if value is None else {field.name: value}
+    return found
+
+
+def _value(value: Any, type: PrimitiveType) -> Any:
+    """A bound as Python has it; None for a day that it has not."""
+    if not isinstance(value, int) or isinstance(type, IntegerType | LongType | BooleanType):
+        return value
+    arrow = schema_to_pyarrow(type)
+    stored = pa.int32() if pa.types.is_date32(arrow) else pa.int64()
+    try:
+        return pa.scalar(value, stored).cast(arrow).as_py()
+    except (ValueError, OverflowError):
+        return None

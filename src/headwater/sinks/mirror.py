@@ -1,0 +1,575 @@
+"""A table that mirrors one of the source: the changes of a window merged into a group of its files.
+
+In: files of staged changes, in their order, and files of the mirror, in a task. Out: files that stand for those of the
+mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write).
+
+A mirror of current rows has the source's columns, and ``_partition``, the OID of the partition that a row is in, where
+the source is partitioned: TRUNCATE and DETACH take the rows of one. A mirror with history has besides from when to when
+each version of a row was there, by commit time and by START of the commit's record: a version that has not ended has
+null; one that began and ended in one transaction was never there for anybody, and is left out. Versions that have ended
+lie in files of their own, which nobody rewrites.
+
+Keys are compared bit by bit (:mod:`headwater.sinks.row_codes`). That is right whatever PostgreSQL says is equal: where
+an update changes any bit of a key, the WAL has the old key.
+
+Known gaps: a group's changes and its files are in memory at once; rows that are told as wholes are one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from headwater.errors import LakeError
+from headwater.sinks.change_rows import STAGED_FIELDS
+from headwater.sinks.data_files import write_data_file
+from headwater.sinks.fold import (
+    CHANGED,
+    GONE,
+    NEVER,
+    NOTHING,
+    OLD,
+    PUT,
+    Events,
+    Folded,
+    fold_keys,
+    fold_wholes,
+    sources,
+)
+from headwater.sinks.lake_table import DataFile, file_name
+from headwater.sinks.mirrored import Identity
+from headwater.sinks.row_codes import row_codes
+
+FILE_BYTES = 32 << 20
+"""Of a file, about; one that is smaller than a quarter of it takes in new rows."""
+
+PARTITION = pa.field("_partition", pa.int64())
+VALID_FIELDS = (
+    pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
+    pa.field("_valid_to", pa.timestamp("us", tz="UTC")),
+    pa.field("_valid_from_lsn", pa.int64()),
+    pa.field("_valid_to_lsn", pa.int64()),
+)
+"""Of a mirror with history, before the source's columns."""
+
+FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (one.name for one in VALID_FIELDS)
+_BYTES_IN_MEMORY = 3
+"""What a byte of a file is in memory, about, until something is known of a table's files."""
+
+
+@dataclass(frozen=True)
+class MirrorForm:
+    """What tasks need to know of a mirror; pickles.
+
+    Attributes:
+        name: of the table in the lake.
+        schema: its columns.
+        source_columns: those of them that are the source's now.
+        identity: by what rows are told; key: the key's columns in the lake.
+        staging: where files are written.
+        has_history: see above.
+        gone: see :class:`~headwater.sinks.mirrored.TableStory`.
+        fills: what columns that the files do not have yet hold in their rows.
+        becomes: columns that the files do not have yet, by those of another type that hold their values.
+    """
+
+    name: str
+    schema: pa.Schema
+    source_columns: tuple[str, ...]
+    identity: Identity
+    key: tuple[str, ...]
+    staging: str
+    has_history: bool
+    gone: tuple[tuple[int, int], ...] = ()
+    fills: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    becomes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Rows say in which partition they are."""
+        return PARTITION.name in self.schema.names
+
+    @property
+    def rewrites_all(self) -> bool:
+        """No file stays as it is."""
+        return bool(self.fills or self.becomes)
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """The columns in the lake by which rows are told."""
+        if self.identity.is_whole:
+            return (*((PARTITION.name,) if self.is_partitioned else ()), *self.source_columns)
+        return self.key
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A task: one group of a mirror's files; pickles.
+
+    Attributes:
+        table: the number of the mirror in the window.
+        form: of it.
+        changes: paths of the staged files, in their order.
+        above, upto: the group's changes have values of the first key column above the one, if there is one, up to the
+            other.
+        files: names of the group's files, and where they lie.
+        small: names of those that new rows go to.
+        last: START of the last commit record of the window.
+    """
+
+    table: int
+    form: MirrorForm
+    changes: tuple[str, ...]
+    above: pa.Scalar | None
+    upto: pa.Scalar | None
+    files: tuple[tuple[str, str], ...]
+    small: frozenset[str]
+    last: int
+
+    def run(self) -> Merged:
+        """Do it.
+
+        Raises:
+            LakeError: changes do not fit the mirror's rows.
+        """
+        return _Merging(self).run()
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a task has done.
+
+    Attributes:
+        table: see :class:`Merge`.
+        added: files that it has written; removed: names of those that they stand for.
+    """
+
+    table: int
+    added: list[DataFile]
+    removed: list[str]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Staged changes of a table, n rows in their order.
+
+    Attributes:
+        rows: they.
+        kind: uint8[n] of :mod:`headwater.sinks.fold`.
+        moved_from: int64[n] of a new row whose old one was logged, the row of that one; else -1.
+    """
+
+    rows: pa.Table
+    kind: NDArray[np.uint8]
+    moved_from: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Staged:
+        """Of rows as tasks stage them."""
+        is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
+        has_pre = np.zeros(len(rows), np.bool_)
+        has_pre[1:] = is_pre[:-1] & is_post[1:]
+        kind = np.full(len(rows), PUT, np.uint8)
+        kind[is_post & ~has_pre] = CHANGED
+        kind[is_pre | _is(rows, "delete")] = GONE
+        kind[_is(rows, "truncate")] = NOTHING
+        return cls(rows, kind, np.where(has_pre, np.arange(len(rows)) - 1, -1))
+
+    @property
+    def place(self) -> NDArray[np.int64]:
+        """int64[n] ascending: four times the row's number, and two; the numbers before are of what comes before it."""
+        return 4 * np.arange(len(self.kind)) + 2
+
+    def kills(self, gone: Sequence[tuple[int, int]]) -> dict[int, NDArray[np.int64]]:
+        """Where all rows of a relation ended; see :data:`headwater.sinks.fold.Kills`.
+
+        Args:
+            gone: relations that took their rows with them, and LSNs of the commits.
+        """
+        found: dict[int, set[int]] = {}
+        relation, heap, place = _numbers(self.rows["_relation"]), _numbers(self.rows["_heap"]), self.place
+        for at in np.flatnonzero(_is(self.rows, "truncate")).tolist():
+            found.setdefault(int(relation[at]), set()).add(int(place[at]))
+        heaps, first = np.unique(heap, return_index=True)
+        for at in first[heaps != 0].tolist():
+            found.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
+        commits = _numbers(self.rows["_commit_lsn"])
+        for oid, lsn in gone:
+            found.setdefault(oid, set()).add(_place_behind(commits, lsn))
+        return {oid: np.array(sorted(places), np.int64) for oid, places in found.items()}
+
+    @property
+    def moves_unchanged(self) -> bool:
+        """A row that got another key has values that only the row under its old key has."""
+        counts = pc.list_value_length(self.rows["_unchanged"]).to_numpy() > 0
+        return bool((counts & (self.moved_from >= 0)).any())
+
+
+def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
+    """The place behind all rows of a commit."""
+    return 4 * int(np.searchsorted(commits, lsn, "right"))
+
+
+def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.equal(rows["_change_type"], type).to_numpy()
+    return found
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = column.to_numpy()
+    return found
+
+
+def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """Staged changes, in their order.
+
+    Args:
+        paths: of the files; one at least.
+        columns: which; None for all.
+    """
+    return pa.concat_tables([pq.read_table(path, columns=columns, partitioning=None) for path in paths])
+
+
+@dataclass(frozen=True)
+class _Merging:
+    """One run of a :class:`Merge`."""
+
+    merge: Merge
+
+    @property
+    def form(self) -> MirrorForm:
+        """Of the mirror."""
+        return self.merge.form
+
+    @cached_property
+    def staged(self) -> Staged:
+        """All changes of the window."""
+        rows = staged_rows(self.merge.changes) if self.merge.changes else _staged_schema(self.form).empty_table()
+        return Staged.of(rows)
+
+    @cached_property
+    def kills(self) -> dict[int, NDArray[np.int64]]:
+        """See :data:`headwater.sinks.fold.Kills`."""
+        return self.staged.kills(self.form.gone)
+
+    @cached_property
+    def picks(self) -> NDArray[np.int64]:
+        """The changes of the group."""
+        is_own = self.staged.kind != NOTHING
+        if self.merge.above is not None or self.merge.upto is not None:
+            is_own &= self._in_range(self.staged.rows[self.form.key[0]])
+        return np.flatnonzero(is_own)
+
+    def _in_range(self, values: pa.ChunkedArray) -> NDArray[np.bool_]:
+        found = np.ones(len(values), np.bool_)
+        values = comparable(values)
+        for bound, compare in ((self.merge.above, pc.greater), (self.merge.upto, pc.less_equal)):
+            if bound is not None:
+                found &= pc.fill_null(compare(values, bound), True).to_numpy()
+        return found
+
+    def run(self) -> Merged:
+        """See :meth:`Merge.run`."""
+        told = [self._told_by(path) for _, path in self.merge.files]
+        counts = [len(rows) for rows in told]
+        changes = self.staged.rows.take(pa.array(self.picks))
+        folded = self._folded(told, changes)
+        starts = np.cumsum([0, *counts])
+        chosen = [
+            number
+            for number, (name, _) in enumerate(self.merge.files)
+            if self._is_rewritten(name, folded.end[starts[number] : starts[number + 1]], folded.is_left[starts[-1] :])
+        ]
+        added = self._written(folded, starts, chosen, changes)
+        return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen])
+
+    def _is_rewritten(self, name: str, ends: NDArray[np.int64], is_new_left: NDArray[np.bool_]) -> bool:
+        takes_in = name in self.merge.small and bool(is_new_left.any())
+        return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
+
+    def _told_by(self, path: str) -> pa.Table:
+        """By what the rows of a file are told, and their partition."""
+        wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
+        wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
+        there = pq.read_schema(path).names
+        rows = pq.read_table(path, columns=[name for name in dict.fromkeys(wanted) if name in there], partitioning=None)
+        return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
+
+    def _folded(self, told: Sequence[pa.Table], changes: pa.Table) -> Folded:
+        old = sum(len(rows) for rows in told)
+        events = Events(
+            np.concatenate([np.full(old, OLD, np.uint8), self.staged.kind[self.picks]]),
+            self._codes(told, changes, old + len(changes)),
+            np.concatenate([*map(self._relations, told), _numbers(changes["_relation"])]),
+            np.concatenate([np.full(old, -1), self.staged.place[self.picks]]),
+        )
+        folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
+        for at in folded.wrong[:1].tolist():
+            raise self._misfit(changes, at - old, int(events.kind[at]))
+        return folded
+
+    def _told_apart(self, events: Events) -> Events:
+        """Rows that are told as wholes do not change: the old one goes, the new one comes."""
+        if not self.form.identity.is_whole or not (events.kind == CHANGED).any():
+            return events
+        raise LakeError(f"table {self.form.name}: an update under REPLICA IDENTITY FULL has no old row")
+
+    def _relations(self, rows: pa.Table) -> NDArray[np.int64]:
+        if self.form.is_partitioned:
+            return _numbers(rows[PARTITION.name])
+        # All rows are of one relation: the one that can be killed.
+        return np.full(len(rows), next(iter(self.kills), 0), np.int64)
+
+    def _codes(self, told: Sequence[pa.Table], changes: pa.Table, rows: int) -> NDArray[np.int64]:
+        if self.form.identity.is_none:
+            return np.arange(rows)
+        columns = []
+        for name in self.form.told_by:
+            own = changes["_relation" if name == PARTITION.name else name]
+            if name in self.form.key and own.null_count:
+                raise self._no_key(changes, name, own)
+            type = self.form.schema.field(name).type
+            columns.append(pa.chunked_array([chunk for part in told for chunk in part[name].chunks] + own.chunks, type))
+        return row_codes(columns, rows)
+
+    def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
+        at = int(np.argmax(values.is_null().to_numpy()))
+        return LakeError(
+            f'column "{name}" of table {self.form.name} is part of its key, and null in a change',
+            lsn=changes["_lsn"][at].as_py(),
+            hint="with --on-unrepresentable null, another value may have become null: choose error or string",
+        )
+
+    def _misfit(self, changes: pa.Table, at: int, kind: int) -> LakeError:
+        what = {PUT: "a row comes whose key is there already", CHANGED: "a row is updated that is not there"}
+        return LakeError(
+            f"table {self.form.name}: {what.get(kind, 'a row is updated or deleted that is not there')}",
+            lsn=changes["_lsn"][at].as_py(),
+            hint="a mirror needs all of a table's rows: those from before the backup must have landed",
+        )
+
+    def _written(
+        self, folded: Folded, starts: NDArray[np.int64], chosen: Sequence[int], changes: pa.Table
+    ) -> list[DataFile]:
+        parts = [self._whole(self.merge.files[number][1]) for number in chosen]
+        picked = [np.arange(starts[number], starts[number + 1]) for number in chosen]
+        rows = np.concatenate([*picked, np.arange(starts[-1], len(folded.end))]).astype(np.int64)
+        merged = pa.concat_tables([*parts, self._new_rows(changes)])
+        # Where a row of all stands among those that were read.
+        at = np.full(len(folded.end), -1, np.int64)
+        at[rows] = np.arange(len(rows))
+        is_row = (np.append(np.full(int(starts[-1]), OLD, np.uint8), self.staged.kind[self.picks]) != GONE)[rows]
+        end = folded.end[rows]
+        merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
+        left = merged.take(pa.array(np.flatnonzero(is_row & (end == NEVER))))
+        files = self._files(self._clustered(left))
+        if self.form.has_history:
+            files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
+        return files
+
+    def _completed(
+        self,
+        merged: pa.Table,
+        folded: Folded,
+        changes: pa.Table,
+        rows: NDArray[np.int64],
+        at: NDArray[np.int64],
+        old: int,
+    ) -> pa.Table:
+        """With the values that updates did not write again."""
+        lists = changes["_unchanged"].combine_chunks()
+        names = pc.unique(pc.list_flatten(lists)).to_pylist() if len(lists) else []
+        found = self._found_rows(folded, old)
+        for name in names:
+            unchanged = np.zeros(len(folded.end), np.bool_)
+            flat = pc.list_flatten(lists)
+            parents = pc.list_parent_indices(lists).to_numpy()[pc.equal(flat, name).to_numpy(zero_copy_only=False)]
+            unchanged[old + parents] = True
+            source = sources(unchanged, found)[rows]
+            if ((source < 0) & unchanged[rows]).any():
+                raise LakeError(
+                    f'table {self.form.name}: an unchanged value of column "{name}" has no row that it is in'
+                )
+            column = merged.schema.get_field_index(name)
+            merged = merged.set_column(column, merged.schema.field(column), merged[column].take(pa.array(at[source])))
+        return merged
+
+    def _found_rows(self, folded: Folded, old: int) -> NDArray[np.int64]:
+        """int64[n] which row each new version is a version of; -1 for none."""
+        found = folded.found.copy()
+        moved = self.staged.moved_from[self.picks]
+        which = np.flatnonzero(moved >= 0)
+        # The old row was found by the event before, if that is of the group.
+        before = np.searchsorted(self.picks, moved[which])
+        is_own = self.picks[np.minimum(before, len(self.picks) - 1)] == moved[which]
+        found[old + which] = np.where(is_own, folded.found[old + np.minimum(before, len(self.picks) - 1)], -1)
+        return found
+
+    def _new_rows(self, changes: pa.Table) -> pa.Table:
+        """Changes as rows of the mirror."""
+        given = {PARTITION.name: "_relation", FROM_TIME: "_commit_time", FROM_LSN: "_commit_lsn"}
+        arrays = []
+        for one in self.form.schema:
+            name = given.get(one.name, one.name)
+            there = name in changes.column_names and one.name not in (TO_TIME, TO_LSN)
+            arrays.append(changes[name].cast(one.type) if there else pa.nulls(len(changes), one.type))
+        return pa.table(arrays, schema=self.form.schema)
+
+    def _whole(self, path: str) -> pa.Table:
+        """All columns of a file."""
+        return self._as_landed(pq.read_table(path, partitioning=None), self.form.schema.names, path)
+
+    def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
+        """Rows of a file with columns as the mirror has them now; or only by what they are told."""
+        file = _FileRows(self.form, rows, path, self._are_killed(rows), is_told)
+        fields = [self.form.schema.field(name) for name in names]
+        return pa.table([file.column(one) for one in fields], schema=pa.schema(fields))
+
+    def _are_killed(self, rows: pa.Table) -> bool:
+        """No row of a file is left in the end."""
+        if not self.form.is_partitioned:
+            return bool(self.kills)
+        return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
+
+    def _clustered(self, rows: pa.Table) -> pa.Table:
+        """Rows in the order of their keys."""
+        keys = [name for name in self.form.key if has_place(self.form.schema.field(name).type)]
+        if not keys or not len(rows):
+            return rows
+        ordered = pa.table({name: comparable(rows[name]) for name in keys})
+        return rows.take(pc.sort_indices(ordered, sort_keys=[(name, "ascending") for name in keys]))
+
+    def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
+        """Versions that have ended, with what ended them."""
+        at = np.flatnonzero(which)
+        rows, place = merged.take(pa.array(at)), end[at]
+        lsns, times = self._commits(place)
+        for name, values in ((TO_LSN, lsns), (TO_TIME, times)):
+            number = rows.schema.get_field_index(name)
+            rows = rows.set_column(number, rows.schema.field(number), pa.chunked_array([values]))
+        return rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
+
+    def _commits(self, place: NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+        """LSNs and times of the commits of places; of one that only the catalog tells of the time is null."""
+        rows = self.staged.rows
+        lsns, times = _numbers(rows["_commit_lsn"]), rows["_commit_time"].combine_chunks()
+        gone = {_place_behind(lsns, lsn): lsn for _, lsn in self.form.gone}
+        row = np.minimum(place // 4, max(len(lsns) - 1, 0))
+        told = np.isin(place, list(gone))
+        found = np.where(told, 0, lsns[row] if len(lsns) else 0)
+        for at, lsn in gone.items():
+            found[place == at] = lsn
+        shown = times.take(pa.array(row, mask=told)) if len(lsns) else pa.nulls(len(place), VALID_FIELDS[0].type)
+        return pa.array(found), shown
+
+    def _files(self, rows: pa.Table) -> list[DataFile]:
+        return list(write_files(rows, self.form.staging, self.merge.last))
+
+
+@dataclass(frozen=True)
+class _FileRows:
+    """Rows of a file on their way to columns that the mirror has now.
+
+    Attributes:
+        rows: they; path: of the file.
+        are_killed: none is left in the end.
+        is_told: it is only asked by what they are told.
+    """
+
+    form: MirrorForm
+    rows: pa.Table
+    path: str
+    are_killed: bool
+    is_told: bool
+
+    def column(self, wanted: pa.Field) -> pa.ChunkedArray:
+        """One of them.
+
+        Raises:
+            LakeError: values cannot be had in its type.
+        """
+        if wanted.name in self.rows.column_names:
+            return self._widened(self.rows[wanted.name], wanted)
+        fill, source = self.form.fills.get(wanted.name), self.form.becomes.get(wanted.name)
+        if fill is not None:
+            return pa.chunked_array([pa.repeat(fill, len(self.rows))], wanted.type)
+        if source is not None and len(self.rows):
+            return self._converted(self._held(source), wanted)
+        return pa.chunked_array([pa.nulls(len(self.rows), wanted.type)])
+
+    def _held(self, name: str) -> pa.ChunkedArray:
+        if name in self.rows.column_names:
+            return self.rows[name]
+        return pq.read_table(self.path, columns=[name], partitioning=None)[name]
+
+    def _widened(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+        """A column that has another type now; rows that are there still have not been written anew."""
+        if values.type == wanted.type:
+            return values
+        is_longer = pa.types.is_decimal(values.type) and pa.types.is_decimal(wanted.type)
+        if is_longer or self.are_killed or not len(values):
+            return values.cast(wanted.type)
+        raise self._cannot_become(values.type, wanted)
+
+    def _converted(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+        """Values in the type that took them over as they were stored, without a rewrite."""
+        if self.are_killed:
+            return self._as_key(values, wanted)
+        is_moment = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted.type)
+        is_number = pa.types.is_decimal(values.type) and pa.types.is_string(wanted.type)
+        if is_moment or is_number:
+            return values.cast(wanted.type)
+        raise self._cannot_become(values.type, wanted)
+
+    def _as_key(self, values: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+        """What changes from before a rewrite have in a column that the rewrite gave another type."""
+        if not self.is_told:
+            return pa.chunked_array([pa.nulls(len(values), wanted.type)])
+        try:
+            return values.cast(wanted.type)
+        except pa.ArrowException:
+            raise self._cannot_become(values.type, wanted) from None
+
+    def _cannot_become(self, type: pa.DataType, wanted: pa.Field) -> LakeError:
+        return LakeError(
+            f'table {self.form.name}: column "{wanted.name}" has become {wanted.type}, its rows have {type}, and the '
+            "server has not written them anew",
+            hint="land the table anew, to another place",
+        )
+
+
+def _staged_schema(form: MirrorForm) -> pa.Schema:
+    own = {PARTITION.name, *(one.name for one in VALID_FIELDS)}
+    return pa.schema([*STAGED_FIELDS, *(one for one in form.schema if one.name not in own)])
+
+
+def has_place(type: pa.DataType) -> bool:
+    """Whether values of a type have an order."""
+    return type == pa.uuid() or not (pa.types.is_nested(type) or isinstance(type, pa.BaseExtensionType))
+
+
+def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as Arrow compares them."""
+    if values.type == pa.uuid():
+        return pa.chunked_array([chunk.storage for chunk in values.chunks], pa.binary(16))
+    return values
+
+
+def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
+    """Write rows into files of about :data:`FILE_BYTES`, under names that no other attempt has.
+
+    Args:
+        rows: in their order; none make no file.
+        place: a directory; last: START of the last commit record, for the names.
+    """
+    pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), 1)
+    step = -(-len(rows) // pieces)
+    for start in range(0, len(rows), max(step, 1)):
+        yield write_data_file(rows.slice(start, step), place, file_name(last))

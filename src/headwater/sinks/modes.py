@@ -1,0 +1,365 @@
+"""What a target keeps of the source: its changes, its rows as they are, or with all versions that they have had.
+
+A :class:`Mode` says what tasks stage of each table, and what becomes of that: one :class:`Settled` a table, which is
+committed. The flow around it is the same (:mod:`headwater.sinks.landing`). A table of changes takes the files as they
+are; a mirror has them merged into its own (:mod:`headwater.sinks.mirror`), in tasks again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.catalog.relation import Column, RelationSchema
+from headwater.catalog.store import CatalogStore
+from headwater.errors import LakeError
+from headwater.pipeline.decode_job import SliceDecoder
+from headwater.reorder.plan import Plan
+from headwater.rows.missing_scalars import missing_scalar
+from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
+from headwater.sinks.lake import Lake
+from headwater.sinks.lake_table import DataFile, LakeTable
+from headwater.sinks.merge_plan import Group, groups, is_small
+from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
+from headwater.sinks.mirrored import Identity, TableStory
+from headwater.sinks.source_tables import (
+    LandedColumns,
+    SourceTable,
+    change_table,
+    landed_columns,
+    mirrored_tables,
+    source_tables,
+)
+
+CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that a task has written.
+
+    Attributes:
+        table: the number of its table in the window; file: it; last: START of the last commit record in it.
+        kills: rows of relations ended at once in it.
+        moves_unchanged: see :class:`~headwater.sinks.mirror.Staged`.
+    """
+
+    table: int
+    file: DataFile
+    last: int
+    kills: bool = False
+    moves_unchanged: bool = False
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A table of a window on its way.
+
+    Attributes:
+        number: in the window; name: in the lake; table: there.
+        source: of the source.
+        changes: what tasks need to know of it; schema: its columns in the lake.
+        mirror: what merges need to know of it; None of a table of changes.
+    """
+
+    number: int
+    name: str
+    table: LakeTable
+    source: SourceTable
+    changes: ChangeTable
+    schema: pa.Schema
+    mirror: MirrorForm | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is committed of a table.
+
+    Attributes:
+        landing: it.
+        added, removed: files, and paths of files.
+        last: START of the last commit record that it then has.
+        rows: changes that have landed.
+    """
+
+    landing: Landing
+    added: list[DataFile]
+    removed: list[str]
+    last: int
+    rows: int
+
+
+RunMerges = Callable[[Sequence[Merge]], list[Merged]]
+"""Runs a task for each."""
+
+
+class Mode(ABC):
+    """What a target keeps.
+
+    Attributes:
+        name: as the command has it.
+        mirrors: see :class:`~headwater.pipeline.row_changes.RowChanges`.
+    """
+
+    name: str
+    mirrors: bool
+
+    @abstractmethod
+    def tables(
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+    ) -> list[SourceTable]:
+        """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
+
+    @abstractmethod
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """Whether anything of a table is to be done."""
+
+    @abstractmethod
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """A table on its way.
+
+        Raises:
+            LakeError: the window cannot be landed in it.
+        """
+
+    @abstractmethod
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+    ) -> Iterator[Settled]:
+        """What is committed of each table of which there is anything.
+
+        Args:
+            landings: of the window.
+            written: what tasks have staged, by the number of the table.
+            run: runs merges.
+
+        Raises:
+            LakeError: changes do not fit the tables.
+        """
+
+
+class Changelog(Mode):
+    """Every change is a row."""
+
+    name = CHANGELOG
+    mirrors = False
+
+    def tables(
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+    ) -> list[SourceTable]:
+        """See :class:`Mode`."""
+        return source_tables(plan, store, lo, hi)
+
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """All of them."""
+        return True
+
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """See :class:`Mode`."""
+        name, table = named
+        changes = change_table(source, table, name, lake.target)
+        return Landing(number, name, table, source, changes, changes.schema)
+
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+    ) -> Iterator[Settled]:
+        """The files as they are."""
+        for number, files in written.items():
+            added = [one.file for one in files]
+            last = max(one.last for one in files)
+            yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
+
+
+class Mirror(Mode):
+    """The rows that the source has.
+
+    Args:
+        has_history: with all versions that they have had.
+    """
+
+    mirrors = True
+
+    def __init__(self, *, has_history: bool) -> None:
+        self.has_history = has_history
+        self.name = HISTORY if has_history else CURRENT
+
+    def tables(
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+    ) -> list[SourceTable]:
+        """See :class:`Mode`."""
+        return mirrored_tables(plan, store, lo, hi, wants)
+
+    def concerns(self, source: SourceTable, lake: Lake) -> bool:
+        """Tables that have changes, or that there are already."""
+        return bool(source.versions) or lake.has(source.last)
+
+    def landing(
+        self, number: int, source: SourceTable, named: tuple[str, LakeTable], lake: Lake, decoder: SliceDecoder
+    ) -> Landing:
+        """See :class:`Mode`."""
+        name, table = named
+        assert source.story is not None
+        if source.story.refusal is not None and source.story.changed_at > table.landed.commit_lsn:
+            raise source.story.refusal
+        reserved = [*RESERVED, *(one.name for one in (*STAGED_FIELDS, PARTITION, *VALID_FIELDS))]
+        columns = landed_columns(source, table, name, lake.target, reserved)
+        fills = _fills(columns, source.story, decoder)
+        changes = StagedChanges(
+            columns.typed,
+            columns.names,
+            pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
+            table.landed.commit_lsn,
+            lake.staging(number),
+            name,
+            source.story.members,
+            fills,
+        )
+        mirror = self._form(name, source, table, columns, fills)
+        return Landing(number, name, table, source, changes, mirror.schema, mirror)
+
+    def _form(
+        self, name: str, source: SourceTable, table: LakeTable, columns: LandedColumns, fills: Mapping[int, pa.Scalar]
+    ) -> MirrorForm:
+        assert source.story is not None
+        own = [*(VALID_FIELDS if self.has_history else ()), *([PARTITION] if source.last.kind == "p" else [])]
+        names = dict(zip([one.number for one in columns.typed.columns], columns.names, strict=True))
+        alive = [one for one in source.last.columns if one.number in names and not _is_gone(one, source)]
+        known = set() if columns.before is None else {one.name for one in columns.before.columns}
+        return MirrorForm(
+            name,
+            table.file_schema(pa.schema([*own, *columns.lake.fields])),
+            tuple(names[one.number] for one in alive),
+            source.story.identity,
+            _key(source.story.identity, source.last, names),
+            table.staging,
+            self.has_history,
+            tuple(one for one in source.story.gone if one[1] > table.landed.commit_lsn),
+            {names[number]: fill for number, fill in fills.items() if names[number] not in known},
+            _becoming(columns),
+        )
+
+    def settled(
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+    ) -> Iterator[Settled]:
+        """The files that stand for those that had to be rewritten."""
+        merges = [one for landing in landings for one in _merges(landing, written.get(landing.number, []))]
+        done: dict[int, list[Merged]] = {}
+        for merged in run(merges) if merges else []:
+            done.setdefault(merged.table, []).append(merged)
+        for landing in landings:
+            files, parts = written.get(landing.number, []), done.get(landing.number, [])
+            last = _last(landing, files)
+            if files or parts or last > landing.table.landed.commit_lsn:
+                added = [file for part in parts for file in part.added]
+                removed = [path for part in parts for path in part.removed]
+                yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+
+
+MODES: Mapping[str, Mode] = {
+    CHANGELOG: Changelog(),
+    CURRENT: Mirror(has_history=False),
+    HISTORY: Mirror(has_history=True),
+}
+
+
+def _is_gone(column: Column, source: SourceTable) -> bool:
+    return column.is_dropped or column.number in source.dropped
+
+
+def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> tuple[str, ...]:
+    """Names in the lake of the key's columns.
+
+    Raises:
+        LakeError: one is not a column of the table any more.
+    """
+    numbers = {one.name: one.number for one in last.columns if one.number in names}
+    lost = [name for name in identity.columns if name not in numbers]
+    if lost:
+        raise LakeError(
+            f'column "{lost[0]}" of the key of table "{last.namespace}.{last.name}" was dropped in the window',
+            hint="end the window before that (--end), and go on from there",
+        )
+    return tuple(names[numbers[name]] for name in identity.columns)
+
+
+def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Scalar]:
+    """What columns that were added hold in rows from before, by their numbers."""
+    own = {one.number: one for one in columns.typed.columns}
+    return {
+        number: missing_scalar(column, own[number], columns.typed, decoder.session)
+        for number, column in story.missing
+        if number in own
+    }
+
+
+def _becoming(columns: LandedColumns) -> dict[str, str]:
+    """Columns of the lake that are new, by those of the same column of the source that files have."""
+    if columns.before is None:
+        return {}
+    known = {one.name for one in columns.before.columns}
+    older = {one.number: one.name for one in columns.before.columns}
+    return {
+        one.name: older[one.number] for one in columns.lake.columns if one.name not in known and one.number in older
+    }
+
+
+def _last(landing: Landing, files: Sequence[Written]) -> int:
+    """START of the last commit record that a table has."""
+    assert landing.source.story is not None
+    return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
+
+
+def _merges(landing: Landing, files: Sequence[Written]) -> Iterator[Merge]:
+    """The tasks of a mirror."""
+    form, kills = landing.mirror, any(one.kills for one in files)
+    assert form is not None
+    if not files and not form.gone and not form.rewrites_all:
+        return
+    paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
+    # Versions that have ended are in files that nobody rewrites.
+    mine = {path: one for path, one in landing.table.files.items() if not _is_closed(one)}
+    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
+    touches_all = kills or bool(form.gone) or form.rewrites_all
+    if is_one:
+        found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
+    else:
+        found = groups(mine, form.key[0], staged_rows(paths, [form.key[0]])[0], touches_all=touches_all)
+    for group in found:
+        yield Merge(
+            landing.number,
+            form,
+            paths,
+            group.above,
+            group.upto,
+            tuple((one.path, landing.table.locate(one.path)) for one in group.files),
+            frozenset(one.path for one in group.files if is_small(one)),
+            _last(landing, files),
+        )
+
+
+def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
+    """Whether changes that are not told by a key's first column may be of a file's rows."""
+    return not form.identity.is_none or touches_all or is_small(file)
+
+
+def _is_closed(file: DataFile) -> bool:
+    """Whether a file has versions that have ended."""
+    name = VALID_FIELDS[-1].name
+    return name in file.lower
+
+
+def notes(table: int, file: DataFile, last: int, rows: pa.Table) -> Written:
+    """What the driver needs to know of a file that a task has written."""
+    if "_heap" not in rows.column_names:
+        return Written(table, file, last)
+    is_truncate = pc.any(pc.equal(rows["_change_type"], "truncate")).as_py()
+    is_rewritten = pc.any(pc.not_equal(rows["_heap"], 0)).as_py()
+    return Written(table, file, last, bool(is_truncate or is_rewritten), Staged.of(rows).moves_unchanged)

@@ -1,0 +1,175 @@
+"""The log of a target: how far all of its tables have come together, window by window, and in which of their versions.
+
+``_headwater/resolved.jsonl`` has a line for each window that all tables have: its LSN, the latest commit time up to
+there, and the versions of the tables that have others than in the line before. So tables can be read as of one LSN, or
+of one moment, whatever became of them since. A line is written behind the commits: a run that is killed in between
+writes it when it is begun again. A line that was cut off is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
+from headwater.sinks.lake_table import errors_at
+from headwater.slots.value_file import sync_directory
+
+NAME = "resolved.jsonl"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Tables of a target that belong together.
+
+    Attributes:
+        lsn: they have everything of transactions that committed before it, and nothing else.
+        commit_time: of the latest of these transactions; None for none.
+        written: when it was told.
+        tables: versions by names: of Delta, ids of snapshots of Iceberg, numbers of manifests of Parquet.
+    """
+
+    lsn: int
+    commit_time: datetime | None
+    written: datetime
+    tables: Mapping[str, int] = field(default_factory=dict)
+
+    def behind(self, lsn: int, commit_time: datetime | None, written: datetime, tables: Mapping[str, int]) -> Resolved:
+        """What belongs together when some tables have other versions."""
+        times = [one for one in (self.commit_time, commit_time) if one is not None]
+        return Resolved(lsn, max(times, default=None), written, {**self.tables, **tables})
+
+
+NOTHING = Resolved(0, None, datetime.fromtimestamp(0, UTC))
+
+
+class ResolvedLog:
+    """The log, as who lands writes it.
+
+    Args:
+        directory: that it is in.
+
+    Raises:
+        LakeError: it is damaged.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / NAME
+        with errors_at(directory):
+            self.last = next(reversed(list(resolved_states(directory))), NOTHING)
+            self._length = _whole_length(self._path)
+
+    def add(self, lsn: int, commit_time: datetime | None, tables: Mapping[str, int]) -> None:
+        """All tables have come to an LSN.
+
+        Args:
+            lsn: it; commit_time: the latest up to there that is known; tables: versions of some of them.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        found = self.last.behind(lsn, commit_time, datetime.now(UTC), tables)
+        changed = {name: version for name, version in tables.items() if self.last.tables.get(name) != version}
+        with errors_at(self._path):
+            is_new = not self._path.exists()
+            with self._path.open("ab") as sink:
+                sink.truncate(self._length)  # of a line that was cut off
+                self._length += sink.write(_line(found, changed))
+                sink.flush()
+                os.fsync(sink.fileno())
+            if is_new:
+                sync_directory(self._path.parent)
+        self.last = found
+
+    def forget(self, older_than: datetime) -> None:
+        """Leave out what was followed by something else before a moment.
+
+        Args:
+            older_than: the moment; with a time zone.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        with errors_at(self._path):
+            found = list(resolved_states(self._path.parent))
+            first = max((at for at, one in enumerate(found) if one.written < older_than), default=0)
+            if first:
+                part = self._path.with_suffix(".part")
+                with part.open("wb") as sink:
+                    self._length = sink.write(b"".join(_lines(found[first:])))
+                    sink.flush()
+                    os.fsync(sink.fileno())
+                os.replace(part, self._path)
+                sync_directory(self._path.parent)
+
+
+def _lines(states: list[Resolved]) -> Iterator[bytes]:
+    last = NOTHING
+    for one in states:
+        yield _line(one, {name: version for name, version in one.tables.items() if last.tables.get(name) != version})
+        last = one
+
+
+def _line(state: Resolved, changed: Mapping[str, int]) -> bytes:
+    time = None if state.commit_time is None else state.commit_time.isoformat()
+    line = {"lsn": str(Lsn(state.lsn)), "commit_time": time, "written": state.written.isoformat()}
+    return json.dumps(line | {"tables": dict(changed)}).encode() + b"\n"
+
+
+def _whole_length(path: Path) -> int:
+    """Bytes of the lines that are whole."""
+    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+
+
+def resolved_states(directory: Path) -> Iterator[Resolved]:
+    """What a log says, in its order; nothing where there is none.
+
+    Raises:
+        LakeError: it is damaged.
+    """
+    path, last = directory / NAME, NOTHING
+    if not path.exists():
+        return
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            last = _read(last, json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LakeError(f"damaged in line {number}: {error}", file=str(path)) from None
+        yield last
+
+
+def _read(last: Resolved, line: Mapping[str, Any]) -> Resolved:
+    time = line["commit_time"]
+    tables = {str(name): int(version) for name, version in line["tables"].items()}
+    moments = None if time is None else datetime.fromisoformat(time), datetime.fromisoformat(line["written"])
+    return last.behind(Lsn.parse(line["lsn"]), *moments, tables)
+
+
+def resolved_at(directory: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
+    """The last state that tables belong together in, or the last one up to somewhere.
+
+    Args:
+        directory: the log's.
+        lsn: no later than that.
+        time: of which no transaction has committed later; with a time zone.
+
+    Raises:
+        LakeError: there is none.
+    """
+    found = None
+    for one in resolved_states(directory):
+        if lsn is not None and one.lsn > lsn:
+            break
+        if time is not None and one.commit_time is not None and one.commit_time > time:
+            break
+        found = one
+    if found is None:
+        until = f" up to {time if lsn is None else Lsn(lsn)}" if (lsn, time) != (None, None) else ""
+        raise LakeError(f"nothing has been resolved{until}", file=str(directory / NAME))
+    return found

@@ -1,0 +1,253 @@
+"""Mirrors where the source's tables change their definitions: exact, or a typed error, never rows that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.errors import LakeError
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing import land
+from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+Statements = list[str]
+NEXT_WINDOW = "SELECT pg_switch_wal()"
+"""Windows of the tests are segments."""
+
+EVENT = [
+    "CREATE TABLE event (id int, region int, PRIMARY KEY (id, region)) PARTITION BY LIST (region)",
+    "CREATE TABLE event_0 PARTITION OF event FOR VALUES IN (0)",
+    "CREATE TABLE event_1 PARTITION OF event FOR VALUES IN (1)",
+]
+
+
+class Source:
+    """A server that tests do their work on, one after the other, each from a backup of its own on."""
+
+    def __init__(self, server: EmbeddedPostgres, place: Path) -> None:
+        self.server, self.place, self.runs = server, place, 0
+
+    def after(self, setup: Statements, work: Statements, tables: Statements) -> tuple[Path, dict[str, Any]]:
+        """A backup behind the setup, and what tables hold after the work."""
+        with self.server.connect() as connection:
+            for statement in setup:
+                connection.execute(statement)
+        self.server.stop()
+        self.runs += 1
+        backup = self.server.copy_data_directory(self.place / str(self.runs))
+        self.server.start()
+        with self.server.connect() as connection:
+            connection.autocommit = True
+            for statement in work:
+                connection.execute(statement)
+            held = {table: server_rows(connection, table) for table in tables}
+            connection.execute("CHECKPOINT")
+        self.server.stop()
+        self.server.start()
+        return backup, held
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        yield Source(server, tmp_path_factory.mktemp("definitions"))
+
+
+class Mirrored:
+    """What a run lands, in windows of one segment."""
+
+    def __init__(self, spark: SparkSession, source: Source, lake: Path, mode: str = "current") -> None:
+        self.spark, self.source, self.target = spark, source, LandingTarget(lake, mode=mode)
+
+    def require(self, setup: Statements, work: Statements, table: str) -> None:
+        """See that a table's mirror is what the server has."""
+        backup, held = self.source.after(setup, work, [table])
+        self.land(backup)
+        assert self.rows(table, held[table][0]) == held[table][1]
+
+    def refused(self, setup: Statements, work: Statements) -> str:
+        """The error that landing ends with."""
+        backup, _ = self.source.after(setup, work, [])
+        with pytest.raises(LakeError) as told:
+            self.land(backup)
+        return str(told.value)
+
+    def land(self, backup: Path) -> None:
+        request = DecodeRequest(str(self.source.server.wal_directory), str(backup), "postgres")
+        land(self.spark, request, self.target, bounds=WindowBounds(1 << 20))
+
+    def rows(self, table: str, numbers: list[int]) -> Rows:
+        place = self.target.place / f"public.{table}"
+        names = columns_by_number(place, self.target.format)
+        return mirror_rows(read_table(place, self.target.format), [names[number] for number in numbers])
+
+
+@pytest.fixture
+def mirrored(spark: SparkSession, source: Source, tmp_path: Path) -> Mirrored:
+    return Mirrored(spark, source, tmp_path / "lake")
+
+
+def _table(name: str, more: str = "") -> Statements:
+    return [f"CREATE TABLE {name} (id int PRIMARY KEY, note text{more})"]
+
+
+def test_rows_get_the_default_of_a_column_that_is_added(mirrored: Mirrored) -> None:
+    work = [
+        "INSERT INTO defaults SELECT i, 'x' FROM generate_series(1, 50) i",
+        NEXT_WINDOW,
+        "INSERT INTO defaults VALUES (100, 'same window')",
+        "ALTER TABLE defaults ADD seven int DEFAULT 7",
+        "ALTER TABLE defaults ADD made timestamptz DEFAULT now(), ADD how text DEFAULT 'given', ADD none int",
+        "ALTER TABLE defaults ALTER seven SET DEFAULT 8",
+        "INSERT INTO defaults VALUES (101)",
+        "UPDATE defaults SET note = 'y' WHERE id < 10",
+        "VACUUM FULL defaults",
+    ]
+    mirrored.require(_table("defaults"), work, "defaults")
+
+
+def test_a_default_reaches_a_mirror_though_no_row_changes(mirrored: Mirrored) -> None:
+    work = [
+        "INSERT INTO quiet SELECT i, 'x' FROM generate_series(1, 50) i",
+        NEXT_WINDOW,
+        "ALTER TABLE quiet ADD seven numeric(5,2) DEFAULT 7",
+        NEXT_WINDOW,
+    ]
+    mirrored.require(_table("quiet"), work, "quiet")
+
+
+def test_what_alter_table_writes_anew_is_taken_over(mirrored: Mirrored) -> None:
+    work = [
+        "INSERT INTO anew SELECT i, repeat('x', i) FROM generate_series(1, 50) i",
+        NEXT_WINDOW,
+        "ALTER TABLE anew ALTER id TYPE bigint USING id * 10000000000",
+        "ALTER TABLE anew ALTER note TYPE text USING note || '!'",
+        "ALTER TABLE anew ADD chance float8 DEFAULT random(), ADD n serial",
+        "DELETE FROM anew WHERE id = 10000000000",
+        NEXT_WINDOW,
+        "ALTER TABLE anew ALTER id TYPE text",
+        "UPDATE anew SET note = 'z' WHERE id = '20000000000'",
+        "BEGIN; ALTER TABLE anew ALTER note TYPE varchar(100) USING 'lost'; ROLLBACK",
+    ]
+    mirrored.require(_table("anew"), work, "anew")
+
+
+def test_types_that_take_values_over_as_they_are_stored(mirrored: Mirrored) -> None:
+    work = [
+        "SET TimeZone = 'UTC'",
+        "INSERT INTO stored VALUES (1, 'x', 1.50, '2024-01-02 03:04:05', 'y')",
+        "INSERT INTO stored VALUES (2, NULL, NULL, NULL, NULL)",
+        NEXT_WINDOW,
+        "ALTER TABLE stored ALTER n TYPE numeric(8,2)",
+        "ALTER TABLE stored ALTER made TYPE timestamptz, ALTER short TYPE text",
+        NEXT_WINDOW,
+        "ALTER TABLE stored ALTER n TYPE numeric",
+        "UPDATE stored SET note = 'z' WHERE id = 2",
+    ]
+    more = ", n numeric(5,2), made timestamp, short varchar(10)"
+    mirrored.require(_table("stored", more), work, "stored")
+
+
+def test_partitions_take_their_rows_with_them(mirrored: Mirrored) -> None:
+    work = [
+        "INSERT INTO event SELECT i, i % 2 FROM generate_series(1, 20) i",
+        "CREATE TABLE event_2 PARTITION OF event FOR VALUES IN (2)",
+        "INSERT INTO event SELECT i, 2 FROM generate_series(1, 20) i",
+        NEXT_WINDOW,
+        "TRUNCATE event_0",
+        "INSERT INTO event VALUES (1, 0)",
+        "UPDATE event SET region = 0 WHERE id = 7 AND region = 1",
+        NEXT_WINDOW,
+        "ALTER TABLE event DETACH PARTITION event_1",
+        NEXT_WINDOW,
+        "DROP TABLE event_2",
+        "CREATE TABLE event_3 (LIKE event)",
+        "ALTER TABLE event ATTACH PARTITION event_3 FOR VALUES IN (3)",
+        "INSERT INTO event VALUES (1, 3)",
+    ]
+    mirrored.require(EVENT, work, "event")
+
+
+def test_a_partition_that_brings_rows_is_refused(mirrored: Mirrored) -> None:
+    setup = [
+        "CREATE TABLE place (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE place_1 (id int NOT NULL)",
+    ]
+    work = [
+        "INSERT INTO place_1 VALUES (1)",
+        "ALTER TABLE place ATTACH PARTITION place_1 FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO place VALUES (2)",
+    ]
+    assert 'partition "public.place_1" was there before it was attached' in mirrored.refused(setup, work)
+
+
+def test_a_row_that_is_not_there_is_told(mirrored: Mirrored) -> None:
+    setup = ["CREATE TABLE older (id int PRIMARY KEY, note text)", "INSERT INTO older VALUES (1, 'was there')"]
+    told = mirrored.refused(setup, ["UPDATE older SET note = 'x'"])
+    assert "table public.older: a row is updated that is not there (at " in told
+
+
+def test_a_table_without_identity_takes_inserts_alone(mirrored: Mirrored) -> None:
+    setup = ["CREATE TABLE nameless (id int)"]
+    mirrored.require(setup, ["INSERT INTO nameless VALUES (1), (1), (2)"], "nameless")
+
+
+@pytest.mark.parametrize("change", ["UPDATE unknown SET id = 2", "DELETE FROM unknown"])
+def test_a_change_of_a_row_that_nothing_tells_is_told(mirrored: Mirrored, source: Source, change: str) -> None:
+    setup = ["DROP TABLE IF EXISTS unknown", "CREATE TABLE unknown (id int)"]
+    told = mirrored.refused(setup, ["INSERT INTO unknown VALUES (1)", change])
+    assert 'table "public.unknown" has no replica identity, and a row of it is ' in told
+
+
+def test_an_identity_that_changes_between_windows(mirrored: Mirrored) -> None:
+    setup = [
+        "CREATE TABLE moody (id int PRIMARY KEY, other int NOT NULL, note text)",
+        "CREATE UNIQUE INDEX moody_other ON moody (other)",
+    ]
+    work = [
+        "INSERT INTO moody SELECT i, -i, 'x' FROM generate_series(1, 20) i",
+        "UPDATE moody SET note = 'y' WHERE id < 5",
+        NEXT_WINDOW,
+        "ALTER TABLE moody REPLICA IDENTITY USING INDEX moody_other",
+        "UPDATE moody SET other = other - 100, note = 'z' WHERE id < 3",
+        NEXT_WINDOW,
+        "ALTER TABLE moody REPLICA IDENTITY FULL",
+        "UPDATE moody SET id = id + 100",
+        "DELETE FROM moody WHERE note = 'z'",
+    ]
+    mirrored.require(setup, work, "moody")
+
+
+def test_an_identity_that_changes_in_a_window_is_refused(mirrored: Mirrored) -> None:
+    setup = [
+        "CREATE TABLE torn (id int PRIMARY KEY, other int NOT NULL)",
+        "CREATE UNIQUE INDEX torn_other ON torn (other)",
+    ]
+    work = [
+        "INSERT INTO torn SELECT i, -i FROM generate_series(1, 20) i",
+        "UPDATE torn SET id = id + 1000",
+        "ALTER TABLE torn REPLICA IDENTITY USING INDEX torn_other",
+        "UPDATE torn SET other = other - 1000",
+    ]
+    assert 'the replica identity of table "public.torn" has changed' in mirrored.refused(setup, work)
+
+
+def test_a_table_that_is_set_unlogged_is_refused(mirrored: Mirrored) -> None:
+    work = ["INSERT INTO unlogged VALUES (1)", "ALTER TABLE unlogged SET UNLOGGED"]
+    assert 'table "public.unlogged" was set unlogged' in mirrored.refused(_table("unlogged"), work)
+
+
+def test_a_target_keeps_its_mode(mirrored: Mirrored, spark: SparkSession, source: Source) -> None:
+    mirrored.require(_table("kept"), ["INSERT INTO kept VALUES (1)"], "kept")
+    other = Mirrored(spark, source, mirrored.target.place, "history")
+    with pytest.raises(LakeError, match="the tables have mode current, not history"):
+        other.land(source.place / str(source.runs))

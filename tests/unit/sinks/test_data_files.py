@@ -1,0 +1,72 @@
+"""What footers of files say of their values is what the values say."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from headwater.sinks.data_files import write_data_file
+
+VALUES = {
+    "i": pa.array([3, None, 1], pa.int16()),
+    "nested": pa.array([{"x": 1, "y": [1, 2]}, None, {"x": 2, "y": None}]),
+    "d": pa.array([date(2000, 1, 1), None, date(1, 1, 1)]),
+    "at": pa.array([datetime(2020, 1, 1, 1, 2, 3, 4), None, datetime(1800, 1, 1)], pa.timestamp("us", "UTC")),
+    "list": pa.array([["z"], None, []]),
+    "n": pa.array([Decimal("1.25"), Decimal("-3.50"), None], pa.decimal128(10, 2)),
+    "wide": pa.array([Decimal("12345678901234567890123.5"), Decimal("-3.5"), None], pa.decimal128(38, 1)),
+    "b": pa.array([True, None, False]),
+    "t": pa.array([time(1, 2, 3, 4), None, time(0)], pa.time64("us")),
+    "f": pa.array([1.5, None, -0.5]),
+    "s": pa.array(["é\U0001f600", "é\uffff", "ab"]),
+}
+
+
+def test_bounds_are_those_of_the_values(tmp_path: Path) -> None:
+    rows = pa.table(VALUES)
+    found = write_data_file(rows, str(tmp_path), "x.parquet")
+    simple = [name for name in VALUES if name not in ("nested", "list")]
+    extremes = {name: pc.min_max(rows[name]) for name in simple}
+    assert found.lower == {name: one["min"].as_py() for name, one in extremes.items()}
+    assert found.upper == {name: one["max"].as_py() for name, one in extremes.items()}
+    assert found.nulls == {name: rows[name].null_count for name in simple}
+    assert (found.rows, found.size) == (3, (tmp_path / "x.parquet").stat().st_size)
+
+
+def test_bounds_of_uuids(tmp_path: Path) -> None:
+    values = [uuid.UUID(int=number) for number in (5, 2, 1 << 127)]
+    rows = pa.table({"u": pa.array([one.bytes for one in values], pa.uuid())})
+    found = write_data_file(rows, str(tmp_path), "x.parquet")
+    assert (found.lower["u"], found.upper["u"]) == (min(values), max(values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1.0, float("nan")]),
+        pa.array([None, None], pa.int32()),
+        pa.array(["x" * 300, "a"]),
+        pa.array(["x" * 5000, "a"]),
+        pa.array([1, 5_000_000], pa.int32()).cast(pa.date32()),
+        pa.array([1, 1 << 62]).cast(pa.timestamp("us")),
+        pa.array([b"a", b"b"]),
+    ],
+)
+def test_columns_without_bounds(tmp_path: Path, values: pa.Array) -> None:
+    found = write_data_file(pa.table({"x": values, "y": [1, 2]}), str(tmp_path), "x.parquet")
+    assert (found.lower, found.upper) == ({"y": 1}, {"y": 2})
+
+
+def test_several_groups_of_rows(tmp_path: Path) -> None:
+    count = (1 << 20) + 5
+    numbers = pa.array(range(count)).take(pa.array(range(count - 1, -1, -1)))
+    late = pc.if_else(pc.less(numbers, 3), numbers, None)
+    found = write_data_file(pa.table({"n": numbers, "late": late}), str(tmp_path), "x.parquet")
+    assert (found.lower, found.upper) == ({"n": 0, "late": 0}, {"n": count - 1, "late": 2})
+    assert found.nulls == {"n": 0, "late": count - 3}
