@@ -14,7 +14,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
 .DEFAULT_GOAL := help
-.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters fuzz ddl options \
+.PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \
 	contrib hosts postgis wal2json test-peers test-spark bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
 
 help: ## list the verbs
@@ -67,6 +67,11 @@ EXPRESSIONS := 5000
 
 filters: servers ## compare random row filters, on PostgreSQL 15 to 18 (EXPRESSIONS=...)
 	$(VENV)/bin/pytest --all-majors --expressions $(EXPRESSIONS) -s tests/values/test_filter_oracle.py
+
+KILLS := 200
+
+kills: servers ## kill headwater land, at steps of its commits and at any moment (KILLS=200); hours
+	$(VENV)/bin/pytest --kills $(KILLS) -s tests/landing/test_killed_landing.py tests/landing/test_hindered_landing.py
 
 INPUTS := 1000000
 SEED := 0

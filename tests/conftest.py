@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="row filters that are compared on each major under test",
     )
+    group.addoption("--kills", metavar="COUNT", type=int, help="how often landing is killed, at steps and at moments")
 
 
 def pytest_configure(config: pytest.Config) -> None:

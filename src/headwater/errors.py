@@ -7,10 +7,12 @@
     ├── WalError               the write-ahead log cannot be read as asked
     │   ├── SegmentError       a segment file is missing, truncated, of another cluster, size or version
     │   │   ├── TruncatedSegmentError    a packed file ends before what is packed in it
-    │   │   └── SegmentGoneError         it was there a moment ago
+    │   │   ├── SegmentGoneError         it was there a moment ago
+    │   │   └── AwaitedSegmentError      none is there yet that is needed; more may come
     │   ├── PageError          a page header is not what its place demands
     │   └── RecordError        a record is malformed, of an unknown kind, or fails its checksum
     ├── CatalogError           the catalog cannot be read, or does not fit the WAL
+    │   └── AwaitedCatalogError      the WAL does not reach as far as the catalog needs it; more may come
     ├── UnsupportedTypeError   a value's type has no text form here yet
     ├── DecodingError          a transaction cannot be decoded as the server would
     ├── RowFilterError         a publication's row filter has no verdict
@@ -124,6 +126,10 @@ class SegmentGoneError(SegmentError):
     """A segment file that was listed is not there any more: a server has removed or renamed it."""
 
 
+class AwaitedSegmentError(SegmentError):
+    """No segment is there, or none that reaches as far as it must; who follows WAL waits for it."""
+
+
 class PageError(WalError):
     """A page header is not what its place demands."""
 
@@ -134,6 +140,10 @@ class RecordError(WalError):
 
 class CatalogError(HeadwaterError):
     """The catalog cannot be read, or does not fit the WAL."""
+
+
+class AwaitedCatalogError(CatalogError):
+    """The WAL ends before the catalog can be used; who follows WAL waits for more of it."""
 
 
 class UnsupportedTypeError(HeadwaterError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,25 +13,41 @@ from uuid import UUID
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, read_marks
 from headwater.sinks.lake_schema import LakeSchema
 from headwater.sinks.parquet_table import read_parquet_table
 
 Rows = Counter[tuple[Any, ...]]
 
 
-def read_table(place: Path, format: str) -> pa.Table:
-    """A table in the lake, whole."""
-    return read_parquet_table(place) if format == "parquet" else DeltaTable(str(place)).to_pyarrow_table()
+def read_table(place: Path, format: str, version: int | None = None) -> pa.Table:
+    """A table in the lake, whole; as of a version, or now."""
+    if format == "parquet":
+        return read_parquet_table(place, version)
+    if format == "delta":
+        return DeltaTable(str(place), version=version).to_pyarrow_table()
+    with closing(own_catalog(place.parent)) as catalog:
+        return catalog.load_table(_identifier(place)).scan(snapshot_id=version).to_arrow()
+
+
+def _identifier(place: Path) -> tuple[str, ...]:
+    return tuple(place.name.split(".", 1))
 
 
 def columns_by_number(place: Path, format: str) -> dict[int, str]:
     """The names in the lake of the source's columns."""
-    schema = (
-        read_parquet_table(place).schema
-        if format == "parquet"
-        else pa.schema(DeltaTable(str(place)).schema().to_arrow())
-    )
-    return {column.number: column.name for column in LakeSchema.of(schema).columns}
+    return {column.number: column.name for column in LakeSchema.of(_schema(place, format)).columns}
+
+
+def _schema(place: Path, format: str) -> pa.Schema:
+    if format == "parquet":
+        return read_parquet_table(place).schema
+    if format == "delta":
+        return pa.schema(DeltaTable(str(place)).schema().to_arrow())
+    with closing(own_catalog(place.parent)) as catalog:
+        table = catalog.load_table(_identifier(place))
+        return arrow_schema(table.schema(), read_marks(table.properties[COLUMNS]))
 
 
 def mirror_rows(rows: pa.Table, names: list[str]) -> Rows:

@@ -27,7 +27,8 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.parquet_table import read_parquet_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

@@ -17,7 +17,8 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.lake import LandingTarget
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.parquet_table import ParquetTable
 from landing.mirror_workload import SETUP, TABLES, Work
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
@@ -50,15 +51,17 @@ class Log:
         return self.moments[max(self.moments)]
 
 
-def worked(programs: Any, place: Path, seed: int, *, ddl: bool) -> Iterator[Log]:
+def worked(programs: Any, place: Path, seed: int, *, ddl: bool, before: int = 0) -> Iterator[Log]:
+    """Work on a server, `before` statements of it before its files are copied."""
     with EmbeddedPostgres(programs, autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP.split(";\n"):
                 connection.execute(statement)
+        work, moments = Work(server.connect, seed, ddl=ddl), {}
+        work.run(before)
         server.stop()
         backup = server.copy_data_directory(place / "backup")
         server.start()
-        work, moments = Work(server.connect, seed, ddl=ddl), {}
         with server.connect() as connection:
             for _ in range(MOMENTS):
                 work.run(STEPS // MOMENTS)
@@ -101,7 +104,7 @@ def as_of(lsn: int | None) -> pc.Expression:
 
 
 @pytest.mark.parametrize("window", [SEGMENT, ALL], ids=["segments", "whole"])
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
 def test_mirrors_are_what_the_server_has(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
@@ -113,7 +116,7 @@ def test_mirrors_are_what_the_server_has(
     assert (again.rows, again.files) == ({}, 0)
 
 
-@pytest.mark.parametrize(("format", "window"), [("parquet", SEGMENT), ("delta", ALL)])
+@pytest.mark.parametrize(("format", "window"), [("parquet", SEGMENT), ("delta", ALL), ("iceberg", SEGMENT)])
 def test_history_has_what_there_was_at_any_time(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:

@@ -417,9 +417,30 @@ def ddl_command(**flags: Any) -> None:
     metavar="BYTES",
     help="WAL that is committed at a time.",
 )
+@_land_flag(
+    "--follow",
+    is_flag=True,
+    help="Go on as the WAL grows. SIGINT or SIGTERM ends it behind the present window, a second one at once.",
+)
+@_land_flag(
+    "--poll-seconds",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --follow: look for WAL so often where nothing tells that it comes (stores, shared directories).",
+)
+@_land_flag(
+    "--progress",
+    type=click.Choice(["auto", "json", "none"]),
+    default="auto",
+    show_default=True,
+    help="On standard error: a bar on a terminal, else lines now and then; or an object of JSON a window, one a line.",
+)
+@_land_flag("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics].")
 @_land_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 @_land_flag("--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON.")
-@_land_flag("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@_land_flag("-q", "--quiet", is_flag=True, help="Do not show progress, nor what has landed at the end.")
 def land_command(**flags: Any) -> None:
     """Land the changes of WAL in typed tables, each once, from where the last run has come to."""
     from headwater.cli.land import LandFlags, run_land

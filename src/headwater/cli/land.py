@@ -1,23 +1,30 @@
-"""``headwater land``: changes of a window of WAL into typed tables of Parquet, Delta or Iceberg."""
+"""``headwater land``: WAL into typed tables of Parquet, Delta or Iceberg, once or as the WAL grows."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.cli.land_metrics import serve_metrics
+from headwater.cli.landing_progress import NONE, landing_progress
 from headwater.cli.name_values import source_of_flags
-from headwater.cli.progress import step_progress
+from headwater.cli.signals import told_first
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.following import Following, Stopping
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import LandingTarget
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
+from headwater.sinks.landing_watch import SeveralWatch
+from headwater.wal.place import WalSource
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,9 @@ class LandFlags:
         iceberg_catalog, namespace: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
+        follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
+        progress: one of :data:`headwater.cli.landing_progress.KINDS`.
+        metrics: ``HOST:PORT``, None for none.
         master: Spark's.
         stats_json: figures go to standard output as JSON.
         quiet: no progress.
@@ -48,24 +58,30 @@ class LandFlags:
     tables: Sequence[str]
     to: str
     form: str
-    snapshot: str
     mode: str
     iceberg_catalog: str | None
     namespace: str | None
+    snapshot: str
     on_unrepresentable: str
     schema_evolution: str
     window_bytes: int
+    follow: bool
+    poll_seconds: float
+    progress: str
+    metrics: str | None
     master: str | None
     stats_json: bool
     quiet: bool
 
 
 def run_land(flags: LandFlags) -> None:
-    """Land a window.
+    """Land a window, or all that comes until a signal does.
 
     Raises:
         HeadwaterError: it cannot be done; what was committed stays.
     """
+    if flags.follow and flags.end is not None:
+        raise UsageError("--follow goes on for ever, --end ends", hint="leave one of them out")
     request = DecodeRequest(
         wal=source_of_flags(flags.wal, flags.storage_options, flags.timeline),
         catalog=flags.catalog,
@@ -85,16 +101,31 @@ def run_land(flags: LandFlags) -> None:
         flags.namespace,
         flags.snapshot,
     )
-    with step_progress(flags.quiet) as progress:
+    with ExitStack() as stack:
+        progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
+        metrics = stack.enter_context(serve_metrics(flags.metrics))
+        following = stack.enter_context(_following(request.source, flags))
         progress("start Spark", 0, 1)
         spark = spark_session(flags.master)
         warm_up(spark)
         progress("start Spark", 1, 1)
-        result = land(spark, request, target, progress, WindowBounds(flags.window_bytes))
+        watches = SeveralWatch([watch, metrics])
+        result = land(spark, request, target, progress, WindowBounds(flags.window_bytes), following, watches)
     if flags.stats_json:
         sys.stdout.write(f"{json.dumps(_figures(result))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{_summary(result)}\n")
+
+
+@contextmanager
+def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None]:
+    """How the log is followed, and that a signal ends it."""
+    if not flags.follow:
+        yield None
+        return
+    stopping = Stopping()
+    with told_first(stopping.tell), Following(source, stopping, flags.poll_seconds) as following:
+        yield following
 
 
 def _summary(result: LandingResult) -> str:

@@ -38,7 +38,7 @@ def step_progress(is_quiet: bool = False) -> Iterator[Report]:
         with _bars() as report:
             yield report
     else:
-        with _ticking(ProgressLines(sys.stderr)) as report:
+        with ticking(ProgressLines(sys.stderr)) as report:
             yield report
 
 
@@ -57,7 +57,7 @@ def _bars() -> Iterator[Report]:
 
 
 @contextmanager
-def _ticking(lines: ProgressLines) -> Iterator[Report]:
+def ticking(lines: ProgressLines) -> Iterator[Report]:
     """A thread lets the lines be written; the steps that are not Spark's have no other news than that they run."""
     done = threading.Event()
 
@@ -103,15 +103,20 @@ class ProgressLines:
         """A step has finished `done` of its tasks."""
         self._news = f"{name}: {done} of {total} tasks"
 
+    def tell(self, news: str) -> None:
+        """Something else than tasks is the latest news."""
+        self._news = news
+
     def tick(self) -> None:
         """Write a line if it is time."""
         elapsed = self.clock() - self._began
         if self._news and elapsed >= self._due:
             self._due = elapsed + min(elapsed, self.most_seconds)
-            print(f"headwater: {self._news}, {_duration(elapsed)}", file=self.out, flush=True)
+            print(f"headwater: {self._news}, {duration(elapsed)}", file=self.out, flush=True)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In words: ``1m30s``."""
     minutes, left = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -7,6 +7,8 @@ signal's number, as shells have it. A signal that was ignored when the command b
 Python drops an exception that is raised while it frees an object: in ``__del__``, or in the callback of a weak
 reference (py4j has one for each Java object). An end that was dropped there is told again.
 
+A command that goes on until it is told to end has that as its own end (:func:`told_first`): exit status 0.
+
 Spark's Java process ends when this process has ended and its pipe is closed; its Python workers end with it.
 """
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -102,6 +104,32 @@ def ending_cleanly() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         say(f"headwater: {_WORDS[signal.Signals(told.received[0])]}")
         sys.exit(128 + told.received[0])
+
+
+@contextmanager
+def told_first(tell: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first SIGINT or SIGTERM only tells; one that follows ends the command as ever, at once.
+
+    Args:
+        tell: called in the main thread, between two of its instructions.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in before.items() if callable(handler)} if _is_main_thread() else {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def told(number: int, frame: FrameType | None) -> None:
+        restore()
+        tell()
+
+    for number in before:
+        signal.signal(number, told)
+    try:
+        yield
+    finally:
+        restore()
 
 
 def _is_main_thread() -> bool:

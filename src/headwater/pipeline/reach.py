@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, WalError
+from headwater.errors import AwaitedCatalogError, CatalogError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import OpenRequest
 from headwater.rmgr.index import WalIndex
@@ -64,7 +64,8 @@ def _too_early(opened: OpenRequest, index: WalIndex, lsn: int | None) -> Catalog
     what = "window" if is_cut else "WAL"
     until = "" if lsn is None else f", expected {Lsn(lsn)} at least"
     how = f"--end {Lsn(lsn)} or later" if lsn is not None and is_cut else "more WAL"
-    return CatalogError(
+    kind = CatalogError if is_cut else AwaitedCatalogError
+    return kind(
         f"the {what} ends at {Lsn(index.hi)}, before the copy of the catalog was complete{until}",
         file=opened.request.catalog,
         hint=f"give {how}, or an older base backup",

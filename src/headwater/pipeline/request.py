@@ -9,7 +9,15 @@ from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.search_path import SearchPath
 from headwater.catalog.server_settings import ServerSetting, session_settings_of
 from headwater.catalog.store import CatalogStore
-from headwater.errors import CatalogError, SegmentError, UsageError, errors_of_output, warn
+from headwater.errors import (
+    AwaitedCatalogError,
+    AwaitedSegmentError,
+    CatalogError,
+    SegmentError,
+    UsageError,
+    errors_of_output,
+    warn,
+)
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.plugins.api import PluginContext, SlicePlugin
@@ -542,7 +550,7 @@ def check_goes_on(directory: WalDirectory, state: State, request: DecodeRequest)
         )
     last = directory.segments[-1].start_lsn + directory.segment_size
     if state.lsn > last:
-        raise SegmentError(
+        raise AwaitedSegmentError(
             f"the WAL ends before {Lsn(last)}, expected it up to {Lsn(state.lsn)}", file=request.source.address
         )
     if state.restart_lsn < last:
@@ -561,7 +569,7 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
     _check_timeline(directory, store, request)
     last = directory.segments[-1].start_lsn + directory.segment_size
     if store.start_lsn >= last:
-        raise CatalogError(
+        raise AwaitedCatalogError(
             f"the catalog is of {Lsn(store.start_lsn)}, newer than the WAL, which ends before {Lsn(last)}",
             file=request.catalog,
             hint="give a base backup from before the WAL, or later WAL",
@@ -570,7 +578,7 @@ def check_fit(directory: WalDirectory, store: CatalogStore, request: DecodeReque
     first = read_frames(directory, store.start_lsn, store.start_lsn + 1)
     if len(first.lsns) == 0:
         reason = f": {first.end.reason}" if first.end is not None else ""
-        raise CatalogError(
+        raise AwaitedCatalogError(
             f"the catalog is newer than the WAL, which has no record at the catalog's position{reason}",
             lsn=store.start_lsn,
             file=request.catalog,

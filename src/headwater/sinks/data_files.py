@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -36,66 +34,53 @@ def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, na
     """The same of rows that come one batch after the other, each in row groups of its own.
 
     Args:
-        batches: of one row at least; schema: their columns.
+        batches: of the columns of ``schema``.
+        schema: them.
         place: the directory; name: of the file.
     """
-    seen = _Seen()
     footers: list[pq.FileMetaData] = []
+    seen = _Seen(schema)
     with open(os.path.join(place, name), "xb") as sink:
         with pq.ParquetWriter(sink, schema, metadata_collector=footers, **parquet_options(schema)) as writer:
-            for rows in batches:
-                writer.write_table(rows)
-                seen.add(rows)
+            for batch in batches:
+                writer.write_table(batch)
+                seen.add(batch)
         sink.flush()
         os.fsync(sink.fileno())
         size = sink.tell()
-    return DataFile(name, seen.rows, size, *footer_bounds(footers[0], schema, seen))
+    return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
 
 
-@dataclass
 class _Seen:
-    """What the writer has seen of rows.
+    """Of rows that have gone into a file: how many, nulls of columns that are not nested, columns with NaN."""
 
-    Attributes:
-        rows: how many; nulls: by column that is not nested.
-        with_nan: columns that have a NaN.
-    """
+    def __init__(self, schema: pa.Schema) -> None:
+        self.rows = 0
+        self.nulls = {one.name: 0 for one in schema if _is_leaf(one.type)}
+        self.with_nan: set[str] = set()
 
-    rows: int = 0
-    nulls: Counter[str] = field(default_factory=Counter)
-    with_nan: set[str] = field(default_factory=set)
-
-    def add(self, rows: pa.Table) -> None:
-        """See some more of them."""
-        self.rows += len(rows)
-        for one in rows.schema:
-            if _is_leaf(one.type):
-                self.nulls[one.name] += rows[one.name].null_count
-            if _has_nan(rows[one.name]):
-                self.with_nan.add(one.name)
+    def add(self, batch: pa.Table) -> None:
+        """Some more."""
+        self.rows += len(batch)
+        for name in self.nulls:
+            self.nulls[name] += batch[name].null_count
+        self.with_nan |= {field.name for field in batch.schema if _has_nan(batch[field.name])}
 
 
-def footer_bounds(
-    footer: pq.FileMetaData, schema: pa.Schema, seen: _Seen
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """The least and the greatest values of columns, and how many nulls those have that are not nested.
-
-    Args:
-        footer: of a file that was written; schema: its columns; seen: of its rows.
-
-    Returns:
-        by column; columns without bounds are missing in the first two.
-    """
+def _bounds(
+    footer: pq.FileMetaData, schema: pa.Schema, without: Container[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The least and the greatest values of columns that have bounds."""
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
-    for leaf, one in _leaves(schema):
-        if not has_order(one.type) or one.name in seen.with_nan:
+    for leaf, field in _leaves(schema):
+        if not has_order(field.type) or field.name in without:
             continue
         found = list(_statistics(footer, leaf))
-        least, greatest = _bound(found, "min", min, one.type), _bound(found, "max", max, one.type)
+        least, greatest = _bound(found, "min", min, field.type), _bound(found, "max", max, field.type)
         if is_bound(least) and is_bound(greatest):
-            lower[one.name], upper[one.name] = least, greatest
-    return lower, upper, dict(seen.nulls)
+            lower[field.name], upper[field.name] = least, greatest
+    return lower, upper
 
 
 def _is_leaf(type: pa.DataType) -> bool:
@@ -105,15 +90,15 @@ def _is_leaf(type: pa.DataType) -> bool:
 def _leaves(schema: pa.Schema) -> Iterator[tuple[int, pa.Field]]:
     """Columns with the number of their first leaf in a file."""
     leaf = 0
-    for one in schema:
-        yield leaf, one
-        leaf += _leaf_count(one.type)
+    for field in schema:
+        yield leaf, field
+        leaf += _leaf_count(field.type)
 
 
 def _leaf_count(type: pa.DataType) -> int:
     if pa.types.is_list(type):
         return _leaf_count(type.value_type)
-    return sum(_leaf_count(one.type) for one in type) if pa.types.is_struct(type) else 1
+    return sum(_leaf_count(field.type) for field in type) if pa.types.is_struct(type) else 1
 
 
 def _statistics(footer: pq.FileMetaData, leaf: int) -> Iterator[Any]:

@@ -10,7 +10,6 @@ changes between both are left out as those are that the rows have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.catalog.historic_catalog import HistoricCatalog
@@ -20,7 +19,6 @@ from headwater.errors import LakeError
 from headwater.pipeline.database_plan import PlannedWindow
 from headwater.plugins.api import WANT_INSERT, SlicePlugin
 from headwater.rows.page_history import Locator
-from headwater.sinks.mirrored import TableStory, identity_of
 from headwater.sinks.source_tables import SourceTable
 
 
@@ -95,23 +93,13 @@ def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> Existin
         root = view.relation(oid)
         assert root is not None
         leaves = tuple(leaf for schema in own if (leaf := _leaf(store, view, schema)) is not None)
-        dropped = frozenset(column.number for column in root.columns if column.is_dropped)
-        tables.append(ExistingTable(SourceTable(root, tuple(own), _story(own, root, lsn), dropped), leaves))
+        tables.append(ExistingTable(SourceTable(root, tuple(own)), leaves))
     return ExistingRows(lsn, store.start_lsn, tuple(tables))
-
-
-def _story(own: Sequence[RelationSchema], root: RelationSchema, lsn: int) -> TableStory:
-    """By what the rows of a table are told."""
-    members = frozenset(schema.oid for schema in own)
-    try:
-        return TableStory(identity_of(own, root), members)
-    except LakeError as error:
-        return TableStory(members=members, refusal=error, changed_at=lsn)
 
 
 def _wanted(view: HistoricCatalog, plugin: SlicePlugin, oid: int) -> RelationSchema | None:
     schema = view.relation(oid)
-    if schema is None or schema.rewrite_of or (schema.kind == "p" and schema.is_partition):
+    if schema is None or (schema.kind == "p" and schema.is_partition):
         return None
     return schema if plugin.describe(schema, view).wants & WANT_INSERT else None
 

@@ -1,4 +1,4 @@
-"""Rows that were there before, from the heap files of a base backup into tables of the lake.
+"""Rows that were there before, from the heap files of a base backup into change tables (``_change_type`` ``read``).
 
 ::
 
@@ -8,8 +8,7 @@
                        ->  one commit a table, with the LSN                    (driver)
 
 What a table has landed, it says itself: one that has come to the LSN, with or without rows, is left out when a run
-that was killed is begun again. In a table of changes they are of ``_change_type`` ``read``; a mirror
-has them as they are. Nobody but tasks sees rows, and a task holds a few megabytes of pages at a time, with
+that was killed is begun again. Nobody but tasks sees rows, and a task holds a few megabytes of pages at a time, with
 as many bytes of values out of line as fit beside them.
 """
 
@@ -47,12 +46,11 @@ from headwater.rows.page_history import Locator, VisibleTuples
 from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
 from headwater.rows.toast_values import values_in
-from headwater.rows.typed import TypedTable, typed_columns
+from headwater.rows.typed import typed_columns
+from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.data_files import write_batches
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable
 from headwater.sinks.lake_table import DataFile, errors_at, file_name
-from headwater.sinks.mirror import FROM_LSN, PARTITION
-from headwater.sinks.modes import Landing
 
 Int64s = NDArray[np.int64]
 
@@ -66,38 +64,11 @@ _BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class ReadForm:
-    """What tasks need to know of a table in the lake; pickles.
-
-    Attributes:
-        table: the source's columns; names: theirs in the lake, in their order.
-        schema: all columns of its files.
-        staging: where files are written.
-    """
-
-    table: TypedTable
-    names: tuple[str, ...]
-    schema: pa.Schema
-    staging: str
-
-
-@dataclass(frozen=True)
 class TableLoad:
-    """A table whose rows are landed.
-
-    Attributes:
-        table: it; landing: on its way; form: what tasks know of it.
-    """
+    """A table whose rows are landed: it, and what tasks need to know of it in the lake."""
 
     table: ExistingTable
-    landing: Landing
-    form: ReadForm
-
-    @classmethod
-    def of(cls, table: ExistingTable, landing: Landing) -> TableLoad:
-        """Of a table on its way: rows go into files of its own, also of one that has changes merged."""
-        changes, into = landing.changes, landing.mirror or landing.changes
-        return cls(table, landing, ReadForm(changes.table, changes.names, into.schema, into.staging))
+    form: ChangeTable
 
 
 Commit = Callable[[int, list[DataFile]], None]
@@ -234,7 +205,7 @@ class _RowsTask:
 
 
 def _write(
-    forms: Sequence[ReadForm], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
+    forms: Sequence[ChangeTable], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
 ) -> Iterator[Write[tuple[int, DataFile | None]]]:
     """Runs once a task: one file, or none where no row is visible."""
 
@@ -247,7 +218,7 @@ def _write(
     yield write
 
 
-def _file(form: ReadForm, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
+def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
     """Write rows, batch by batch, into a file of a name that no other attempt has; it is on the disk then."""
     first = next(batches, None)
     if first is None:
@@ -259,7 +230,7 @@ class _Rows:
     """Makes rows of a change table out of a relation's tuples."""
 
     def __init__(
-        self, form: ReadForm, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int
+        self, form: ChangeTable, schema: RelationSchema, toast: ToastValues | None, session: SessionSettings, lsn: int
     ) -> None:
         self._form, self._schema, self._toast, self._session, self._lsn = form, schema, toast, session, lsn
         self._layouts: SliceLayouts = compile_layouts([schema], session)
@@ -299,21 +270,16 @@ class _Rows:
         return self._framed(list(typed.rows.columns), found.tid[which])
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
-        """Rows with the columns that a table of changes, or a mirror, has of its own."""
+        """Rows with the columns of changes."""
         count = len(tid)
-        lsn, offsets = pa.array(np.full(count, self._lsn, np.int64)), pa.array(np.zeros(count + 1, np.int32))
-        own = {
-            "_change_type": _same(READ, count),
-            "_commit_lsn": lsn,
-            "_lsn": lsn,
-            "_seq": pa.array(tid),
-            "_schema": _same(self._schema.namespace, count),
-            "_table": _same(self._schema.name, count),
-            "_is_key": pa.array(np.zeros(count, np.bool_)),
-            "_unchanged": pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES),
-            PARTITION.name: pa.array(np.full(count, self._schema.oid, np.int64)),
-            FROM_LSN: lsn,
-        } | dict(zip(self._form.names, columns, strict=True))
+        own = dict(zip(self._form.names, columns, strict=True))
+        lsn = pa.array(np.full(count, self._lsn, np.int64))
+        own |= {"_change_type": _same(READ, count), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        own |= {"_schema": _same(self._schema.namespace, count), "_table": _same(self._schema.name, count)}
+        offsets = pa.array(np.zeros(count + 1, np.int32))
+        own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
+        own["_is_key"] = pa.array(np.zeros(count, np.bool_))
+        own["_relation"], own["_heap"] = (pa.array(np.full(count, oid, np.int64)) for oid in (self._schema.oid, 0))
         arrays = [
             own[field.name].cast(field.type) if field.name in own else pa.nulls(count, field.type)
             for field in self._form.schema

@@ -157,9 +157,9 @@ class Lake:
         with errors_at(target.place):
             self._require("format", target.format)
             self._require("mode", target.mode, "changelog")
-            self._require("snapshot", target.snapshot, NEVER)
             for what, value in (("catalog", target.iceberg_catalog), ("namespace", target.namespace)):
                 self._require(what, value or _OWN, _OWN)
+            self._require("snapshot", target.snapshot, NEVER)
             self.clear_staging()
             self._resolved = ResolvedLog(self._own)
         self._format = target.open_format()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ from headwater.sinks.lake import Lake
 from headwater.sinks.lake_table import DataFile, LakeTable
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
-from headwater.sinks.mirrored import Identity, TableStory
+from headwater.sinks.mirrored import Identity, TableStory, identity_of
 from headwater.sinks.source_tables import (
     LandedColumns,
     SourceTable,
@@ -110,9 +110,17 @@ class Mode(ABC):
 
     @abstractmethod
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
+
+    @abstractmethod
+    def existing(self, source: SourceTable) -> SourceTable:
+        """A table whose rows were there before, with what is to be known of it.
+
+        Raises:
+            LakeError: its rows cannot be told apart.
+        """
 
     @abstractmethod
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
@@ -143,6 +151,17 @@ class Mode(ABC):
             LakeError: changes do not fit the tables.
         """
 
+    @abstractmethod
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+        """What is committed of a table whose rows were there before.
+
+        Args:
+            landing: it.
+            files: what tasks have staged of it.
+            lsn: that it then has.
+            run: runs merges.
+        """
+
 
 class Changelog(Mode):
     """Every change is a row."""
@@ -151,10 +170,14 @@ class Changelog(Mode):
     mirrors = False
 
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return source_tables(plan, store, lo, hi)
+        return source_tables(plan, store, lo, hi, since)
+
+    def existing(self, source: SourceTable) -> SourceTable:
+        """See :class:`Mode`."""
+        return source
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
         """All of them."""
@@ -177,6 +200,10 @@ class Changelog(Mode):
             last = max(one.last for one in files)
             yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
 
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+        """The files as they are."""
+        return Settled(landing, files, [], lsn, sum(one.rows for one in files))
+
 
 class Mirror(Mode):
     """The rows that the source has.
@@ -192,10 +219,15 @@ class Mirror(Mode):
         self.name = HISTORY if has_history else CURRENT
 
     def tables(
-        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+        self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return mirrored_tables(plan, store, lo, hi, wants)
+        return mirrored_tables(plan, store, lo, hi, wants, since)
+
+    def existing(self, source: SourceTable) -> SourceTable:
+        """See :class:`Mode`."""
+        members = frozenset({source.last.oid, *(one.oid for one in source.versions)})
+        return replace(source, story=TableStory(identity_of(source.versions, source.last), members))
 
     def concerns(self, source: SourceTable, lake: Lake) -> bool:
         """Tables that have changes, or that there are already."""
@@ -261,6 +293,12 @@ class Mirror(Mode):
                 added = [file for part in parts for file in part.added]
                 removed = [path for part in parts for path in part.removed]
                 yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
+
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+        """The same rows, in the order of the key."""
+        staged = [Written(landing.number, file, lsn) for file in files]
+        found = list(self.settled([landing], {landing.number: staged}, run))
+        return found[0] if found else Settled(landing, [], [], lsn, 0)
 
 
 MODES: Mapping[str, Mode] = {

@@ -298,8 +298,10 @@ def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
         files, schema = _files_at(place, version)
         if schema is None:
             raise LakeError("nothing has landed in the table", file=str(place))
-        found = [_found(place, path) for path in files]
-        return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
+        try:
+            return _rows(place, files, schema)
+        except FileNotFoundError:  # Who lands has put a file in its place meanwhile.
+            return _rows(place, files, schema)
 
 
 def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
@@ -309,6 +311,12 @@ def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa
     for manifest in manifests(place, version):
         files, schema = _followed(files, manifest), _schema_of(manifest)
     return files, schema
+
+
+def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """The rows of files, wherever they are."""
+    found = [_found(place, path) for path in files]
+    return dataset(found, schema=schema, format="parquet").to_table() if found else schema.empty_table()
 
 
 def _found(place: Path, path: str) -> str:

@@ -50,18 +50,19 @@ class SourceTable:
     dropped: frozenset[int] = frozenset()
 
 
-def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[SourceTable]:
+def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int = -1) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
         plan: it.
         store: the catalog, rolled forward over it.
-        lo, hi: LSNs where it begins and ends; transactions that committed before do not count.
+        lo, hi: LSNs where it begins and ends.
+        since: transactions whose commit record starts up to there do not count.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
     """
-    touched = [*_changed(plan, lo), *_truncated(plan, store, lo, hi)]
+    touched = [*_changed(plan, since), *_truncated(plan, store, hi, since)]
     groups: dict[int, list[tuple[int, RelationSchema]]] = {}
     for lsn, version in touched:
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
@@ -76,19 +77,24 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int) -> list[Sou
 
 
 def mirrored_tables(
-    plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool]
+    plan: Plan,
+    store: CatalogStore,
+    lo: int,
+    hi: int,
+    wants: Callable[[RelationSchema], bool],
+    since: int = -1,
 ) -> list[SourceTable]:
     """The tables of a window, and those that others of which only the definition has changed; with their stories.
 
     Args:
-        plan, store, lo, hi: see :func:`source_tables`.
+        plan, store, lo, hi, since: see :func:`source_tables`.
         wants: whether a table's rows are wanted, as it is at the window's end.
 
     Raises:
         LakeError: see there.
     """
     catalog = WindowCatalog(store, lo, hi)
-    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi)}
+    tables = {one.last.oid: one for one in source_tables(plan, store, lo, hi, since)}
     for oid in sorted(catalog.tables() - tables.keys()):
         last = catalog.at_end(oid)
         if last is not None and wants(last):
@@ -102,22 +108,23 @@ def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
     return version.rewrite_of if original is None else original.topmost
 
 
-def _changed(plan: Plan, lo: int) -> Iterator[tuple[int, RelationSchema]]:
+def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations whose rows changed, each with the LSN of a change of it."""
-    counts = plan.units.commit_lsn[plan.rows.unit] >= lo
+    counts = plan.units.commit_lsn[plan.rows.unit] > since
     lsns = dict(zip(plan.rows.resolution[counts].tolist(), plan.rows.first[counts].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
 
 
-def _truncated(plan: Plan, store: CatalogStore, lo: int, hi: int) -> Iterator[tuple[int, RelationSchema]]:
+def _truncated(plan: Plan, store: CatalogStore, hi: int, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations that were truncated, as of then; rows of theirs there may be none."""
     events = plan.events
     own = np.flatnonzero(events.made >= 0)
-    own = own[plan.units.commit_lsn[events.unit[own]] >= lo]
-    for lsn, number in zip(events.lsn[own].tolist(), events.made[own].tolist(), strict=True):
-        for oid in (json.loads(message)[_OID] for message in events.messages[number]):
+    counts = plan.units.commit_lsn[events.unit[own]] > since
+    for lsn, number in zip(events.lsn[own][counts].tolist(), events.made[own][counts].tolist(), strict=True):
+        messages = events.messages[number]
+        for oid in (json.loads(message)[_OID] for message in messages):
             # One that its own transaction has made shows only behind it.
             found = store.view(lsn).relation(oid) or store.view(hi).relation(oid)
             if found is not None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.errors import SegmentError, SegmentGoneError
+from headwater.errors import AwaitedSegmentError, SegmentError, SegmentGoneError
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS, major_of_magic
 from headwater.wal._pages import PAGE_OK, header_status
@@ -423,7 +423,7 @@ def _without_unwritten(wal: WalDirectory) -> WalDirectory:
     """Leave out the segments at the end that were not written to yet."""
     written = _written(wal)
     if not written:
-        raise SegmentError("no WAL segment holds WAL of its own position", file=wal.segments[0].path)
+        raise AwaitedSegmentError("no WAL segment holds WAL of its own position", file=wal.segments[0].path)
     return _cut(wal, written)
 
 

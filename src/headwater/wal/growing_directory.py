@@ -6,7 +6,9 @@ the moment they are listed and the moment they are opened: then it is looked at 
 
 from __future__ import annotations
 
-from headwater.errors import SegmentError
+from dataclasses import replace
+
+from headwater.errors import SegmentError, warn
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import read_frames
 from headwater.wal.page_layout import LONG_HEADER
@@ -50,6 +52,24 @@ class GrowingDirectory:
         found = WalDirectory.scan(self._source, first=first, is_growing=True)
         self._segment_size = found.segment_size
         return found
+
+
+def unbroken(directory: WalDirectory, lsn: int) -> WalDirectory:
+    """A directory without what lies behind a segment that is still to come: archives may get a later one first.
+
+    Args:
+        directory: it.
+        lsn: where a record ended; what is missing before it is not to come.
+    """
+    size, segments = directory.segment_size, directory.segments
+    number = max(lsn // size, segments[0].number)
+    while segments.numbered(number) is not None:
+        number += 1
+    if number <= segments[0].number or segments.following(number) is None:
+        return directory
+    name = segment_name(segments[0].timeline, number, size)
+    warn(f'waiting for WAL segment "{name}", later ones are there', file=directory.path)
+    return replace(directory, segments=segments.where([one.number < number for one in segments]))
 
 
 def has_record(directory: WalDirectory, lsn: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headwater.errors import SegmentError
+from headwater.errors import AwaitedSegmentError, SegmentError
 from headwater.wal.place import Entry, Place, WalSource, list_folders, list_place
 from headwater.wal.segment_forms import (
     SegmentForm,
@@ -98,7 +98,8 @@ def list_segments(source: WalSource, first: str = "") -> Listing:
     if not files:
         instead, hint = instead_of_segments(names) or (None, None)
         what = f"no WAL segment in directory, {instead}" if instead else "no WAL segment in directory"
-        raise SegmentError(what, file=listing.address, hint=hint or "name the directory that holds the segments")
+        kind = SegmentError if instead else AwaitedSegmentError
+        raise kind(what, file=listing.address, hint=hint or "name the directory that holds the segments")
     return listing
 
 

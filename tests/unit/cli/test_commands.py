@@ -82,6 +82,8 @@ def _example(flag: click.Option) -> tuple[str, object]:
         return "a=some  words\n\nb= two\r\n", ("a=some  words", "b= two")
     if isinstance(flag.type, click.types.IntParamType):
         return "7", 7
+    if isinstance(flag.type, click.types.FloatParamType):
+        return "7.5", 7.5
     if isinstance(flag.type, click.Choice):
         return flag.type.choices[-1], flag.type.choices[-1]
     return " some  words ", " some  words "

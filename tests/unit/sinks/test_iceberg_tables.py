@@ -188,6 +188,21 @@ def test_how_far_a_table_is_outlives_its_snapshots(tmp_path: Path, format: Icebe
     assert opened(format, tmp_path).landed.commit_lsn == 100
 
 
+def test_another_program_between_two_windows(tmp_path: Path, format: IcebergFormat) -> None:
+    table = opened(format, tmp_path)
+    add(table, 100, id=[1])
+    other = loaded(format)
+    other.append(other.scan().to_arrow())
+    add(table, 200, id=[2])
+    assert ids(loaded(format)) == [1, 1, 2]
+    schema = schema_of(table)
+    file = written(table, schema, 300, id=[3])
+    other = loaded(format)
+    other.delete("id = 1")
+    with pytest.raises(LakeConflictError, match=r"the commit was refused: .*branch main has changed"):
+        table.commit([file], Landed(300, schema, SOURCE))
+
+
 def test_a_table_that_is_rolled_back_lands_again(tmp_path: Path, format: IcebergFormat) -> None:
     table = opened(format, tmp_path)
     add(table, 100, id=[1])
@@ -215,9 +230,9 @@ def test_a_catalog_of_pyicebergs_configuration(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/other.db")
     monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which was read with the module
-    with closing(IcebergFormat(tmp_path, "lake", "raw.shop")) as format:
+    with closing(IcebergFormat(tmp_path, "lake", "raw")) as format:
         add(opened(format, tmp_path), 100, id=[1])
-        assert format.catalog.list_tables("raw.shop") == [("raw", "shop", "public_t")]
+        assert format.catalog.list_tables("raw") == [("raw", "public_t")]
     assert not (tmp_path / "iceberg.db").exists()
     with pytest.raises(LakeError, match=r"catalog nobodys: URI missing.*in \.pyiceberg\.yaml"):
         IcebergFormat(tmp_path, "nobodys")

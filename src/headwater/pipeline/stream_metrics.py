@@ -1,0 +1,98 @@
+"""How far streams have come, for Prometheus: a listener that users add to their session.
+
+In: the progress that Spark tells of each query. Out: metrics (``prometheus-client``). Spark's API of Python sources (up
+to 4.3) has no metrics of their own; what it has is where a batch ended and where the log ends (``reportLatestOffset``),
+and both are LSNs. Queries are told apart by their names, those without one by their ids. Runs in Spark's thread of
+listeners.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from headwater.errors import HeadwaterError, UsageError
+from headwater.pg.lsn import Lsn
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class StreamMetrics(StreamingQueryListener):
+    """Metrics of the queries of a session that read the ``headwater`` source.
+
+    ::
+
+        spark.streams.addListener(StreamMetrics())
+
+    Args:
+        registry: that they are registered with; None for one of its own (:meth:`exposition`).
+
+    Raises:
+        HeadwaterError: ``prometheus-client`` is not there.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError:
+            hint = "run: pip install 'headwater[metrics]'"
+            raise HeadwaterError("metrics need the extra metrics", hint=hint) from None
+        self.registry = CollectorRegistry() if registry is None else registry
+        own: dict[str, Any] = {"labelnames": ["query"], "registry": self.registry, "namespace": "headwater_stream"}
+        self._resolved = Gauge("resolved_lsn", "LSN up to which batches have delivered everything.", **own)
+        self._end = Gauge("wal_end_lsn", "LSN where the log ended then.", **own)
+        self._lag = Gauge("lag_bytes", "Bytes of WAL that were there and not delivered.", **own)
+        self._rows = Counter("rows", "Rows that batches had.", **own)
+        self._batches = Counter("batches", "Batches.", **own)
+        self._seconds = Histogram("batch_seconds", "What a batch took.", buckets=_SECONDS, **own)
+        self._errors = Counter("errors", "Queries that ended with an error.", **own)
+        self._names: dict[str, str] = {}
+
+    def exposition(self) -> str:
+        """All metrics, in Prometheus's text form."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry).decode()
+
+    def onQueryStarted(self, event: Any) -> None:
+        """A query begins."""
+        self._names[str(event.id)] = event.name or str(event.id)
+
+    def onQueryProgress(self, event: Any) -> None:
+        """A query had a batch, or has nothing to do."""
+        progress = event.progress
+        for source in progress.sources:
+            resolved = _lsn(source.endOffset)
+            if resolved is None:
+                continue
+            query = progress.name or str(progress.id)
+            end = max(_lsn(source.latestOffset) or 0, resolved)
+            self._resolved.labels(query).set(resolved)
+            self._end.labels(query).set(end)
+            self._lag.labels(query).set(end - resolved)
+            self._rows.labels(query).inc(source.numInputRows)
+            self._batches.labels(query).inc()
+            self._seconds.labels(query).observe(progress.batchDuration / 1000)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """A query has nothing to do."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """A query ended."""
+        query = self._names.pop(str(event.id), str(event.id))
+        if event.exception is not None:
+            self._errors.labels(query).inc()
+
+
+def _lsn(offset: str | None) -> int | None:
+    """The LSN of an offset of ours; None for another source's."""
+    try:
+        found = json.loads(offset or "null")
+        return int(Lsn.parse(found["lsn"])) if isinstance(found, dict) and "since" in found else None
+    except (ValueError, KeyError, UsageError):
+        return None

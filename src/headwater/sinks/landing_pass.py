@@ -1,0 +1,333 @@
+"""One pass over WAL into a lake: window by window, to the end of what is there.
+
+In: a request that was opened, and where the lake has come to. Out: commits, and the state behind the last window. What
+is kept of the source, its changes or its rows, is a value (:mod:`headwater.sinks.modes`); the flow is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import LakeError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
+from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.exchange import Handed, Write
+from headwater.pipeline.following import Following
+from headwater.pipeline.open_output import OpenOutput, scope_of
+from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
+from headwater.pipeline.request import OpenRequest, settings_together
+from headwater.reorder.cutting import cut_slices
+from headwater.reorder.plan import Slice
+from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.data_files import write_data_file
+from headwater.sinks.existing_rows import ExistingRows, consistent_point, existing_rows
+from headwater.sinks.initial_load import InitialLoad, TableLoad
+from headwater.sinks.lake import Lake
+from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
+from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
+from headwater.sinks.mirror import Merge, Merged
+from headwater.sinks.modes import Landing, Mode, Settled, Written, notes
+from headwater.sinks.source_tables import SourceTable
+from headwater.slots.kept_state import KeptState
+
+_SLICE_BYTES = 64 << 20
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class LandingResult:
+    """What has landed.
+
+    Attributes:
+        rows: by table; files: how many; bytes: theirs.
+        resolved_lsn: LSN up to which all tables have everything; None if there was no window.
+        seconds: wall-clock time of each step.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    files: int = 0
+    bytes: int = 0
+    resolved_lsn: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A window on its way to the tasks.
+
+    Attributes:
+        slices: ready for tasks; tables: that they have changes of.
+        kept: the state behind it.
+        transactions: how many it has.
+        commit_time: of the last transaction up to there; None where that is not known.
+        last_commit: when the last of its own committed, None for none.
+        is_last: nothing follows it in the pass.
+        existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
+            again.
+    """
+
+    slices: list[Handed[Slice]]
+    tables: list[SourceTable]
+    kept: KeptState
+    transactions: int
+    commit_time: datetime | None
+    last_commit: datetime | None
+    is_last: bool
+    existing: ExistingRows | None
+
+
+@dataclass
+class Handing:
+    """Makes parts, in the thread that plans.
+
+    Attributes:
+        hand: a slice; mode: what is kept.
+        lo: LSN where the next window begins.
+        wants_existing: rows that were there before have to land yet.
+    """
+
+    hand: Callable[[Slice], Handed[Slice]]
+    mode: Mode
+    lo: int
+    wants_existing: bool
+
+    def __call__(self, plan: DatabasePlan, window: PlannedWindow) -> Part:
+        """See :data:`headwater.pipeline.planned_ahead.Hand`."""
+        (assembly,), behind = window.assemblies, window.behind
+        view, plugin = behind.store.view(window.hi), plan.opened.plugin
+        existing = self._existing(plan, window)
+        since = -1 if existing is None else existing.lsn
+        tables = self.mode.tables(
+            assembly.plan,
+            behind.store,
+            max(self.lo, since + 1),
+            window.hi,
+            lambda schema: bool(plugin.wants(schema, view)),
+            since,
+        )
+        self.lo = behind.lsn  # a record that crosses the end of the window was its last
+        slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
+        settings = settings_together(output.opened for output in plan.outputs)
+        times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
+        return Part(
+            slices,
+            tables,
+            KeptState(plan.state_behind(behind), settings),
+            len(times),
+            _moment(assembly.plan.last.time),
+            _moment(int(times[-1])) if len(times) else None,
+            window.is_last,
+            existing,
+        )
+
+    def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
+        lsn = consistent_point(window) if self.wants_existing else None
+        if lsn is None:
+            return None
+        self.wants_existing = False
+        return existing_rows(window.behind.store, plan.opened.plugin, lsn)
+
+
+def _moment(micros: int) -> datetime | None:
+    """A commit's time, which counts from 2000; None for none."""
+    return _EPOCH + timedelta(microseconds=micros) if micros else None
+
+
+@dataclass
+class LandingPass:
+    """A pass.
+
+    Attributes:
+        ahead: plans windows; opened: where it begins.
+        lake: where to; mode: what is kept there.
+        result: grows; watch: told of it.
+        with_rows: rows that were there before land, too.
+    """
+
+    ahead: PlannedAhead[Part]
+    opened: OpenRequest
+    lake: Lake
+    mode: Mode
+    result: LandingResult
+    watch: LandingWatch
+    with_rows: bool
+
+    def run(self, following: Following | None) -> KeptState | None:
+        """Land window by window.
+
+        Args:
+            following: how the log is followed; None where it is not.
+
+        Returns:
+            the state behind the last one; None if there was none.
+        """
+        self.lake.require_source(self._source)
+        output = OpenOutput(self.opened, scope_of(self.opened))
+        plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
+        kept: KeptState | None = None
+        lo = start_of(self.opened)
+        self.watch.begins(lo, self._end(following, lo))
+        with closing(self.ahead.windows([plan])) as windows:
+            for window in windows:
+                (part,) = window.parts
+                before, began = replace(self.result, rows=dict(self.result.rows)), time.monotonic()
+                with timed(self.ahead.seconds, "land"):
+                    self._land(part)
+                kept, self.result.resolved_lsn = part.kept, window.hi
+                self.watch.passed(self._passed(lo, window.hi, part, before, time.monotonic() - began, following))
+                lo = window.hi
+                if following is not None and following.stopping.is_told:
+                    break
+        return kept
+
+    def _end(self, following: Following | None, lsn: int) -> int:
+        """Where the log ends, as far as that is known."""
+        if following is not None:
+            return following.end(lsn)
+        asked, there = self.opened.request.end, self.opened.directory.stop_lsn
+        return max(lsn, there if asked is None else min(asked, there))
+
+    def _passed(
+        self, lo: int, hi: int, part: Part, before: LandingResult, seconds: float, following: Following | None
+    ) -> LandedWindow:
+        return LandedWindow(
+            lo=lo,
+            hi=hi,
+            end=self._end(following, hi) if following is not None or not part.is_last else hi,
+            rows=sum(self.result.rows.values()) - sum(before.rows.values()),
+            files=self.result.files - before.files,
+            bytes=self.result.bytes - before.bytes,
+            transactions=part.transactions,
+            last_commit=None if part.last_commit is None else part.last_commit.timestamp(),
+            landed_at=time.time(),
+            seconds=seconds,
+        )
+
+    @property
+    def _source(self) -> str:
+        return f"{self.opened.directory.system_identifier}/{self.opened.store.database_oid}"
+
+    def _land(self, part: Part) -> None:
+        since = -1
+        if part.existing is not None:
+            self._load(part.existing)
+            since = part.existing.lsn
+        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        landings = [self._landing(number, one) for number, one in enumerate(concerned)]
+        changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
+        written = self._written(self._decoder, part.slices, changes)
+        self._commit(list(self.mode.settled(landings, written, self._merged)))
+        self.lake.clear_staging()
+        self.lake.resolve(part.kept, part.commit_time)
+
+    def _landing(self, number: int, source: SourceTable) -> Landing:
+        return self.mode.landing(number, source, self._table(source), self.lake, self._decoder)
+
+    def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
+        begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
+        return self.lake.table(source.last, self._source, begins_at)
+
+    @property
+    def _decoder(self) -> SliceDecoder:
+        return SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
+
+    def _load(self, rows: ExistingRows) -> None:
+        """Land rows that were there before, but of tables that have them."""
+        waiting = [one for one in rows.tables if self._waits(one.source, rows.lsn)]
+        landings = [self._landing(number, self.mode.existing(one.source)) for number, one in enumerate(waiting)]
+        loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
+
+        def commit(number: int, files: list[DataFile]) -> None:
+            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merged)])
+
+        with timed(self.ahead.seconds, "existing rows"):
+            load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
+            load.run(self.ahead.spark.sparkContext, self.ahead.exchange, commit, self.ahead.job_progress())
+        self.lake.clear_staging()
+
+    def _waits(self, source: SourceTable, lsn: int) -> bool:
+        """Whether a table has not the rows of an LSN yet.
+
+        Raises:
+            LakeError: it has others.
+        """
+        name, table = self._table(source)
+        if -1 < table.landed.commit_lsn < lsn:
+            raise LakeError(
+                f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, rows of {Lsn(lsn)} would come twice",
+                file=str(self.lake.target.place),
+                hint="land to another place",
+            )
+        return table.landed.commit_lsn < lsn
+
+    def _written(
+        self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
+    ) -> dict[int, list[Written]]:
+        """What tasks have written, by table, in the order of the output."""
+        found: dict[int, list[Written]] = {}
+        progress = self.ahead.job_progress()
+        with self.ahead.exchange.run("land", partial(_write, decoder, forms), slices, progress) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                for one in arrived.summary:
+                    found.setdefault(one.table, []).append(one)
+        return found
+
+    def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
+        """What tasks have merged."""
+        found: list[Merged] = []
+        with self.ahead.exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+            for (arrived,) in arriving:
+                arrived.remove()
+                found.append(arrived.summary)
+        return found
+
+    def _commit(self, settled: Sequence[Settled]) -> None:
+        began = time.monotonic()
+        self.lake.commit([self._commit_of(one) for one in settled])
+        tables = [
+            CommittedTable(one.landing.name, one.rows, len(one.added), sum(file.size for file in one.added))
+            for one in settled
+        ]
+        for table in tables:
+            if table.rows:
+                self.result.rows[table.name] = self.result.rows.get(table.name, 0) + table.rows
+            self.result.files += table.files
+            self.result.bytes += table.bytes
+        self.watch.committed(tables, time.monotonic() - began)
+
+    def _commit_of(self, settled: Settled) -> TableCommit:
+        landed = Landed(settled.last, settled.landing.schema, self._source)
+        return TableCommit(settled.landing.table, settled.added, landed, settled.removed)
+
+
+def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Slice]) -> Iterator[Write[list[Written]]]:
+    """Runs once per slice, in a task: one file for each table."""
+
+    def write(_: BinaryIO) -> list[Written]:
+        located = decoder.located(task.load())
+        found = [(number, form.rows(located)) for number, form in enumerate(forms)]
+        return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
+
+    yield write
+
+
+def _merge(task: Merge) -> Iterator[Write[Merged]]:
+    """Runs once per group of a mirror's files, in a task."""
+    yield lambda _: task.run()
+
+
+def _file(number: int, place: str, rows: pa.Table) -> Written:
+    """Write rows into a file of a name that no other attempt has."""
+    last = pc.max(rows["_commit_lsn"]).as_py()
+    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)

@@ -1,0 +1,109 @@
+"""What a run that lands tells of itself, while it works: to a progress bar, to a scheduler, to metrics.
+
+Called in the thread that commits, between one step and the next: who is told does not make it wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CommittedTable:
+    """A commit to one table.
+
+    Attributes:
+        name: the table's.
+        rows, files, bytes: what came to it.
+    """
+
+    name: str
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LandedWindow:
+    """A window that all tables have.
+
+    Attributes:
+        lo, hi: LSNs between which its WAL lies: everything up to ``hi`` is resolved.
+        end: LSN where the log ended when it was there; without following, where the run will end, or may.
+        rows, files, bytes: what came to the tables; transactions: how many it had.
+        last_commit: when the last of them committed, by the server's clock; None for none.
+        landed_at: when it was there, by this machine's; both in seconds since 1970.
+        seconds: that tasks and commits took.
+    """
+
+    lo: int
+    hi: int
+    end: int
+    rows: int
+    files: int
+    bytes: int
+    transactions: int
+    last_commit: float | None
+    landed_at: float
+    seconds: float
+
+    @property
+    def lag_bytes(self) -> int:
+        """WAL that is there and has not landed."""
+        return self.end - self.hi
+
+    @property
+    def delay_seconds(self) -> float | None:
+        """From the last commit on the server until it was there; None without a transaction."""
+        return None if self.last_commit is None else max(0.0, self.landed_at - self.last_commit)
+
+
+class LandingWatch:
+    """Is told; does nothing with it."""
+
+    def begins(self, lo: int, end: int) -> None:
+        """A pass over WAL begins: a run is one, or many where the log is followed.
+
+        Args:
+            lo: LSN where it begins; end: see :attr:`LandedWindow.end`.
+        """
+
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
+        """Tables got their parts of a window.
+
+        Args:
+            tables: them; seconds: that their commits took, without the writing of files.
+        """
+
+    def passed(self, window: LandedWindow) -> None:
+        """All tables have a window."""
+
+
+class SeveralWatch(LandingWatch):
+    """Tells others.
+
+    Args:
+        watches: them.
+    """
+
+    def __init__(self, watches: Sequence[LandingWatch]) -> None:
+        self._watches = watches
+
+    def begins(self, lo: int, end: int) -> None:
+        """See :class:`LandingWatch`."""
+        for one in self._watches:
+            one.begins(lo, end)
+
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
+        """See :class:`LandingWatch`."""
+        for one in self._watches:
+            one.committed(tables, seconds)
+
+    def passed(self, window: LandedWindow) -> None:
+        """See :class:`LandingWatch`."""
+        for one in self._watches:
+            one.passed(window)
+
+
+NOBODY_WATCHES = LandingWatch()

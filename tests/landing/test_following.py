@@ -1,0 +1,244 @@
+"""``headwater land --follow`` on the WAL of a server that runs: all of it lands, and it ends when it is told to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from bad_input.running_command import Running, running
+from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
+from headwater.sinks.parquet_table import read_parquet_table
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+BEHIND_A_SEGMENT = 40
+"""Inserts of a kilobyte and more after each of which a segment of a megabyte is not yet left."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A server that runs, and a copy of it from before its work."""
+
+    server: EmbeddedPostgres
+    backup: Path
+
+    def run(self, *statements: str) -> None:
+        with self.server.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        yield Source(server, backup)
+
+
+@contextmanager
+def following(source: Source, wal: Path, target: Path, *flags: str, form: str = "parquet") -> Iterator[Running]:
+    directory = target.parent / "temporary"
+    directory.mkdir(exist_ok=True)
+    where = ("--wal", wal, "--catalog", source.backup, "--database", "postgres", "--to", target, "--format", form)
+    with running("land", *where, "--follow", *flags, directory=directory) as process:
+        yield process
+
+
+def ids(target: Path, form: str = "parquet") -> list[int]:
+    """Of all rows that have landed, as a reader of the table sees them."""
+    place = target / "public.t"
+    if form == "delta":
+        return DeltaTable(str(place)).to_pyarrow_table()["id"].to_pylist() if (place / "_delta_log").exists() else []
+    logs = place / "_headwater"
+    return read_parquet_table(place)["id"].to_pylist() if logs.exists() and any(logs.glob("*.json")) else []
+
+
+def until_said(process: Running, words: str) -> str:
+    """The next line of standard error that has some words in it."""
+    assert process.process.stderr is not None
+    lines = (line.decode().rstrip("\n") for line in iter(process.process.stderr.readline, b""))
+    return next(line for line in lines if words in line)
+
+
+def has_landed(number: int, target: Path, form: str) -> bool:
+    return number in ids(target, form)
+
+
+def end(process: Running) -> str:
+    process.process.send_signal(signal.SIGTERM)
+    said = process.said()
+    assert process.process.wait() == 0, said
+    return said
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: str) -> None:
+    target = tmp_path / "lake"
+    source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 4000) i")
+    with following(source, source.server.wal_directory, target, form=form) as process:
+        process.until(lambda: len(ids(target, form)) == 4000)
+        for number in range(4001, 4006):
+            source.run(f"INSERT INTO t VALUES ({number}, 'y')")
+            process.until(partial(has_landed, number, target, form))
+        said = end(process)
+    assert sorted(ids(target, form)) == list(range(1, 4006))
+    assert re.search(
+        r"land: at the end of the log, .* 400[0-5] rows, .*, lag 0 bytes, \d+\.\ds behind its last commit", said
+    )
+    assert said.splitlines()[-1].startswith("headwater: landed 4005 rows") or "landed 4005 rows" in said
+    source.run("INSERT INTO t VALUES (5000, 'z')")
+    with following(source, source.server.wal_directory, target, form=form) as process:
+        process.until(partial(has_landed, 5000, target, form))
+        end(process)
+    assert sorted(ids(target, form)) == [*range(1, 4006), 5000]
+
+
+def test_json_and_metrics(source: Source, tmp_path: Path) -> None:
+    target = tmp_path / "lake"
+    source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 4000) i")
+    flags = ("--progress", "json", "--metrics", "127.0.0.1:0", "--window-bytes", str(1 << 20))
+    with following(source, source.server.wal_directory, target, *flags) as process:
+        address = until_said(process, "headwater: metrics: ").removeprefix("headwater: metrics: ")
+        process.until(lambda: len(ids(target)) == 4000)
+        source.run("INSERT INTO t VALUES (4001, 'y')")
+        process.until(lambda: scraped(address).get('headwater_land_rows_total{table="public.t"}') == 4001)
+        process.until(lambda: scraped(address)["headwater_land_lag_bytes"] == 0)
+        found = scraped(address)
+        said = end(process)
+    told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    windows = [one for one in told if one["event"] == "window"]
+    assert told[0]["event"] == "begin"
+    assert sum(one["window"]["rows"] for one in windows) == windows[-1]["rows"] == 4001
+    assert windows[0]["lag_bytes"] > 1 << 20
+    assert windows[0]["seconds_left"] > 0
+    assert windows[-1]["lag_bytes"] == 0
+    assert min(one["delay_seconds"] for one in windows if one["delay_seconds"] is not None) > 0
+    assert [one["resolved_lsn"] for one in windows] == [one["window"]["hi"] for one in windows]
+    files = list((target / "public.t").glob("*.parquet"))
+    assert found['headwater_land_files_total{table="public.t"}'] == len(files)
+    assert found['headwater_land_bytes_total{table="public.t"}'] == sum(path.stat().st_size for path in files)
+    assert found["headwater_land_windows_total"] == found["headwater_land_window_seconds_count"] == len(windows)
+    assert found["headwater_land_transactions_total"] == 2
+    assert found["headwater_land_delay_seconds_count"] == 2
+    assert found["headwater_land_lag_seconds"] == 0
+    high, low = (int(part, 16) for part in windows[-1]["resolved_lsn"].split("/"))
+    assert found["headwater_land_resolved_lsn"] == found["headwater_land_wal_end_lsn"] == high << 32 | low
+    commits = found['headwater_land_commits_total{table="public.t"}']
+    assert commits == found["headwater_land_commit_seconds_count"] == 2
+
+
+def scraped(address: str) -> dict[str, float]:
+    with urllib.request.urlopen(address) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
+
+
+def test_an_archive_that_is_still_to_come(source: Source, tmp_path: Path) -> None:
+    """Segments come whole: none at first, then a later one before the one before it."""
+    wal, target = tmp_path / "archive", tmp_path / "lake"
+    wal.mkdir()
+    names = [segment_with(source, f"INSERT INTO t VALUES ({number}, 'y')") for number in range(4)]
+    written = sorted(path for path in source.server.wal_directory.iterdir() if len(path.name) == 24)
+    with following(source, wal, target) as process:
+        until_said(process, "waiting for WAL: no WAL segment in directory")
+        for path in written:
+            if path.name <= names[1]:
+                arrive(path, wal)
+        process.until(lambda: ids(target) == [0, 1])
+        arrive(source.server.wal_directory / names[3], wal)
+        until_said(process, "later ones are there")
+        arrive(source.server.wal_directory / names[2], wal)
+        process.until(lambda: ids(target) == [0, 1, 2, 3])
+        end(process)
+
+
+def segment_with(source: Source, statement: str) -> str:
+    """The segment in which all records of a statement lie, and nothing of what follows."""
+    with source.server.connect() as connection:
+        connection.execute(statement.encode())
+        row = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def arrive(path: Path, archive: Path) -> None:
+    part = archive.parent / path.name
+    shutil.copy(path, part)
+    part.rename(archive / path.name)
+
+
+def test_wal_that_was_recycled(source: Source, tmp_path: Path) -> None:
+    target = tmp_path / "lake"
+    source.run("INSERT INTO t VALUES (1, 'y')")
+    wal = tmp_path / "wal"
+    shutil.copytree(source.server.wal_directory, wal, ignore=shutil.ignore_patterns("archive_status", "summaries"))
+    with following(source, wal, target) as process:
+        process.until(lambda: ids(target) == [1])
+        source.run(*["SELECT pg_switch_wal()", "UPDATE t SET a = a || 'z'"] * 4, "SELECT pg_switch_wal()")
+        before = {path.name for path in wal.iterdir()}
+        for path in wal.iterdir():
+            path.unlink()
+        for path in sorted(source.server.wal_directory.glob("0000*"))[-3:]:
+            if path.name not in before:
+                arrive(path, wal)
+        said = process.said()
+        assert process.process.wait() == 1
+    assert re.search(r'headwater: WAL segment "\w{24}" is missing, found \w{24} to \w{24} \(', said)
+    assert ids(target) == [1]
+
+
+def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None:
+    """The first one comes while it lands a window; whatever the second one cuts is landed by the next run."""
+    target = tmp_path / "lake"
+    source.run("INSERT INTO t SELECT i, repeat('x', 900) FROM generate_series(1, 30000) i")
+    with following(source, source.server.wal_directory, target) as process:
+        process.until(lambda: any(target.glob("public.t/_headwater/staged/*")))
+        process.process.send_signal(signal.SIGINT)
+        process.process.send_signal(signal.SIGTERM)
+        said = process.said()
+        assert process.process.wait() in (130, 143, 0), said
+    with following(source, source.server.wal_directory, target) as process:
+        process.until(lambda: len(ids(target)) == 30000)
+        end(process)
+    assert sorted(ids(target)) == list(range(1, 30001))
+
+
+def test_it_is_not_told_where_to_end(tmp_path: Path) -> None:
+    flags: tuple[Any, ...] = ("--wal", tmp_path, "--catalog", tmp_path, "--to", tmp_path)
+    with running("land", *flags, "--follow", "--end", "0/1", directory=tmp_path) as process:
+        assert "--follow goes on for ever" in process.said()
+        assert process.process.wait() == 2
+
+
+def test_what_is_read_is_what_was_landed(source: Source, tmp_path: Path) -> None:
+    """Half of the work is done by the time that it begins, in one transaction that ends after it."""
+    target = tmp_path / "lake"
+    with source.server.connect() as connection, connection.transaction():
+        connection.execute("INSERT INTO t VALUES (1, 'y')")
+        with following(source, source.server.wal_directory, target) as process:
+            source.run("INSERT INTO t VALUES (2, 'y')")
+            process.until(lambda: ids(target) == [2])
+            connection.execute("INSERT INTO t VALUES (3, 'y')")
+            connection.execute("COMMIT")
+            process.until(lambda: ids(target) == [2, 1, 3])
+            end(process)
+            connection.execute("BEGIN")
+    rows: pa.Table = read_parquet_table(target / "public.t")
+    assert rows["_change_type"].to_pylist() == ["insert"] * 3

@@ -1,0 +1,156 @@
+"""Landing that is hindered: a full disk, a read-only target, somebody else who writes. It says so, and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+from pyspark.sql import SparkSession
+
+from headwater.errors import LakeConflictError, LakeError, SlotError
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing_watch import LandedWindow, LandingWatch
+from landing.work import Work, read
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+FORMATS = ["parquet", "delta"]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A file system of its own."""
+
+    place: Path
+
+    def become(self, *options: str) -> None:
+        """Mount it otherwise."""
+        subprocess.run(["mount", "-o", ",".join(["remount", *options]), str(self.place)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a file system of its own needs root")
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no file system can be mounted here: {made.stderr.strip()}")
+    try:
+        yield Disk(place)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kilobytes", [300, 700, 1100])
+def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, kilobytes: int) -> None:
+    """Wherever it is that no room is left: in a task, in a commit, or in the state behind all tables."""
+    disk.become(f"size={kilobytes}k")
+    target = LandingTarget(disk.place / "lake", form)
+    with pytest.raises((LakeError, SlotError), match="No space left on device"):
+        work.land(spark, target)
+    work.check_so_far(target)
+    disk.become("size=100m")
+    work.land(spark, target)
+    work.check_whole(target)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_target_that_is_read_only(spark: SparkSession, work: Work, disk: Disk, form: str) -> None:
+    disk.become("size=100m")
+    target = LandingTarget(disk.place / "lake", form)
+    disk.become("ro")
+    with pytest.raises(LakeError, match="Read-only file system"):
+        work.land(spark, target)
+    disk.become("rw")
+    with pytest.raises(InterruptedError):
+        work.land(spark, target, OnceBehindTheFirst(interrupt))
+    disk.become("ro")
+    with pytest.raises(LakeError, match="Read-only file system"):
+        work.land(spark, target)
+    work.check_so_far(target)
+    disk.become("rw")
+    work.land(spark, target)
+    work.check_whole(target)
+
+
+def interrupt() -> None:
+    raise InterruptedError
+
+
+class OnceBehindTheFirst(LandingWatch):
+    """Does something when the first window has landed."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._do: Callable[[], None] | None = do
+
+    def passed(self, window: LandedWindow) -> None:
+        do, self._do = self._do, None
+        if do is not None and window.rows:
+            do()
+        elif do is not None:
+            self._do = do
+
+
+def test_somebody_else_commits_to_a_parquet_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    log = target.place / "public.a" / "_headwater"
+
+    def commit() -> None:
+        last = max(log.glob("*.json"))
+        (log / f"{int(last.stem) + 1:020}.json").write_text(last.read_text())
+
+    with pytest.raises(LakeConflictError, match=r"commit \d+ was made by somebody else"):
+        work.land(spark, target, OnceBehindTheFirst(commit))
+    max(log.glob("*.json")).unlink()
+    work.check_so_far(target)
+    work.land(spark, target)
+    work.check_whole(target)
+
+
+def test_somebody_else_lands_in_a_delta_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", "delta")
+    place = str(target.place / "public.a")
+
+    def commit() -> None:
+        table = DeltaTable(place)
+        source = next(
+            action["txn"]["appId"]
+            for path in sorted((target.place / "public.a" / "_delta_log").glob("*.json"))
+            for action in actions_of(path)
+            if "txn" in action
+        )
+        properties = CommitProperties(app_transactions=[Transaction(source, 1 << 40)])
+        schema = table.schema()
+        table.create_write_transaction([], "append", schema, [], commit_properties=properties)
+
+    with pytest.raises(LakeConflictError, match="the table has come to 100/0 meanwhile"):
+        work.land(spark, target, OnceBehindTheFirst(commit))
+
+
+def test_somebody_else_tidies_a_delta_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+    """A commit that changes no row does not hinder."""
+    target = LandingTarget(tmp_path / "lake", "delta")
+
+    class Tidy(LandingWatch):
+        def passed(self, window: LandedWindow) -> None:
+            if read(target, "public.a") is not None:
+                DeltaTable(str(target.place / "public.a")).optimize.compact()
+
+    work.land(spark, target, Tidy())
+    work.check_whole(target)
+
+
+def actions_of(path: Path) -> list[dict[str, dict[str, str]]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

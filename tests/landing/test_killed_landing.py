@@ -1,0 +1,122 @@
+"""Landing that is killed, at any step of its commits or any moment, and a worker of it: nothing lost, nothing twice.
+
+After each kill a reader finds whole transactions from the first one on, each once; in the end everything.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bad_input.running_command import Running, running, wait_for_end
+from headwater.sinks.lake import LandingTarget
+from landing.work import Work
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+DRIVER = Path(__file__).with_name("land_driver.py")
+MOST_STEPS = 40
+"""That one run does before it is killed; all of the work has some hundreds."""
+FEW_KILLS = {"parquet": 3, "delta": 2}
+NEVER = 1 << 40
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_killed_at_steps_of_commits(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
+    kills = request.config.getoption("--kills")
+    seed, asked = random.randrange(1 << 30), FEW_KILLS[form] if kills is None else kills // 4
+    print(f"seed {seed}")
+    rng, done, number = random.Random(seed), 0, 0
+    while done < asked:
+        target = LandingTarget(tmp_path / f"lake-{number}", form)
+        was_killed = True
+        while was_killed and done < asked:
+            was_killed = is_killed(work, target, tmp_path, rng.randint(1, MOST_STEPS))
+            done += was_killed
+            work.check_so_far(target)
+        assert not is_killed(work, target, tmp_path, NEVER)
+        work.check_whole(target)
+        number += 1
+
+
+def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> bool:
+    """Land until a step; whether there were as many."""
+    arguments = (DRIVER, target.place, str(step), *work.arguments(target))
+    with running(*arguments, directory=directory, program=sys.executable) as process:
+        said = process.said()
+        status = process.process.wait()
+    assert status in (0, -signal.SIGKILL), said
+    return status != 0
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_killed_at_any_moment(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
+    kills = request.config.getoption("--kills")
+    if kills is None:
+        pytest.skip("part of make kills")
+    rng, done, number = random.Random(kills), 0, 0
+    while done < kills // 4:
+        target = LandingTarget(tmp_path / f"lake-{number}", form)
+        was_killed = True
+        while was_killed and done < kills // 4:
+            was_killed = is_killed_after(rng.uniform(0, 2.0), work, target, tmp_path)
+            done += was_killed
+            work.check_so_far(target)
+        assert not is_killed(work, target, tmp_path, NEVER)
+        work.check_whole(target)
+        number += 1
+
+
+def is_killed_after(seconds: float, work: Work, target: LandingTarget, directory: Path) -> bool:
+    """Kill it and all that it has started so long after it has begun to land, unless it has ended."""
+    with running(*work.arguments(target), directory=directory) as process:
+        before = files(target)
+        if not process.reaches(lambda: files(target) != before):
+            assert process.process.returncode == 0, process.said()
+            return False
+        began = time.monotonic()
+        if not process.reaches(lambda: time.monotonic() - began > seconds):
+            return False
+        left = process.kill()
+    wait_for_end(left)
+    return True
+
+
+def files(target: LandingTarget) -> set[str]:
+    return {path.name for path in target.place.rglob("*")}
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str) -> None:
+    """Its task fails, so the run does, with an error; the next one goes on."""
+    target = LandingTarget(tmp_path / "lake", form)
+    with running(*work.arguments(target), directory=tmp_path) as process:
+        process.until(lambda: any(target.place.glob("public.*")))
+        for number in workers(process):
+            os.kill(number, signal.SIGKILL)
+        said, status = process.said(), process.process.wait()
+    assert status in (0, 1), said
+    assert "Traceback" not in said
+    if status == 1:
+        assert said.splitlines()[-1].startswith("headwater: "), said
+    work.check_so_far(target)
+    assert not is_killed(work, target, tmp_path, NEVER)
+    work.check_whole(target)
+
+
+def workers(process: Running) -> list[int]:
+    """The Python processes that Spark has started for tasks."""
+    return [number for number in process.family() if is_worker(number)]
+
+
+def is_worker(number: int) -> bool:
+    try:
+        return b"worker_daemon" in Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,182 @@
+"""Tables of a target belong together: read as of any moment they are what the server had then, whatever reads them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from headwater.demo.embedded_postgres import find_programs
+from headwater.errors import LakeConflictError, LakeError
+from headwater.sinks.compaction import compact
+from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake_view import read_as_of, tables_of
+from headwater.sinks.parquet_table import read_parquet_table
+from headwater.sinks.resolved import resolved_states
+from landing.mirrors import columns_by_number, mirror_rows, read_table
+from landing.test_mirrors import SEGMENT, Log, landed, worked
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+FORMATS = ["parquet", "delta", "iceberg"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    yield from worked(find_programs(16), tmp_path_factory.mktemp("versions"), 2, ddl=False)
+
+
+def changes(target: LandingTarget) -> dict[str, list[tuple[object, ...]]]:
+    """The places of all changes of tables, in order."""
+    found = {}
+    for table in tables_of(target.place, read_as_of(target.place)):
+        rows = read_table(target.place / table.name, target.format, table.version)
+        places = rows.select(["_commit_lsn", "_lsn", "_seq", "_change_type"]).to_pylist()
+        found[table.name] = sorted(tuple(row.values()) for row in places)
+        assert table.size.rows == len(places)
+    return found
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_tables_as_of_a_moment_are_what_the_server_had(
+    spark: SparkSession, log: Log, tmp_path: Path, format: str
+) -> None:
+    target = LandingTarget(tmp_path / "lake", format, mode="current")
+    for lsn in [*sorted(log.moments)[::3], max(log.moments)]:
+        landed(spark, log, target, SEGMENT, end=lsn)
+        assert read_as_of(target.place).lsn <= lsn
+    for lsn in [*sorted(log.moments)[::3], max(log.moments)]:
+        versions = read_as_of(target.place, lsn).tables
+        for name, (numbers, rows) in log.moments[lsn].items():
+            place, version = target.place / f"public.{name}", versions.get(f"public.{name}")
+            if version is None:
+                assert not rows
+                continue
+            names = columns_by_number(place, format)
+            assert mirror_rows(read_table(place, format, version), [names[one] for one in numbers]) == rows, name
+    resolved = list(resolved_states(target.place / "_headwater"))
+    for one in resolved:
+        assert one.commit_time is not None
+        assert read_as_of(target.place, time=one.commit_time).lsn >= one.lsn
+    with pytest.raises(LakeError, match="nothing has been resolved up to"):
+        read_as_of(target.place, time=datetime(2000, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_compacted_tables_have_the_same_changes(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+    target = LandingTarget(tmp_path / "lake", format)
+    for lsn in sorted(log.moments)[:6]:
+        landed(spark, log, target, SEGMENT, end=lsn)
+    before, then = changes(target), read_as_of(target.place)
+    with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
+        compact(target.place)
+    assert {one.name for one in compact(target.place)} <= before.keys()
+    assert compact(target.place) == []
+    if format == "delta":
+        (last, *_) = DeltaTable(str(target.place / "public.keyed")).history(1)
+        text = (target.place / f"public.keyed/_delta_log/{last['version']:020}.json").read_text()
+        assert '"dataChange":true' not in text
+        assert '"dataChange":false' in text
+    assert changes(target) == before
+    now = read_as_of(target.place)
+    assert now.lsn == then.lsn
+    assert {one.size.files for one in tables_of(target.place, now)} == {1}
+    assert max(one.size.files for one in tables_of(target.place, then)) > 1  # readers of it still have it
+    landed(spark, log, target, SEGMENT)
+    assert all(len(set(rows)) == len(rows) for rows in changes(target).values())
+    after = changes(target)
+    with Lake(target) as lake:
+        lake.expire(datetime.now(UTC) + timedelta(hours=1))
+    assert changes(target) == after
+    with pytest.raises(LakeError):
+        list(tables_of(target.place, read_as_of(target.place, then.lsn)))
+
+
+def test_files_of_a_compacted_table_are_in_order(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake")
+    for lsn in sorted(log.moments)[:4]:
+        landed(spark, log, target, SEGMENT, end=lsn)
+    compact(target.place)
+    rows = read_parquet_table(target.place / "public.keyed").to_pylist()
+    places = [(one["_commit_lsn"], one["_lsn"], one["_seq"], one["_change_type"] != "update_preimage") for one in rows]
+    assert places == sorted(places)
+    assert len(places) > 10
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.pipeline.spark import spark_session
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.landing import land
+
+Lake.resolve = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+place, format, wal, backup = sys.argv[1:]
+request = DecodeRequest(wal, backup, "postgres")
+land(spark_session("local[1]"), request, LandingTarget(Path(place), format), bounds=WindowBounds(1 << 20))
+"""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_killed_between_the_commits_and_what_they_resolve(
+    spark: SparkSession, log: Log, tmp_path: Path, format: str
+) -> None:
+    whole, killed = LandingTarget(tmp_path / "whole", format), LandingTarget(tmp_path / "killed", format)
+    command = [sys.executable, "-c", KILLED, str(killed.place), format, str(log.wal), str(log.backup)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    with pytest.raises(LakeError, match="nothing has been resolved"):
+        read_as_of(killed.place)
+    landed(spark, log, killed, SEGMENT)
+    landed(spark, log, whole, SEGMENT)
+    assert changes(killed) == changes(whole)
+    assert [one.lsn for one in resolved_states(killed.place / "_headwater")] == [
+        one.lsn for one in resolved_states(whole.place / "_headwater")
+    ]
+
+
+def current_files(target: LandingTarget, name: str) -> list[str]:
+    """The files that a table consists of."""
+    if target.format == "iceberg":
+        with closing(own_catalog(target.place)) as catalog:
+            tasks = catalog.load_table(tuple(name.split("."))).scan().plan_files()
+            return [task.file.file_path for task in tasks]
+    return [str(path) for path in (target.place / name).glob("*.parquet")]
+
+
+@pytest.mark.parametrize("format", ["parquet", "iceberg"])
+def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
+    target = LandingTarget(tmp_path / "lake", format)
+    landed(spark, log, target, SEGMENT)
+    for name in ("public.keyed", "public.pair"):
+        rows = read_table(target.place / name, format)
+        order = [
+            ("_commit_lsn", "ascending"),
+            ("_lsn", "ascending"),
+            ("_seq", "ascending"),
+            ("_change_type", "ascending"),
+        ]
+        files = current_files(target, name)
+        shown = [column for column in rows.column_names if rows.schema.field(column).type != pa.uuid()]
+        wanted = rows.select(shown).sort_by(order).to_pylist()
+        sparks = spark.read.option("mergeSchema", "true").parquet(*files).select(*shown).toArrow()
+        assert sparks.sort_by(order).to_pylist() == wanted
+        with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
+            ducks = connection.read_parquet(files, union_by_name=True).to_arrow_table()
+        found = ducks.select(shown).cast(rows.select(shown).schema).sort_by(order).to_pylist()
+        assert found == wanted
