@@ -91,6 +91,7 @@ _XMIN_AT, _XMAX_AT, _INFOMASK_AT, _HOFF_AT = 0, 4, 20, 22
 _MOVED = 0xC000
 _FIRST_UPDATE_STATUS = 4
 _NONE, _FROZEN = 0, 2
+_HALF = 0x80000000
 
 
 class WantedFiles(NamedTuple):
@@ -442,12 +443,12 @@ VISIBLE, GONE, UNKNOWN_XID, UNKNOWN_MULTI = 1, 0, -1, -2
 
 @inline_kernel
 def _committed(xid: Int, fates: Fates) -> Int:
-    """1 if a transaction has committed, 0 if not, UNKNOWN_XID if ``pg_xact`` does not know of it any more."""
+    """1 if a transaction has committed, 0 if not (yet), UNKNOWN_XID if ``pg_xact`` does not know of it any more."""
     if xid <= _FROZEN:
         return np.int64(xid != _NONE)
     number = (xid - fates.oldest) & 0xFFFFFFFF
     if number >= fates.count:
-        return np.int64(UNKNOWN_XID)
+        return np.int64(UNKNOWN_XID if number >= _HALF else 0)
     return np.int64((fates.status[number >> 2] >> (2 * (number & 3))) & 3 == 1)
 
 

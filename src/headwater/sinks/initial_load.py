@@ -15,6 +15,7 @@ as many bytes of values out of line as fit beside them.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -49,7 +50,7 @@ from headwater.rows.typed import typed_columns
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.data_files import write_batches
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable
-from headwater.sinks.lake_table import DataFile, file_name
+from headwater.sinks.lake_table import DataFile, errors_at, file_name
 
 Int64s = NDArray[np.int64]
 
@@ -96,7 +97,10 @@ class InitialLoad:
             HeadwaterError: a file, a record or a value stands in the way.
         """
         shutil.rmtree(self.place, ignore_errors=True)
-        self.place.mkdir(parents=True)
+        if not self.loads:
+            return
+        with errors_at(self.place):
+            self.place.mkdir(parents=True)
         try:
             reader = self._reader(context, progress)
             leaves = [leaf for load in self.loads for leaf in load.table.leaves]
@@ -116,7 +120,8 @@ class InitialLoad:
         history = heap_history(context, self.opened.directory, copy, stretch, files, self.place, progress)
         heaps = {file: copy.heap_file(file) for file in files}
         has_checksums = copy.control.data_checksum_version == CHECKSUMS_ON
-        return _Reader(catalog, self.rows.start_lsn, files, heaps, history, self.place, has_checksums)
+        numbers = {file: number for number, file in enumerate(files)}
+        return _Reader(catalog, self.rows.start_lsn, numbers, heaps, history, self.place, has_checksums)
 
     def _write(
         self,
@@ -129,25 +134,21 @@ class InitialLoad:
         tasks = list(self._tasks(reader))
         kept = {file: number for number, file in enumerate(toasts)}
         numbered = [(load, pages, schema, -1 if toast is None else kept[toast]) for load, pages, schema, toast in tasks]
-        waiting = [sum(task[0] == number for task in tasks) for number in range(len(self.loads))]
+        waiting = Counter(load for load, *_ in tasks)
         found: list[list[DataFile]] = [[] for _ in self.loads]
         forms, values = [load.form for load in self.loads], list(toasts.values())
         write = partial(_write, forms, values, self.opened.session, self.rows.lsn)
-        self._commit_done(waiting, found, commit)
+        for number in range(len(self.loads)):
+            if not waiting[number]:
+                commit(number, [])
         with exchange.run("existing rows", write, [_RowsTask(*one) for one in numbered], progress) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
                 number, file = arrived.summary
                 found[number] += [] if file is None else [file]
                 waiting[number] -= 1
-                self._commit_done(waiting, found, commit)
-
-    def _commit_done(self, waiting: list[int], found: list[list[DataFile]], commit: Commit) -> None:
-        """Commit tables none of whose tasks is waited for."""
-        for number, count in enumerate(waiting):
-            if count == 0:
-                waiting[number] = -1
-                commit(number, found[number])
+                if not waiting[number]:
+                    commit(number, found[number])
 
     def _tasks(self, reader: _Reader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
         for number, load in enumerate(self.loads):
@@ -162,7 +163,7 @@ class _Reader:
 
     catalog: str
     start_lsn: int
-    files: list[Locator]
+    numbers: dict[Locator, int]
     heaps: dict[Locator, HeapFile]
     history: HeapHistory
     place: Path
@@ -170,7 +171,7 @@ class _Reader:
 
     def parts(self, locator: Locator) -> Iterator[HeapPages]:
         """A file's pages, in parts for tasks."""
-        file, heap = self.files.index(locator), self.heaps[locator]
+        file, heap = self.numbers[locator], self.heaps[locator]
         blocks = max(heap.blocks, self.history.blocks(file))
         for first in range(0, blocks, TASK_BLOCKS):
             last = min(first + TASK_BLOCKS, blocks)

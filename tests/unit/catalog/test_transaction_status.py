@@ -1,0 +1,51 @@
+"""What became of transactions: pg_xact of a copy and the ends that the log has had since."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headwater.catalog.commit_log import FILE_BYTES
+from headwater.catalog.transaction_status import ABORTED, COMMITTED, TransactionStatus, transaction_status
+
+PER_FILE = 4 * FILE_BYTES
+
+
+def status_of(found: TransactionStatus, xid: int) -> int:
+    number = xid - found.oldest
+    assert 0 <= number < found.count
+    return int(found.bits[number // 4]) >> number % 4 * 2 & 3
+
+
+def told(files: dict[int, bytes], next_xid: int, ends: dict[int, bool]) -> TransactionStatus:
+    xids = np.array(list(ends), np.int64) & 0xFFFFFFFF
+    return transaction_status(files, next_xid, xids, np.array(list(ends.values()), np.bool_))
+
+
+def test_the_log_has_the_last_word() -> None:
+    file = bytes([0b01_10_01_01, 0b00_00_11_01])  # a committed subtransaction is its parent's business
+    found = told({0: file}, 8, {5: True, 6: False, 3: True, 8: True, 9: False})
+    expected = [COMMITTED, COMMITTED, ABORTED, COMMITTED, COMMITTED, COMMITTED, ABORTED, 0, COMMITTED, ABORTED]
+    assert [status_of(found, xid) for xid in range(10)] == expected
+    assert status_of(found, 5000) == 0
+
+
+def test_files_that_the_copy_has_not_yet() -> None:
+    found = told({1: bytes([0x55])}, PER_FILE + 4, {2 * PER_FILE + 1: True})
+    assert found.oldest == PER_FILE
+    assert status_of(found, PER_FILE) == COMMITTED
+    assert status_of(found, 2 * PER_FILE + 1) == COMMITTED
+    assert status_of(found, 2 * PER_FILE) == 0
+
+
+def test_numbers_that_begin_again() -> None:
+    """The last file before 2^32 transactions and the first one behind it are neighbours."""
+    last = (1 << 32) // PER_FILE - 1
+    epoch = 1 << 32
+    files = {last: bytes(FILE_BYTES - 1) + b"\x55", 0: b"\x40"}
+    found = told(files, epoch + 10, {epoch + 4: True, epoch - 8: True})
+    assert found.oldest == last * PER_FILE
+    assert status_of(found, epoch - 1) == COMMITTED
+    assert status_of(found, epoch - 8) == COMMITTED
+    assert status_of(found, epoch - 7) == 0
+    assert status_of(found, epoch + 3) == COMMITTED
+    assert status_of(found, epoch + 4) == COMMITTED
