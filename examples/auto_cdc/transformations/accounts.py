@@ -19,7 +19,7 @@ OWN += ["_before_is_key", "_before"]
 @dp.temporary_view
 def feed() -> DataFrame:
     """The table's changes, one a row and key."""
-    options = {name: spark.conf.get(f"headwater.{name}") for name in ("wal", "backup", "table")}
+    options = {name: spark.conf.get(f"spark.headwater.{name}") for name in ("wal", "backup", "table")}
     source = spark.readStream.format("headwater").option("path", options["wal"]).option("catalog", options["backup"])
     changes = source.option("tables", options["table"]).load()
     columns = [name for name in changes.columns if name not in OWN]
@@ -49,7 +49,7 @@ def _fields(changes: DataFrame, columns: list[str]) -> str:
     return ",".join(["_change_type:string", "part:int", *own])
 
 
-target = spark.conf.get("headwater.target")
+target = spark.conf.get("spark.headwater.target")
 for name, kind in (("account", 1), ("account_history", 2)):
     dp.create_streaming_table(f"{target}.{name}")
     dp.create_auto_cdc_flow(
