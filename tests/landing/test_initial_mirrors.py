@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeError
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import LandingTarget
 from landing.mirrors import read_table
 from landing.test_mirrors import ALL, SEGMENT, Log, landed, require_equal, worked
@@ -64,4 +65,13 @@ def test_rows_that_were_there_before_are_followed(
 def test_without_them_a_change_of_one_is_an_error(spark: SparkSession, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", mode="current", snapshot="never")
     with pytest.raises(LakeError, match="that is not there"):
+        landed(spark, log, target, ALL)
+
+
+@pytest.mark.parametrize("log", ["rows"], indirect=True)
+def test_a_target_keeps_its_choice_of_tables(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", mode="current")
+    landed(spark, log, target, ALL, tables=TablePatterns(("public.keyed",)))
+    assert [one.name for one in target.place.glob("public.*")] == ["public.keyed"]
+    with pytest.raises(LakeError, match=r"the tables have tables public\.keyed, not all"):
         landed(spark, log, target, ALL)

@@ -25,6 +25,7 @@ from typing import Any
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
+from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, Target
 from headwater.sinks.delta_table import DeltaFormat
 from headwater.sinks.lake_schema import EVOLVE
@@ -226,6 +227,15 @@ class Lake:
         """
         with errors_at(self.target.place):
             self._require("source", source)
+
+    def require_tables(self, tables: TablePatterns) -> None:
+        """See that the same tables are chosen as in the target's first run.
+
+        Raises:
+            LakeError: others are; what came of them before would be missing.
+        """
+        with errors_at(self.target.place):
+            self._require("tables", ", ".join(sorted(tables.patterns)) or "all")
 
     def kept(self) -> KeptState | None:
         """The state where the last run has come to; None for none.

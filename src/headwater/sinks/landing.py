@@ -68,6 +68,7 @@ def land(
         HeadwaterError: any reason not to decode. What was committed stays.
     """
     with Lake(target) as lake:
+        lake.require_tables(request.tables)
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
