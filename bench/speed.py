@@ -33,6 +33,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from charts import write_charts
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
 from our_runs import check_equal, land, time_headwater
 from server_runs import OPTIONS, RUNS, SETTINGS, Options, make_slot, time_client, time_server
@@ -297,7 +298,8 @@ def main() -> None:
         console.print(
             f"start: {ours:.1f} s for one segment, a bare session {bare:.1f} s: ratio [bold]{start.ratio:.2f}[/]"
         )
-    console.print(f"written to {write_json(measured, start)}")
+    written = write_json(measured, start)
+    console.print(f"written to {', '.join(str(path) for path in (written, *write_charts(written)))}")
 
 
 if __name__ == "__main__":
