@@ -43,8 +43,10 @@ def lock_alone(path: Path, place: Path) -> int:
 
     Raises:
         LakeConflictError: another process holds it.
+        LakeError: it cannot be made.
     """
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with errors_at(place):
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
