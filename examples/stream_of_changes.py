@@ -52,6 +52,7 @@ queries = [
 for query in queries:
     query.awaitTermination()
     print(query.name, query.lastProgress and query.lastProgress["sources"][0]["endOffset"])
+metrics.wait(60)
 print(metrics.exposition())
 spark.streams.removeListener(metrics)
 spark.stop()

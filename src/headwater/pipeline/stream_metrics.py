@@ -9,6 +9,7 @@ listeners.
 from __future__ import annotations
 
 import json
+from threading import Condition
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -52,6 +53,7 @@ class StreamMetrics(StreamingQueryListener):
         self._seconds = Histogram("batch_seconds", "What a batch took.", buckets=_SECONDS, **own)
         self._errors = Counter("errors", "Queries that ended with an error.", **own)
         self._names: dict[str, str] = {}
+        self._ended = Condition()
 
     def exposition(self) -> str:
         """All metrics, in Prometheus's text form."""
@@ -59,8 +61,22 @@ class StreamMetrics(StreamingQueryListener):
 
         return generate_latest(self.registry).decode()
 
+    def wait(self, seconds: float) -> bool:
+        """Wait until all queries that have begun have ended, and their last batches are counted.
+
+        Spark tells listeners some time after a query's ``awaitTermination`` has returned.
+
+        Args:
+            seconds: at most.
+
+        Returns:
+            whether they have.
+        """
+        with self._ended:
+            return self._ended.wait_for(lambda: not self._names, seconds)
+
     def onQueryStarted(self, event: Any) -> None:
-        """A query begins."""
+        """A query begins; it does not run before this returns."""
         self._names[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: Any) -> None:
@@ -84,9 +100,12 @@ class StreamMetrics(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         """A query ended."""
-        query = self._names.pop(str(event.id), str(event.id))
+        query = self._names.get(str(event.id), str(event.id))
         if event.exception is not None:
             self._errors.labels(query).inc()
+        with self._ended:
+            self._names.pop(str(event.id), None)
+            self._ended.notify_all()
 
 
 def _lsn(offset: str | None) -> int | None:
