@@ -88,7 +88,7 @@ def end(process: Running) -> str:
     return said
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
 def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: str) -> None:
     target = tmp_path / "lake"
     source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 4000) i")

@@ -20,6 +20,8 @@ from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(3600)]
 
+FORMS = ["parquet", pytest.param("delta", marks=pytest.mark.slow)]
+
 DRIVER = Path(__file__).with_name("land_driver.py")
 MOST_STEPS = 40
 """That one run does before it is killed; all of the work has some hundreds."""
@@ -27,7 +29,7 @@ FEW_KILLS = {"parquet": 3, "delta": 2}
 NEVER = 1 << 40
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", FORMS)
 def test_killed_at_steps_of_commits(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
     kills = request.config.getoption("--kills")
     seed, asked = random.randrange(1 << 30), FEW_KILLS[form] if kills is None else kills // 4
@@ -55,7 +57,7 @@ def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> 
     return status != 0
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", FORMS)
 def test_killed_at_any_moment(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
     kills = request.config.getoption("--kills")
     if kills is None:
@@ -92,7 +94,7 @@ def files(target: LandingTarget) -> set[str]:
     return {path.name for path in target.place.rglob("*")}
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str) -> None:
     """Its task fails, so the run does, with an error; the next one goes on."""
     target = LandingTarget(tmp_path / "lake", form)

@@ -153,7 +153,7 @@ land(spark_session("local[1]"), request, LandingTarget(Path(place), format), bou
 """
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ["parquet", *(pytest.param(one, marks=pytest.mark.slow) for one in FORMATS[1:])])
 def test_killed_between_the_commits_and_what_they_resolve(
     spark: SparkSession, log: Log, tmp_path: Path, format: str
 ) -> None:

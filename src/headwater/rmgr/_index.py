@@ -62,6 +62,7 @@ from headwater.rmgr.header_slots import (
     DATA_AT,
     DB,
     FORK,
+    IMAGE,
     MAIN_AT,
     MAIN_LENGTH,
     ORIGIN,
@@ -252,7 +253,8 @@ def _index_heap2(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
     op = data[at + INFO_AT] & heap.OPMASK
     if op == heap2.NEW_CID:
         return index_command(data, at, lsn, wanted, t)
-    if op != heap2.VISIBLE:
+    # With checksums a page's first image may come with a record that says that all see it.
+    if op != heap2.VISIBLE or (blocks > 1 and t.headers[BLOCKS + 8 + IMAGE] >= 0):
         database = 0 if op == heap2.REWRITE else _catalog_database(blocks, wanted.catalogs, t)
         if database >= 0:
             keep(database, t)
