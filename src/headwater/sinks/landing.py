@@ -27,7 +27,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import UsageError
+from headwater.errors import UsageError, warn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
@@ -142,6 +142,11 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
         UsageError: they would, and what follows them is left out.
     """
     if target.snapshot == NEVER:
+        if MODES[target.mode].mirrors and opened.state is None:
+            warn(
+                "mirrors have only rows that came behind the backup: those that tables had before are missing",
+                hint="land them, too (--snapshot initial), unless the tables were empty",
+            )
         return False
     if opened.request.start is not None:
         raise UsageError(
