@@ -128,7 +128,8 @@ class _Run:
         """
         wants_existing = _wants_existing(opened, self.lake.target)
         with open_exchange(self.spark.sparkContext) as exchange:
-            handing = Handing(exchange.hand, self.mode, start_of(opened), wants_existing)
+            parallel = self.spark.sparkContext.defaultParallelism
+            handing = Handing(exchange.hand, parallel, self.mode, start_of(opened), wants_existing)
             ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds)
             return LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing).run(
                 following

@@ -26,7 +26,7 @@ from headwater.pipeline.following import Following
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.request import OpenRequest, settings_together
-from headwater.reorder.cutting import cut_slices
+from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.data_files import write_data_file
@@ -40,7 +40,6 @@ from headwater.sinks.modes import Landing, Mode, Settled, Written, notes
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
-_SLICE_BYTES = 64 << 20
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -91,12 +90,13 @@ class Handing:
     """Makes parts, in the thread that plans.
 
     Attributes:
-        hand: a slice; mode: what is kept.
+        hand: a slice; parallel: tasks that can run at once; mode: what is kept.
         lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
+    parallel: int
     mode: Mode
     lo: int
     wants_existing: bool
@@ -116,7 +116,9 @@ class Handing:
             since,
         )
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
-        slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
+        # One for each core: each makes a file of each table.
+        size = even_slice([assembly.plan], self.parallel)
+        slices = [self.hand(one) for one in cut_slices(assembly.plan, size)]
         settings = settings_together(output.opened for output in plan.outputs)
         times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
         return Part(
