@@ -47,7 +47,7 @@ from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
 from headwater.rows.toast_values import values_in
 from headwater.rows.typed import typed_columns
-from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.change_rows import ChangeTable, framed, named
 from headwater.sinks.data_files import write_batches
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable
 from headwater.sinks.lake_table import DataFile, errors_at, file_name
@@ -271,30 +271,22 @@ class _Rows:
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
         """Rows with the columns of changes."""
-        count = len(tid)
+        count, same = len(tid), np.zeros(len(tid), np.int32)
         own = dict(zip(self._form.names, columns, strict=True))
         lsn = pa.array(np.full(count, self._lsn, np.int64))
-        own |= {"_change_type": _same(READ, count), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
-        own |= {"_schema": _same(self._schema.namespace, count), "_table": _same(self._schema.name, count)}
+        own |= {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        own |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
         offsets = pa.array(np.zeros(count + 1, np.int32))
         own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
         own["_is_key"] = pa.array(np.zeros(count, np.bool_))
         own["_relation"], own["_heap"] = (pa.array(np.full(count, oid, np.int64)) for oid in (self._schema.oid, 0))
-        arrays = [
-            own[field.name].cast(field.type) if field.name in own else pa.nulls(count, field.type)
-            for field in self._form.schema
-        ]
-        return pa.table(arrays, schema=self._form.schema)
+        return framed(own, count, self._form.schema)
 
     def _error(self, reason: str) -> CatalogError:
         return CatalogError(
             f'table "{self._schema.namespace}.{self._schema.name}": {reason}',
             hint="the backup is damaged; take it again",
         )
-
-
-def _same(value: str, count: int) -> pa.Array:
-    return pa.array([value], pa.string()).take(pa.array(np.zeros(count, np.int32)))
 
 
 def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:

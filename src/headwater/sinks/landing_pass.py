@@ -36,7 +36,7 @@ from headwater.sinks.lake import Lake
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
-from headwater.sinks.modes import Landing, Mode, Settled, Written, notes
+from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
@@ -228,7 +228,7 @@ class LandingPass:
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
         written = self._written(self._decoder, part.slices, changes)
-        self._commit(list(self.mode.settled(landings, written, self._merged)))
+        self._commit(list(self.mode.settled(landings, written, self._merging)))
         self.lake.clear_staging()
         self.lake.resolve(part.kept, part.commit_time)
 
@@ -250,7 +250,7 @@ class LandingPass:
         loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
 
         def commit(number: int, files: list[DataFile]) -> None:
-            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merged)])
+            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merging)])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
@@ -284,6 +284,10 @@ class LandingPass:
                 for one in arrived.summary:
                     found.setdefault(one.table, []).append(one)
         return found
+
+    @property
+    def _merging(self) -> Merging:
+        return Merging(self._merged, self.ahead.parallel)
 
     def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
         """What tasks have merged."""
@@ -319,7 +323,7 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
-        return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
+        return [_file(number, forms[number], rows) for number, rows in found if rows is not None]
 
     yield write
 
@@ -329,7 +333,7 @@ def _merge(task: Merge) -> Iterator[Write[Merged]]:
     yield lambda _: task.run()
 
 
-def _file(number: int, place: str, rows: pa.Table) -> Written:
+def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has."""
     last = pc.max(rows["_commit_lsn"]).as_py()
-    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)
+    return notes(number, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)
