@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, plt, saved
+from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, beside, plt, saved
 from size_charts import write_size_charts
 
 KINDS = {
@@ -59,7 +59,7 @@ def _rates(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
     axes.set_yticks(list(places), list(figures))
     axes.set_xlabel("million changes a second")
     axes.invert_yaxis()
-    axes.legend()
+    beside(axes)
     return saved(chart, place)
 
 

@@ -74,18 +74,18 @@ def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     if not has_engine():
         sitting.console.print("debezium: left out, as there is no Debezium here (make build/peers)")
         return []
-    rates = []
-    for turn in range(RUNS):
+    rates, runs = [], sitting.runs or RUNS
+    for turn in range(runs):
         with (
-            sitting.console.status(f"debezium: the engine, run {turn + 1} of {RUNS}"),
+            sitting.console.status(f"debezium: the engine, run {turn + 1} of {runs}"),
             tempfile.TemporaryDirectory(dir=sitting.directory) as name,
         ):
             rates.append(engine_rate(engine_run(min(sitting.changes or EVENTS, EVENTS), Path(name))))
     with written(INSERTS, sitting) as (server, log):
         server.stop()
         ours = []
-        for turn in range(RUNS):
-            with sitting.console.status(f"debezium: land, run {turn + 1} of {RUNS}"):
+        for turn in range(runs):
+            with sitting.console.status(f"debezium: land, run {turn + 1} of {runs}"):
                 ours.append(log.changes / LAND_INSERTS(log).seconds)
     about = "inserts: landed, beside Debezium's JSON"
     return [Result("debezium", about, "rows/s", tuple(ours), {"debezium": tuple(rates)}, target=30)]

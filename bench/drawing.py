@@ -14,7 +14,7 @@ mpl.rcParams["svg.hashsalt"] = "headwater"
 
 from matplotlib import pyplot as plt  # noqa: E402
 
-__all__ = ["GREY", "HEIGHT_OF_BAR", "MARGIN", "OURS", "PALE", "WIDTH", "horizontal_bars", "plt", "saved"]
+__all__ = ["GREY", "HEIGHT_OF_BAR", "MARGIN", "OURS", "PALE", "WIDTH", "beside", "horizontal_bars", "plt", "saved"]
 
 WIDTH, HEIGHT_OF_BAR, MARGIN = 8.0, 0.45, 1.2
 OURS, GREY, PALE = "#2b6cb0", "#a0aec0", "#cbd5e0"
@@ -36,6 +36,11 @@ def horizontal_bars(bars: Mapping[str, tuple[float, str]], label: str, place: Pa
     axes.invert_yaxis()
     axes.margins(x=0.1)
     return saved(figure, place)
+
+
+def beside(axes: Any) -> None:
+    """Put the legend beside a chart, where it hides nothing."""
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
 def saved(figure: Any, place: Path) -> list[Path]:

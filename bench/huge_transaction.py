@@ -18,7 +18,9 @@ RUNS = 3
 def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Decode the transaction beside the server, which has its own settings."""
     size = SIZE if sitting.changes is None else max(1, (sitting.changes * WIDE_ROW_WAL) >> 20)
-    found = measure_schema(replace(ONE_TRANSACTION, size=size), RUNS, sitting.directory, sitting.console)
+    found = measure_schema(
+        replace(ONE_TRANSACTION, size=size), sitting.runs or RUNS, sitting.directory, sitting.console
+    )
     peaks = tuple(one / MEGABYTE for one in found.ours.worker_runs)
     more = {"wal_mb": found.wal_bytes / MEGABYTE, "driver_mb": found.ours.peak_bytes / MEGABYTE} | _speed(
         found.ours, found.server

@@ -26,11 +26,11 @@ from workloads import INSERTS
 
 def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Write a log, index it and have ``pg_waldump`` count it, in turns."""
-    ours, theirs = [], []
+    ours, theirs, runs = [], [], sitting.runs or RUNS
     with written(INSERTS, sitting) as (server, log), workers_on_cores(1) as worker:
         server.stop()
-        for turn in range(RUNS + 1):
-            with sitting.console.status(f"index: run {turn} of {RUNS}"):
+        for turn in range(runs + 1):
+            with sitting.console.status(f"index: run {turn} of {runs}"):
                 start, seconds = worker.submit(indexed, log).result()
                 size = (Lsn.parse(log.end) - start) / MEGABYTE
                 ours.append(size / seconds)

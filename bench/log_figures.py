@@ -126,15 +126,16 @@ FIGURES = (
 def measure(figures: Sequence[Figure], sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Run the figures' workload, time the server, stop it, time Headwater."""
     chosen = [one for one in figures if one.name in names]
+    count = sitting.runs or RUNS
     with written(chosen[0].workload, sitting) as (server, log):
         with sitting.console.status(f"{chosen[0].workload.about}: the server decodes"):
-            expected = {options: time_server(server, options) for options in {one.options for one in chosen}}
+            expected = {options: time_server(server, options, count) for options in {one.options for one in chosen}}
             client_seconds = time_client(server, sitting.directory)
             server.stop()
         runs: dict[str, list[Run]] = {one.name: [] for one in chosen}
-        for turn in range(RUNS):
+        for turn in range(count):
             for one in chosen:
-                with sitting.console.status(f"{one.about}: run {turn + 1} of {RUNS}"):
+                with sitting.console.status(f"{one.about}: run {turn + 1} of {count}"):
                     runs[one.name].append(one.run(log))
                     if one.is_same and turn == 0:
                         check_equal(expected[one.options][0], sitting.directory / "out")

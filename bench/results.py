@@ -33,13 +33,14 @@ class Sitting:
     Attributes:
         directory: for what is written.
         console: tells what is being done.
-        changes: rows or changes to be written, seconds: of load; None for the measurement's own number.
+        changes: rows or changes to be written, seconds: of load, runs: how many; None for the measurement's own number.
     """
 
     directory: Path
     console: Console
     changes: int | None = None
     seconds: float | None = None
+    runs: int | None = None
 
 
 @dataclass(frozen=True)

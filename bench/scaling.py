@@ -26,10 +26,11 @@ ARRAY_BYTES = 256 << 20
 def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Land a log with one core and with two, and copy memory, in turns."""
     ours, copying, rates = [], [], []
+    runs = sitting.runs or RUNS
     with written(INSERTS, sitting) as (server, log):
         server.stop()
-        for turn in range(RUNS):
-            with sitting.console.status(f"scaling: run {turn + 1} of {RUNS}"):
+        for turn in range(runs):
+            with sitting.console.status(f"scaling: run {turn + 1} of {runs}"):
                 one, two = (land_seconds(log, cores) for cores in (1, 2))
                 ours.append(one / two)
                 copied = [copy_rate(cores) for cores in (1, 2)]

@@ -26,10 +26,12 @@ def make_slot(server: EmbeddedPostgres) -> str:
         return str(one_row(connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")[0])
 
 
-def time_server(server: EmbeddedPostgres, options: Options = OPTIONS) -> tuple[tuple[int, int], tuple[float, ...]]:
+def time_server(
+    server: EmbeddedPostgres, options: Options = OPTIONS, runs: int = RUNS
+) -> tuple[tuple[int, int], tuple[float, ...]]:
     """(messages, bytes) of the server's stream, and the seconds of each run after one to warm up."""
     with server.connect() as connection:
-        return time_session(connection, RUNS, options)
+        return time_session(connection, runs, options)
 
 
 def time_session(

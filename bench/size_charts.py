@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drawing import GREY, OURS, PALE, WIDTH, horizontal_bars, plt, saved
+from drawing import GREY, OURS, PALE, WIDTH, beside, horizontal_bars, plt, saved
 from results import MEGABYTE
 
 GIGABYTE = 1 << 30
@@ -80,7 +80,7 @@ def _over_sizes(figure: Any, axes: Any, windows: Sequence[dict[str, Any]], place
     axes.set_xlabel("GB of WAL")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y", linewidth=0.4)
-    axes.legend(fontsize="small")
+    beside(axes)
     return saved(figure, place)
 
 
@@ -96,7 +96,7 @@ def _seconds(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     panels[0][0].set_ylabel("CPU seconds a GB")
     panels[1][0].set_ylabel("seconds of cores a GB")
     for row in panels:
-        row[-1].legend(fontsize="small")
+        beside(row[-1])
     return saved(figure, place)
 
 

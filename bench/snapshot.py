@@ -26,29 +26,29 @@ SMALL_LOG = {"wal_keep_size": "0", "max_wal_size": "512MB"}
 
 def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Fill a table, copy the server, time COPY, stop it, time Headwater."""
-    rows = sitting.changes or ROWS
+    rows, runs = sitting.changes or ROWS, sitting.runs or RUNS
     with bench_server(SMALL_LOG) as server:
         with sitting.console.status(f"{rows:,} rows: write them"):
             prepare_inserts(server)
             run_inserts(server, rows)
             backup = copied(server, sitting.directory / "snapshot")
         with sitting.console.status("rows: the server copies them"):
-            theirs = copy_runs(server)
+            theirs = copy_runs(server, runs)
             server.stop()
         ours = []
-        for turn in range(RUNS):
-            with sitting.console.status(f"rows: land, run {turn + 1} of {RUNS}"):
+        for turn in range(runs):
+            with sitting.console.status(f"rows: land, run {turn + 1} of {runs}"):
                 ours.append(load_seconds(server.wal_directory, backup, sitting.directory / "lake", rows))
     about = "rows of a backup: landed as Parquet"
-    rates = [tuple(rows / seconds for seconds in runs) for runs in (ours, theirs)]
+    rates = [tuple(rows / seconds for seconds in seconds_of) for seconds_of in (ours, theirs)]
     return [Result("snapshot_rows", about, "rows/s", rates[0], {"server": rates[1]}, target=2)]
 
 
-def copy_runs(server: EmbeddedPostgres) -> Runs:
+def copy_runs(server: EmbeddedPostgres, runs: int) -> Runs:
     """Seconds of each COPY after one to warm up."""
     seconds = []
     with server.connect() as connection:
-        for _ in range(RUNS + 1):
+        for _ in range(runs + 1):
             began = time.perf_counter()
             connection.execute("COPY sales TO '/dev/null' (FORMAT binary)")
             seconds.append(time.perf_counter() - began)

@@ -60,7 +60,7 @@ NAMES = tuple(name for one in MEASUREMENTS for name in one.names)
 def measured(one: Measurement, names: Sequence[str], arguments: argparse.Namespace, console: Console) -> list[Result]:
     """The figures of a measurement, in a directory of its own; none if it fails, which is told."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-        sitting = Sitting(Path(directory), console, arguments.changes, arguments.seconds)
+        sitting = Sitting(Path(directory), console, arguments.changes, arguments.seconds, arguments.runs)
         try:
             return one.measure(sitting, names)
         except (SystemExit, subprocess.SubprocessError) as error:
@@ -74,6 +74,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; default: all")
     parser.add_argument("--changes", type=int, help="rows or changes of each workload, instead of its own number")
     parser.add_argument("--seconds", type=float, help="of load on a server that is followed, instead of its own number")
+    parser.add_argument("--runs", type=int, help="of each, instead of its own number")
     parser.add_argument("--keep", action="store_true", help="figures of before stay where they are not measured again")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
@@ -96,7 +97,8 @@ def main() -> None:
         if names:
             results += measured(one, names, arguments, console)
             write_json(results, path, kept)
-    console.print(f"PostgreSQL 16 and Headwater on {os.cpu_count()} cores ({platform.machine()}), medians of {RUNS}")
+    machine = f"{os.cpu_count()} cores ({platform.machine()})"
+    console.print(f"PostgreSQL 16 and Headwater on {machine}, medians of {arguments.runs or RUNS}")
     console.print(figures_table(results))
     console.print(f"written to {', '.join(str(one) for one in (path, *write_charts(path, BUILD)))}")
     missing = set(wanted) - {one.name for one in results} - set(debezium_embedded.MEASUREMENT.names)

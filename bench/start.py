@@ -30,7 +30,7 @@ def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
         server.stop()
         runs = []
         with sitting.console.status("start: one segment of WAL"):
-            for _ in range(RUNS + 1):
+            for _ in range((sitting.runs or RUNS) + 1):
                 runs.append((timed(bare_session), timed(lambda: decode_segment(server, backup, sitting.directory))))
     bare, ours = zip(*runs[1:], strict=True)
     return [Result("start", "one segment, with Spark's start", "seconds", ours, {"bare": bare}, is_cost=True)]
