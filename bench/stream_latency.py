@@ -40,7 +40,7 @@ class Load:
     """What is sent while the stream runs.
 
     Attributes:
-        command: of pgbench, but for how long; environment: its.
+        command: of pgbench, but for how much; environment: its.
         seconds: that count.
     """
 
@@ -54,12 +54,11 @@ class Seen:
     """What the stream has given.
 
     Attributes:
-        committed: float64[n] when each change committed, in seconds since 1970; latency: float64[n] in seconds.
-        batches: how many there were.
+        latency: float64[n] in seconds, of changes in the order of their commits.
+        batches: how many there were, with those that do not count.
         rate: transactions a second that were sent.
     """
 
-    committed: NDArray[np.float64]
     latency: NDArray[np.float64]
     batches: int
     rate: float
@@ -71,20 +70,18 @@ def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     with bench_server() as server, sitting.console.status(f"stream: {RATE} transactions a second"):
         prepare_pgbench(server)
         backup = copied(server, sitting.directory / "stream")
-        clients = ["--client", str(PGBENCH_CLIENTS), "--rate", str(RATE), "--no-vacuum", "--protocol", "prepared"]
-        load = Load([str(server.programs.program("pgbench")), *clients], server.client_environment(), seconds)
+        command = [str(server.programs.program("pgbench")), "--no-vacuum", "--protocol", "prepared"]
+        load = Load(command, server.client_environment(), seconds)
         with new_process() as worker:
             seen = worker.submit(streamed, server.wal_directory, backup, sitting.directory, load).result()
     return [_result(name, *PERCENTILES[name], seen) for name in PERCENTILES if name in names]
 
 
 def _result(name: str, percentile: int, at_most: float, seen: Seen) -> Result:
-    counted = seen.committed >= seen.committed.min() + WARM_UP_SECONDS
-    latency, committed = seen.latency[counted] * 1000, seen.committed[counted]
-    parts = np.array_split(latency[np.argsort(committed, kind="stable")], RUNS)
+    parts = np.array_split(seen.latency * 1000, RUNS)
     runs = tuple(float(np.percentile(part, percentile)) for part in parts)
     about = f"commit to foreachBatch, {RATE:,} transactions/s, p{percentile}"
-    more = {"transactions_per_second": seen.rate, "changes": float(len(latency)), "batches": float(seen.batches)}
+    more = {"transactions_per_second": seen.rate, "changes": float(len(seen.latency)), "batches": float(seen.batches)}
     return Result(name, about, "ms", runs, is_cost=True, target=at_most, more=more)
 
 
@@ -98,19 +95,26 @@ def streamed(wal: Path, backup: Path, directory: Path, load: Load) -> Seen:
     with tempfile.TemporaryDirectory(dir=directory) as checkpoint:
         query = writing.option("checkpointLocation", checkpoint).start()
         try:
-            sent, rate = _send(load)
-            arrivals.wait_for(sent * CHANGES_PER_PGBENCH_TRANSACTION, query)
+            first, _ = _send(load, ["--client", "1", "--transactions", "1"])
+            arrivals.wait_for(first * CHANGES_PER_PGBENCH_TRANSACTION, query)
+            began = time.time()
+            sent, rate = _send(load, _steady(load.seconds))
+            arrivals.wait_for((first + sent) * CHANGES_PER_PGBENCH_TRANSACTION, query)
         finally:
             query.stop()
             spark.stop()
-    return arrivals.seen(rate)
+    return arrivals.seen(began + WARM_UP_SECONDS, rate)
 
 
-def _send(load: Load) -> tuple[int, float]:
+def _steady(seconds: float) -> list[str]:
+    lasts = str(round(seconds + WARM_UP_SECONDS))
+    return ["--client", str(PGBENCH_CLIENTS), "--rate", str(RATE), "--time", lasts]
+
+
+def _send(load: Load, flags: Sequence[str]) -> tuple[int, float]:
     """How many transactions pgbench has sent, and how many a second."""
-    lasts = ["--time", str(round(load.seconds + WARM_UP_SECONDS))]
     run = subprocess.run(
-        [*load.command, *lasts], env=dict(load.environment), check=True, capture_output=True, text=True
+        [*load.command, *flags], env=dict(load.environment), check=True, capture_output=True, text=True
     )
     sent = re.search(r"transactions actually processed: (\d+)", run.stdout)
     rate = re.search(r"tps = ([\d.]+)", run.stdout)
@@ -151,9 +155,12 @@ class Arrivals:
     def _count(self) -> int:
         return sum(map(len, self._committed))
 
-    def seen(self, rate: float) -> Seen:
-        """All that came."""
-        return Seen(np.concatenate(self._committed), np.concatenate(self._latency), len(self._committed), rate)
+    def seen(self, since: float, rate: float) -> Seen:
+        """What was committed from a moment on, in seconds since 1970."""
+        committed, latency = np.concatenate(self._committed), np.concatenate(self._latency)
+        order = np.argsort(committed, kind="stable")
+        order = order[committed[order] >= since]
+        return Seen(latency[order], len(self._committed), rate)
 
 
 MEASUREMENT = Measurement(tuple(PERCENTILES), measure)
