@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("gigabytes", nargs="*", type=float, default=list(GIGABYTES))
     parser.add_argument("--runs", type=int, default=RUNS, help="of each size and number of cores")
     arguments = parser.parse_args()
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=140)
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
         found = measure(sorted(arguments.gigabytes), arguments.runs, Path(directory), console)
     BUILD.mkdir(exist_ok=True)
