@@ -13,9 +13,13 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-test_decoding]" \
 	"tests/oracle/test_oracle.py::test_scenario[pg16-insert_update_delete-pgoutput, all]"
 
+# Of what a connector needs, what Spark has not itself.
+CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
+WITH_CONNECTOR := tests/landing/test_spark_catalogs.py
+
 .DEFAULT_GOAL := help
 .PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \
-	contrib hosts postgis wal2json test-peers test-spark bench bench-sizes bench-charts bench-memory bench-schemas bench-peers \
+	contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas bench-peers \
 	conformance seeds demo clean
 
 help: ## list the verbs
@@ -124,6 +128,16 @@ test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an o
 	@for spark in $(SPARKS); do \
 		echo "Spark $$spark"; build/spark-$$spark/bin/pytest $(ON_EACH_SPARK) || exit 1; \
 	done
+
+test-lakes: servers build/spark-4.2/.ready build/spark-4.1/.ready build/lakes/delta build/lakes/iceberg ## land through Spark's own writers: Delta on Spark 4.2, Iceberg on Spark 4.1
+	build/spark-4.2/bin/pytest --connector build/lakes/delta $(WITH_CONNECTOR)
+	build/spark-4.1/bin/pytest --connector build/lakes/iceberg $(WITH_CONNECTOR)
+
+build/lakes/%: tests/landing/connectors/%.xml
+	@tools/system_package.sh mvn maven
+	rm -rf $@
+	mvn -q -B -f $< dependency:copy-dependencies -DincludeGroupIds=$(CONNECTOR_GROUPS) -DoutputDirectory=$(CURDIR)/$@
+	@touch $@
 
 build/spark-%/.ready: pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh build/spark-$* $*

@@ -62,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         help="row filters that are compared on each major under test",
     )
+    group.addoption(
+        "--connector", metavar="DIR", help="jars of a lake's connector, whose tables Spark's own writers land in"
+    )
     group.addoption("--kills", metavar="COUNT", type=int, help="how often landing is killed, at steps and at moments")
 
 

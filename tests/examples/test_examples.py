@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -94,6 +95,25 @@ def test_a_stream_of_changes(log: Log, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "lake" / "changes").num_rows == 25
 
 
+VERSIONS = {number: [(f"a{number}", 100, False)] for number in range(1, 21)} | {
+    7: [("a7", 100, True), ("a7", 70, False)],
+    8: [("a8", 100, True), ("a8", 0, False)],
+    9: [("a9", 100, True)],
+    10: [("a10", 100, True), ("again", 1, False)],
+    21: [("a9", 100, False)],
+}
+"""By key: name and euros of each version, and whether it has ended."""
+
+
+def versions(history: list[dict[str, Any]]) -> dict[int, list[tuple[str, float, bool]]]:
+    """The versions of rows, each key's in their order."""
+    found: dict[int, list[tuple[str, float, bool]]] = {}
+    for one in sorted(history, key=lambda one: (one["id"], *one["__START_AT"].values())):
+        version = one["name"], float(one["euros"]), one["__END_AT"] is not None
+        found.setdefault(one["id"], []).append(version)
+    return found
+
+
 SPARK_TESTS = "org.apache.spark:spark-catalyst_2.13:4.2.0:jar:tests"
 CATALOG = "org.apache.spark.sql.connector.catalog.SharedTablesInMemoryRowLevelOperationTableCatalog"
 SEEN = """
@@ -146,8 +166,8 @@ def test_auto_cdc(log: Log, tmp_path: Path, tables_that_merge: Path) -> None:
     rows = pq.read_table(project / "spark-warehouse" / "seen_account").sort_by("id").to_pylist()
     assert [(one["id"], one["name"], float(one["euros"])) for one in rows] == log.rows
     history = pq.read_table(project / "spark-warehouse" / "seen_account_history").to_pylist()
-    of_7 = sorted((one for one in history if one["id"] == 7), key=lambda one: str(one["__START_AT"]))
-    assert [float(one["euros"]) for one in of_7] == [100, 70]
+    assert versions(history) == VERSIONS
+    of_7 = sorted((one for one in history if one["id"] == 7), key=lambda one: tuple(one["__START_AT"].values()))
     assert of_7[0]["__END_AT"] == of_7[1]["__START_AT"]
-    assert of_7[1]["__END_AT"] is None
-    assert len(history) == 20 + 2 + 1 + 1
+    current = [(one["id"], one["name"], float(one["euros"])) for one in history if one["__END_AT"] is None]
+    assert sorted(current) == log.rows

@@ -204,11 +204,15 @@ def test_columns_follow_the_sources_by_number(spark: SparkSession, log: Log, tmp
     assert small.schema.field("id").type == pa.int32()
 
 
-def test_a_delta_table_is_not_widened(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+def test_a_wider_column_of_a_delta_table_is_a_new_one(spark: SparkSession, log: Log, tmp_path: Path) -> None:
     target = LandingTarget(tmp_path / "lake", "delta")
     landed(spark, log, target, end=log.middle)
-    with pytest.raises(LakeError, match=r'column "id" is .*short.* in the table, and would be .*integer'):
-        landed(spark, log, target)
+    landed(spark, log, target)
+    small = read_delta(target.place / "public.small")
+    assert (small.schema.field("id").type, small.schema.field("id_2").type) == (pa.int16(), pa.int32())
+    before = small.filter(pc.field("_change_type") != "truncate").to_pylist()
+    rows = [{**row, "id": row["id"] if row["id_2"] is None else row["id_2"]} for row in before]
+    assert folded(pa.Table.from_pylist(rows), ("id",), ["id", "was"]) == [(1, "b"), (70000, "d")]
 
 
 def test_one_window_has_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path) -> None:

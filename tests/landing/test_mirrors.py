@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
@@ -28,8 +27,6 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SEGMENT, ALL = 1 << 20, 1 << 30
 STEPS, MOMENTS = 1500, 10
-WIDENED = ("pair", "by_index")
-"""Tables whose columns get wider types, which those of a Delta table cannot."""
 
 
 Tables = dict[str, tuple[list[int], Rows]]
@@ -85,9 +82,9 @@ def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int, **
     return land(spark, asked, target, bounds=WindowBounds(window))
 
 
-def require_equal(log: Log, target: LandingTarget, lsn: int | None = None, names: Iterable[str] = TABLES) -> None:
+def require_equal(log: Log, target: LandingTarget, lsn: int | None = None) -> None:
     """See that mirrors are what the server has had at an LSN; at the end."""
-    for name in names:
+    for name in TABLES:
         numbers, rows = log.moments[max(log.moments) if lsn is None else lsn][name]
         place = target.place / f"public.{name}"
         if not place.exists():
@@ -99,12 +96,6 @@ def require_equal(log: Log, target: LandingTarget, lsn: int | None = None, names
             held = held.filter(as_of(lsn))
         found = mirror_rows(held, [columns[number] for number in numbers])
         assert found == rows, name
-
-
-def followed_in(format: str) -> tuple[list[str], TablePatterns]:
-    """The tables that a format can follow through DDL: columns of a Delta table do not become wider."""
-    names = [name for name in TABLES if format != "delta" or name not in WIDENED]
-    return names, TablePatterns.parse([",".join(f"public.{name}" for name in names)])
 
 
 def as_of(lsn: int | None) -> pc.Expression:
@@ -128,11 +119,10 @@ def test_mirrors_are_what_the_server_has(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="current")
-    names, tables = followed_in(format)
-    landed(spark, log, target, window, tables=tables)
-    require_equal(log, target, names=names)
+    landed(spark, log, target, window)
+    require_equal(log, target)
     assert sum(len(rows) for _, rows in log.tables.values()) > 50
-    again = landed(spark, log, target, window, tables=tables)
+    again = landed(spark, log, target, window)
     assert (again.rows, again.files) == ({}, 0)
 
 
@@ -141,12 +131,11 @@ def test_history_has_what_there_was_at_any_time(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
     target = LandingTarget(tmp_path / "lake", format, mode="history")
-    names, tables = followed_in(format)
-    landed(spark, log, target, window, tables=tables)
-    require_equal(log, target, names=names)
+    landed(spark, log, target, window)
+    require_equal(log, target)
     if not any(len(columns) > 4 for columns, _ in [log.tables["pair"], log.tables["bag"]]):
         for lsn in log.moments:
-            require_equal(log, target, lsn, names)
+            require_equal(log, target, lsn)
     keyed = read_table(target.place / "public.keyed", format)
     assert pc.all(pc.less(keyed["_valid_from_lsn"], keyed["_valid_to_lsn"])).as_py()
     assert pc.all(pc.less_equal(keyed["_valid_from"], keyed["_valid_to"])).as_py()

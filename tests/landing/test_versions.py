@@ -26,6 +26,7 @@ from headwater.sinks.compaction import compact
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_view import read_as_of, tables_of
+from headwater.sinks.modes import MODES
 from headwater.sinks.parquet_table import read_parquet_table
 from headwater.sinks.resolved import resolved_states
 from landing.mirrors import columns_by_number, mirror_rows, read_table
@@ -178,27 +179,33 @@ def current_files(target: LandingTarget, name: str) -> list[str]:
         with closing(own_catalog(target.place)) as catalog:
             tasks = catalog.load_table(tuple(name.split("."))).scan().plan_files()
             return [task.file.file_path for task in tasks]
+    if target.format == "delta":
+        return list(DeltaTable(str(target.place / name)).file_uris())
     return [str(path) for path in (target.place / name).glob("*.parquet")]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
-    target = LandingTarget(tmp_path / "lake", format)
+DAILY = {("parquet", "current"), ("delta", "changelog"), ("iceberg", "history")}
+
+
+@pytest.mark.parametrize(
+    ("format", "mode"),
+    [
+        pytest.param(format, mode, marks=() if (format, mode) in DAILY else pytest.mark.slow)
+        for format in FORMATS
+        for mode in MODES
+    ],
+)
+def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path: Path, format: str, mode: str) -> None:
+    target = LandingTarget(tmp_path / "lake", format, mode=mode)
     landed(spark, log, target, SEGMENT)
-    for name in ("public.keyed", "public.pair"):
+    for name in ("public.keyed", "public.pair", "public.bag"):
         rows = read_table(target.place / name, format)
-        order = [
-            ("_commit_lsn", "ascending"),
-            ("_lsn", "ascending"),
-            ("_seq", "ascending"),
-            ("_change_type", "ascending"),
-        ]
         files = current_files(target, name)
         shown = [column for column in rows.column_names if rows.schema.field(column).type != pa.uuid()]
-        wanted = rows.select(shown).sort_by(order).to_pylist()
+        wanted = mirror_rows(rows, shown)
+        assert wanted
         sparks = spark.read.option("mergeSchema", "true").parquet(*files).select(*shown).toArrow()
-        assert sparks.sort_by(order).to_pylist() == wanted
+        assert mirror_rows(sparks, shown) == wanted
         with duckdb.connect() as connection:
             ducks = connection.read_parquet(files, union_by_name=True).to_arrow_table()
-        found = ducks.select(shown).cast(rows.select(shown).schema).sort_by(order).to_pylist()
-        assert found == wanted
+        assert mirror_rows(ducks.select(shown).cast(rows.select(shown).schema), shown) == wanted

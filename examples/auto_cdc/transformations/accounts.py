@@ -16,13 +16,20 @@ OWN = ["_lsn", "_commit_lsn", "_seq", "_commit_time", "_xid", "_origin", "_op", 
 OWN += ["_before_is_key", "_before"]
 
 
+def source() -> DataFrame:
+    """The table's changes, as they come."""
+    options = {name: spark.conf.get(f"spark.headwater.{name}") for name in ("wal", "backup", "table")}
+    changes = spark.readStream.format("headwater").option("path", options["wal"]).option("catalog", options["backup"])
+    return changes.option("tables", options["table"]).load()
+
+
+# A flow's function may not ask for columns, so they are known before.
+columns = {field.name: field.dataType.simpleString() for field in source().schema if field.name not in OWN}
+
+
 @dp.temporary_view
 def feed() -> DataFrame:
     """The table's changes, one a row and key."""
-    options = {name: spark.conf.get(f"spark.headwater.{name}") for name in ("wal", "backup", "table")}
-    source = spark.readStream.format("headwater").option("path", options["wal"]).option("catalog", options["backup"])
-    changes = source.option("tables", options["table"]).load()
-    columns = [name for name in changes.columns if name not in OWN]
     moves = (f.col("_op") == "update") & (f.col(f"_before.{KEY}") != f.col(KEY))
     old = f.struct(
         f.lit("delete").alias("_change_type"),
@@ -33,20 +40,20 @@ def feed() -> DataFrame:
     new = f.struct(kind.alias("_change_type"), f.lit(1).alias("part"), *columns)
     is_usable = (f.col("_op") != "truncate") & (f.size("_unchanged") == 0)
     why = f.concat(f.lit("no flow can use this change: "), "_op", f.lit(" at "), "_lsn")
-    rows = f.when(~is_usable, f.raise_error(why).cast(f"array<struct<{_fields(changes, columns)}>>"))
+    fields = ",".join(["_change_type:string", "part:int", *(f"{name}:{type}" for name, type in columns.items())])
+    rows = f.when(~is_usable, f.raise_error(why).cast(f"array<struct<{fields}>>"))
     rows = rows.when(moves, f.array(old, new)).otherwise(f.array(new))
-    return changes.withColumn("row", f.explode(rows)).select(
-        "row._change_type",
-        f.col("_commit_lsn").alias("_commit_version"),
-        f.col("_commit_time").alias("_commit_timestamp"),
-        f.struct("_commit_lsn", "_lsn", "_seq", "row.part").alias("sequence"),
-        *[f"row.{name}" for name in columns],
+    return (
+        source()
+        .withColumn("row", f.explode(rows))
+        .select(
+            "row._change_type",
+            f.col("_commit_lsn").alias("_commit_version"),
+            f.col("_commit_time").alias("_commit_timestamp"),
+            f.struct("_commit_lsn", "_lsn", "_seq", "row.part").alias("sequence"),
+            *[f"row.{name}" for name in columns],
+        )
     )
-
-
-def _fields(changes: DataFrame, columns: list[str]) -> str:
-    own = [f"{name}:{changes.schema[name].dataType.simpleString()}" for name in columns]
-    return ",".join(["_change_type:string", "part:int", *own])
 
 
 target = spark.conf.get("spark.headwater.target")

@@ -380,7 +380,18 @@ def ddl_command(**flags: Any) -> None:
     metavar="NAME",
     help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
 )
-@_land_flag("--namespace", metavar="NAME", help="Of all tables in that catalog; default: the source's schemas.")
+@_land_flag(
+    "--catalog-impl",
+    type=click.Choice(["python", "spark"]),
+    default="python",
+    show_default=True,
+    help="Who writes: libraries of Python, without a JVM; or the connector that Spark is configured with.",
+)
+@_land_flag(
+    "--namespace",
+    metavar="NAME",
+    help="Of all tables in that catalog; default: the source's schemas. Of Spark's: CATALOG, or CATALOG.NAMESPACE.",
+)
 @_land_flag(
     "--mode",
     type=click.Choice(["changelog", "current", "history"]),

@@ -22,10 +22,11 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks import landing_worker_daemon
-from headwater.sinks.lake import LandingTarget
+from headwater.sinks.lake import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.landing_watch import SeveralWatch
+from headwater.sinks.modes import CHANGELOG
 from headwater.wal.place import WalSource
 
 
@@ -40,7 +41,7 @@ class LandFlags:
         end: LSN.
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
-        iceberg_catalog, namespace: see :class:`LandingTarget`.
+        iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
         snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
@@ -63,6 +64,7 @@ class LandFlags:
     mode: str
     iceberg_catalog: str | None
     namespace: str | None
+    catalog_impl: str
     snapshot: str
     on_unrepresentable: str
     schema_evolution: str
@@ -91,8 +93,7 @@ def run_land(flags: LandFlags) -> None:
         end=None if flags.end is None else Lsn.parse(flags.end),
         tables=TablePatterns.parse(flags.tables),
     )
-    if flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
-        raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
+    _check_catalog(flags)
     target = LandingTarget(
         Path(flags.to),
         flags.form,
@@ -102,6 +103,7 @@ def run_land(flags: LandFlags) -> None:
         flags.iceberg_catalog,
         flags.namespace,
         flags.snapshot,
+        flags.catalog_impl,
     )
     with ExitStack() as stack:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
@@ -120,6 +122,27 @@ def run_land(flags: LandFlags) -> None:
         sys.stdout.write(f"{json.dumps(_figures(result, *seconds))}\n")
     elif not flags.quiet:
         sys.stderr.write(f"{_summary(result)}\n")
+
+
+def _check_catalog(flags: LandFlags) -> None:
+    """See that what is said of a catalog goes together.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if flags.catalog_impl == SPARK_IMPL:
+        if flags.form not in SPARK_TYPES:
+            raise UsageError("--catalog-impl spark is of tables of --format delta or iceberg")
+        if flags.iceberg_catalog is not None:
+            raise UsageError("--iceberg-catalog is a catalog of pyiceberg's, not of --catalog-impl spark")
+        if flags.namespace is None:
+            raise UsageError(
+                "--catalog-impl spark needs the catalog's name", hint="--namespace CATALOG, or CATALOG.NAMESPACE"
+            )
+        if flags.mode != CHANGELOG:
+            raise UsageError(f"--catalog-impl spark keeps change tables, not --mode {flags.mode}")
+    elif flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
+        raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
 
 
 @contextmanager

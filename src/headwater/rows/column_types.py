@@ -49,6 +49,7 @@ class Target:
         has_time: it has a type for a time of day.
         has_uuid: likewise for a UUID.
         has_int16: likewise for an integer of 16 bits.
+        widens: columns can get a type that holds more, and files keep the one that they have.
         first_day, last_day: the dates that it holds, in days since 2000-01-01.
     """
 
@@ -56,6 +57,7 @@ class Target:
     has_time: bool = False
     has_uuid: bool = False
     has_int16: bool = True
+    widens: bool = True
     first_day: int = _FIRST_DAY
     last_day: int = _LAST_DAY
 
@@ -71,8 +73,14 @@ class Target:
 
 
 SPARK = Target("Spark")
-DELTA = Target("Delta")
+DELTA = Target("Delta", widens=False)
+"""As deltalake (1.6.6) has it, which neither reads rows of tables with ``typeWidening`` nor commits to them."""
+
+SPARK_DELTA = Target("Delta")
 ICEBERG = Target("Iceberg", has_time=True, has_uuid=True, has_int16=False)
+SPARK_ICEBERG = Target("Iceberg", has_int16=False)
+"""Iceberg as Spark knows it, which has neither times of day nor UUIDs."""
+
 PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, last_day=ALL_DAYS)
 
 
@@ -132,7 +140,7 @@ class ColumnType:
     @property
     def name(self) -> str:
         """The type as errors say it."""
-        return self.spark if self.target in (SPARK, DELTA) else f"{self.target.name}'s {self.arrow}"
+        return self.spark if self.target in (SPARK, DELTA, SPARK_DELTA) else f"{self.target.name}'s {self.arrow}"
 
 
 _PLAIN = {

@@ -8,7 +8,10 @@ itself. Which columns are which of the source, the metadata of their fields say.
 Files with columns that the table does not have would be taken, and the columns not be seen: the table's schema is
 changed first, in a commit of its own that changes no row.
 
-Known gaps: widened types (a column that becomes wider is an error); column mapping.
+A column that becomes wider is a new one: Delta has widened columns as a table feature, ``typeWidening``, and of a table
+that has it ``deltalake`` (1.6.6) neither reads rows nor takes commits.
+
+Known gaps: column mapping.
 """
 
 from __future__ import annotations
@@ -139,7 +142,7 @@ class DeltaLakeTable(LakeTable):
                 raise LakeError(
                     f'column "{field.name}" is {there[field.name]} in the table, and would be {field.type}',
                     file=str(self.place),
-                    hint="types of a Delta table are not widened yet: land to another place, or as Parquet",
+                    hint="somebody else has altered the table: land to another place",
                 )
         more = [field for field in schema.fields if field.name not in there]
         if more:

@@ -26,7 +26,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, Target
+from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, SPARK_DELTA, SPARK_ICEBERG, Target
 from headwater.sinks.delta_table import DeltaFormat
 from headwater.sinks.lake_schema import EVOLVE
 from headwater.sinks.lake_table import Expired, LakeFormat, LakeTable, TableCommit, errors_at, lock_alone
@@ -37,6 +37,11 @@ from headwater.slots.value_file import sync_directory
 
 TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
 FORMATS = tuple(TYPES)
+SPARK_TYPES: dict[str, Target] = {"delta": SPARK_DELTA, "iceberg": SPARK_ICEBERG}
+PYTHON_IMPL, SPARK_IMPL = "python", "spark"
+CATALOG_IMPLS = (PYTHON_IMPL, SPARK_IMPL)
+"""Who writes to catalogs: libraries of Python, without a JVM; or connectors that Spark is configured with."""
+
 INITIAL, NEVER = "initial", "never"
 SNAPSHOTS = (INITIAL, NEVER)
 """Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
@@ -56,8 +61,10 @@ class LandingTarget:
         schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
         mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
         iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
-        namespace: of all tables in that catalog; None for the schemas of the source's.
+        namespace: of all tables in that catalog; None for the schemas of the source's. With Spark's writers the name
+            of the catalog stands before it, and is needed.
         snapshot: see :data:`SNAPSHOTS`.
+        catalog_impl: one of :data:`CATALOG_IMPLS`.
     """
 
     place: Path
@@ -68,6 +75,12 @@ class LandingTarget:
     iceberg_catalog: str | None = None
     namespace: str | None = None
     snapshot: str = INITIAL
+    catalog_impl: str = PYTHON_IMPL
+
+    @property
+    def types(self) -> Target:
+        """What the tables' columns can be."""
+        return (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
 
     def open_format(self) -> LakeFormat:
         """The format of the tables, open.
@@ -75,7 +88,7 @@ class LandingTarget:
         Raises:
             LakeError: it cannot be opened.
         """
-        return _OPENERS[self.format](self)
+        return (_spark if self.catalog_impl == SPARK_IMPL else _OPENERS[self.format])(self)
 
     @classmethod
     def at(cls, place: Path) -> LandingTarget:
@@ -93,7 +106,8 @@ class LandingTarget:
         }
         mode = str(known.get("mode", "changelog"))
         snapshot = str(known.get("snapshot", NEVER))
-        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot)
+        impl = str(known.get("catalog-impl", PYTHON_IMPL))
+        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot, impl)
 
 
 def own_directory(place: Path) -> Path:
@@ -120,6 +134,17 @@ def _iceberg(target: LandingTarget) -> LakeFormat:
     from headwater.sinks.iceberg_table import IcebergFormat
 
     return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
+
+
+def _spark(target: LandingTarget) -> LakeFormat:
+    from headwater.sinks.spark_table import SparkFormat
+
+    if target.format not in SPARK_TYPES or target.mode != "changelog" or target.namespace is None:
+        raise LakeError(
+            "Spark's writers keep change tables of Delta or Iceberg in a catalog, and nothing else",
+            hint="--mode changelog and --namespace CATALOG.NAMESPACE, or leave out --catalog-impl spark",
+        )
+    return SparkFormat(target.place, target.format, target.namespace)
 
 
 _OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
@@ -161,6 +186,7 @@ class Lake:
             self._require("mode", target.mode, "changelog")
             for what, value in (("catalog", target.iceberg_catalog), ("namespace", target.namespace)):
                 self._require(what, value or _OWN, _OWN)
+            self._require("catalog-impl", target.catalog_impl, PYTHON_IMPL)
             self._require("snapshot", target.snapshot, NEVER)
             self.clear_staging()
             self._resolved = ResolvedLog(self._own)
@@ -265,6 +291,17 @@ class Lake:
                 if other != path:
                     other.unlink(missing_ok=True)
 
+    def require_files(self) -> None:
+        """See that the tables' files are kept here.
+
+        Raises:
+            LakeError: they are a catalog's of Spark's.
+        """
+        if self.target.catalog_impl == SPARK_IMPL:
+            from headwater.sinks.spark_table import files_are_sparks
+
+            raise files_are_sparks(self.target.place)
+
     def note_versions(self) -> None:
         """The open tables have other versions, of what they had: their files were rewritten.
 
@@ -292,6 +329,7 @@ class Lake:
         Raises:
             LakeError: it cannot be removed.
         """
+        self.require_files()
         self._resolved.forget(older_than)
         kept = [one.tables for one in resolved_states(self._own)]
         found = {}

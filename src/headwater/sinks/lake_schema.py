@@ -2,8 +2,8 @@
 
 A column is known by its ``attnum``, which PostgreSQL never uses again, so a rename changes nothing in the lake, and a
 column that is dropped and made again is another one. A column stays in the lake for ever: what was dropped is null from
-then on. A column whose type becomes one that holds all values of the old one is widened; with any other type it is a
-new column, of a name with a number behind it.
+then on. A column whose type becomes one that holds all values of the old one is widened, where the lake's tables can
+be; with any other type it is a new column, of a name with a number behind it.
 
 Each field of the table says whose it is, the source's table and column by their numbers, in its metadata, which Parquet
 files, manifests and Delta keep.
@@ -85,7 +85,14 @@ class LakeSchema:
 
 
 def evolved(
-    lake: LakeSchema | None, oid: int, columns: Iterable[LakeColumn], reserved: Iterable[str], policy: str, table: str
+    lake: LakeSchema | None,
+    oid: int,
+    columns: Iterable[LakeColumn],
+    reserved: Iterable[str],
+    policy: str,
+    table: str,
+    *,
+    widens: bool = True,
 ) -> LakeSchema:
     """The lake's columns for a table that has certain columns now.
 
@@ -96,19 +103,20 @@ def evolved(
         reserved: names that columns of the source cannot have there.
         policy: one of :data:`SCHEMA_EVOLUTION`.
         table: what errors call it.
+        widens: see :class:`~headwater.rows.column_types.Target`.
 
     Raises:
         LakeError: columns differ, and that is not wanted; or it is another table.
     """
     if lake is None:
-        return _Evolution([], {name.lower() for name in reserved}).all(oid, columns)
+        return _Evolution([], {name.lower() for name in reserved}, widens).all(oid, columns)
     if lake.oid != oid:
         raise LakeError(
             f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
             hint="land it to another place, or remove the one in the lake",
         )
     taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
-    found = _Evolution(list(lake.columns), taken).all(oid, columns)
+    found = _Evolution(list(lake.columns), taken, widens).all(oid, columns)
     if found != lake and policy == FAIL:
         differing = [column.name for column in found.columns if column not in lake.columns]
         raise LakeError(
@@ -124,6 +132,7 @@ class _Evolution:
 
     columns: list[LakeColumn]
     taken: set[str]
+    widens: bool
 
     def all(self, oid: int, columns: Iterable[LakeColumn]) -> LakeSchema:
         """With all columns of the source."""
@@ -135,7 +144,7 @@ class _Evolution:
         known = [at for at, one in enumerate(self.columns) if one.number == column.number]
         if any(holds(self.columns[at], column) for at in known):
             return  # also a type that it had before
-        if known and is_wider(self.columns[known[-1]].type, column.type):
+        if known and self.widens and is_wider(self.columns[known[-1]].type, column.type):
             self.columns[known[-1]] = replace(self.columns[known[-1]], type=column.type)
             return
         self.columns.append(replace(column, name=self._free(column.name)))

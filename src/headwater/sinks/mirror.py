@@ -44,6 +44,7 @@ from headwater.sinks.fold import (
     fold_wholes,
     sources,
 )
+from headwater.sinks.lake_schema import is_wider
 from headwater.sinks.lake_table import DataFile, file_name
 from headwater.sinks.mirrored import Identity
 from headwater.sinks.row_codes import row_codes
@@ -541,7 +542,9 @@ class _FileRows:
         if self.are_killed:
             return self._as_key(values, wanted)
         is_moment = pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted.type)
-        is_number = pa.types.is_decimal(values.type) and pa.types.is_string(wanted.type)
+        is_number = pa.types.is_decimal(values.type) and (
+            pa.types.is_string(wanted.type) or is_wider(values.type, wanted.type)
+        )
         if is_moment or is_number:
             return values.cast(wanted.type)
         raise self._cannot_become(values.type, wanted)

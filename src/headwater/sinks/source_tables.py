@@ -24,7 +24,7 @@ from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
 from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, ChangeTable
-from headwater.sinks.lake import TYPES, LandingTarget
+from headwater.sinks.lake import LandingTarget
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, evolved
 from headwater.sinks.lake_table import LakeTable
 from headwater.sinks.mirrored import TableStory, WindowCatalog
@@ -233,11 +233,19 @@ def landed_columns(
     Raises:
         LakeError: its columns are others, and that is not wanted.
     """
-    types = TYPES[target.format]
+    types = target.types
     typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
     columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
-    lake = evolved(before, source.last.oid, columns, reserved, target.schema_evolution, f"table {name}")
+    lake = evolved(
+        before,
+        source.last.oid,
+        columns,
+        reserved,
+        target.schema_evolution,
+        f"table {name}",
+        widens=types.widens,
+    )
     return LandedColumns(typed, before, lake, tuple(lake.holding(column).name for column in columns))
 
 

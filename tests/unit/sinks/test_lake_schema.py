@@ -12,8 +12,11 @@ INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 RESERVED = ("_op", "_lsn")
 
 
-def follow(lake: LakeSchema | None, *columns: tuple[str, int, pa.DataType], policy: str = EVOLVE) -> LakeSchema:
-    return evolved(lake, 16384, [LakeColumn(*column) for column in columns], RESERVED, policy, "public.t")
+def follow(
+    lake: LakeSchema | None, *columns: tuple[str, int, pa.DataType], policy: str = EVOLVE, widens: bool = True
+) -> LakeSchema:
+    found = [LakeColumn(*column) for column in columns]
+    return evolved(lake, 16384, found, RESERVED, policy, "public.t", widens=widens)
 
 
 def names(lake: LakeSchema) -> dict[str, tuple[int, pa.DataType]]:
@@ -88,3 +91,11 @@ def test_fields_that_say_something_else(marks: list[bytes]) -> None:
     fields = [pa.field(f"c{at}", INT, metadata={b"headwater.column": mark}) for at, mark in enumerate(marks)]
     with pytest.raises(LakeError, match="not as headwater marks them"):
         LakeSchema.of(pa.schema(fields))
+
+
+def test_where_columns_are_not_widened_they_are_other_ones() -> None:
+    lake = follow(None, ("id", 1, INT))
+    wider = follow(lake, ("id", 1, LONG), widens=False)
+    assert names(wider) == {"id": (1, INT), "id_2": (1, LONG)}
+    assert wider.holding(LakeColumn("id", 1, LONG)).name == "id_2"
+    assert follow(wider, ("id", 1, INT), widens=False) == wider

@@ -1,0 +1,216 @@
+"""Catalogs of Spark's own configuration, and what its connectors do differently: Delta's and Iceberg's.
+
+A table says how far it has come in the commit that made it so: in Delta by a transaction identifier (``txnAppId``,
+``txnVersion``), in Iceberg by properties of the snapshot (``snapshot-property.*``). Delta has no SQL that tells the
+first; its log is asked through the gateway to Java. Everything else is Spark's SQL and DataFrames.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
+
+from headwater.errors import LakeConflictError, LakeError
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.task_run import reason
+from headwater.rows.column_types import list_of, spark_name
+from headwater.rows.type_forms import ARROW_FORMS
+from headwater.sinks.lake_table import Landed, TableSize, errors_at
+
+SOURCE, COMMIT_LSN = "headwater.source", "headwater.commit-lsn"
+COLUMNS = "headwater.columns"
+"""Properties of a table: what its rows are of; and which columns of the source its columns are, by their names."""
+
+_ARROW = {form.spark: form.type for form in ARROW_FORMS.values()}
+_CONFLICTS = ("Concurrent", "CommitFailedException", "ValidationException", "CommitStateUnknownException")
+"""In the names of the connectors' errors."""
+
+
+def quoted(*parts: str) -> str:
+    """A name of several parts, as SQL has it."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def literal(text: str) -> str:
+    """A text as SQL has it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def columns_sql(schema: pa.Schema) -> str:
+    """Columns as SQL declares them."""
+    return ", ".join(f"{quoted(field.name)} {spark_name(field.type)}" for field in schema)
+
+
+def arrow_type(type: DataType) -> pa.DataType:
+    """A type of Spark's as Arrow has it, back from :func:`~headwater.rows.column_types.spark_name`.
+
+    Raises:
+        LakeError: it is none that lands.
+    """
+    if isinstance(type, DecimalType):
+        return pa.decimal128(type.precision, type.scale)
+    if isinstance(type, ArrayType):
+        return list_of(arrow_type(type.elementType))
+    if isinstance(type, StructType):
+        return pa.struct([(field.name, arrow_type(field.dataType)) for field in type.fields])
+    name = type.simpleString().upper()
+    if name not in _ARROW:
+        raise LakeError(f"a column is {name}, which no column of the source is")
+    return _ARROW[name]
+
+
+class Connector(ABC):
+    """What tables of a format want of Spark.
+
+    Attributes:
+        spark: the session, whose configuration names catalogs.
+        provider: the format as SQL has it.
+    """
+
+    provider: str
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    @abstractmethod
+    def positions(self, name: str, source: str) -> Iterator[int]:
+        """STARTs of the last commit records in a table, by its commits, the last one first, as far as it knows.
+
+        Args:
+            name: as SQL has it; source: what its rows are of.
+        """
+
+    @abstractmethod
+    def version(self, name: str) -> int:
+        """What the last commit is called; -1 for none."""
+
+    @abstractmethod
+    def options(self, landed: Landed) -> dict[str, str]:
+        """Of a write, that say what the table has then."""
+
+    @abstractmethod
+    def size(self, name: str, version: int) -> TableSize:
+        """What a version of a table is made of."""
+
+    def widen(self, name: str, column: str, type: pa.DataType) -> None:
+        """Let a column hold more."""
+        self.spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {spark_name(type)}")
+
+
+class DeltaConnector(Connector):
+    """Delta's own, of delta-spark."""
+
+    provider = "delta"
+
+    def _log(self, name: str) -> Any:
+        jvm: Any = self.spark._jvm
+        return jvm.io.delta.tables.DeltaTable.forName(self.spark._jsparkSession, name).deltaLog()
+
+    def _snapshot(self, name: str) -> Any:
+        """The last one, as of now."""
+        log = self._log(name)
+        return log.update(False, getattr(log, "update$default$2")(), getattr(log, "update$default$3")())
+
+    def positions(self, name: str, source: str) -> Iterator[int]:
+        """See :class:`Connector`: the version of a transaction identifier, of which there is the last one."""
+        found = self._snapshot(name).transactions().get(_application(source))
+        if found.isDefined():
+            yield int(found.get())
+
+    def version(self, name: str) -> int:
+        """See :class:`Connector`: Delta's."""
+        return int(self._snapshot(name).version())
+
+    def options(self, landed: Landed) -> dict[str, str]:
+        """See :class:`Connector`."""
+        return {"txnAppId": _application(landed.source), "txnVersion": str(landed.commit_lsn)}
+
+    def size(self, name: str, version: int) -> TableSize:
+        """See :class:`Connector`."""
+        log = self._log(name)
+        defaults = (getattr(log, f"getSnapshotAt$default${number}")() for number in (2, 3, 4))
+        snapshot = log.getSnapshotAt(version, *defaults)
+        rows = self.spark.sql(f"SELECT count(*) FROM {name} VERSION AS OF {version}").head()
+        assert rows is not None
+        return TableSize(int(rows[0]), int(snapshot.numOfFiles()), int(snapshot.sizeInBytes()))
+
+    def widen(self, name: str, column: str, type: pa.DataType) -> None:
+        """See :class:`Connector`: by the table feature ``typeWidening``, which readers must know from then on."""
+        self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+        super().widen(name, column, type)
+
+
+class IcebergConnector(Connector):
+    """Iceberg's own, of iceberg-spark-runtime."""
+
+    provider = "iceberg"
+
+    def positions(self, name: str, source: str) -> Iterator[int]:
+        """See :class:`Connector`: of the snapshots that say so."""
+        for summary in self._history(name):
+            if summary.get(SOURCE) == source and COMMIT_LSN in summary:
+                yield Lsn.parse(summary[COMMIT_LSN])
+
+    def version(self, name: str) -> int:
+        """See :class:`Connector`: the id of the snapshot."""
+        self.spark.catalog.refreshTable(name)
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {name} ('current-snapshot-id')").head()
+        return -1 if rows is None or not str(rows[1]).isdigit() else int(rows[1])
+
+    def _history(self, name: str) -> Iterator[Mapping[str, str]]:
+        """What the snapshots say that have led to the table as it is, from the last one back."""
+        at: int | None = self.version(name)
+        rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {name}.snapshots").collect()
+        known = {row[0]: row for row in rows}
+        while at in known:
+            yield known[at][2] or {}
+            at = known[at][1]
+
+    def options(self, landed: Landed) -> dict[str, str]:
+        """See :class:`Connector`."""
+        own = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
+        return {f"snapshot-property.{key}": value for key, value in own.items()}
+
+    def size(self, name: str, version: int) -> TableSize:
+        """See :class:`Connector`."""
+        row = self.spark.sql(f"SELECT summary FROM {name}.snapshots WHERE snapshot_id = {version}").head()
+        if row is None:
+            raise LakeError(f"snapshot {version} of {name} has expired")
+        return TableSize(*(int(row[0].get(f"total-{what}", 0)) for what in ("records", "data-files", "files-size")))
+
+
+CONNECTORS: Mapping[str, type[Connector]] = {"delta": DeltaConnector, "iceberg": IcebergConnector}
+
+
+def _application(source: str) -> str:
+    """Of the transaction identifier; the same as without a JVM, so that either goes on with a table of the other."""
+    return f"headwater {source}"
+
+
+@contextmanager
+def spark_errors(place: Path) -> Iterator[None]:
+    """Errors of Spark, of its connectors and of the system as ours."""
+    try:
+        with errors_at(place):
+            yield
+    except (PySparkException, Py4JError) as error:
+        found = reason(error)
+        if any(name in f"{error}".split("\n\tat", 1)[0] for name in _CONFLICTS):
+            raise LakeConflictError(
+                f"the commit was refused: {found}",
+                file=str(place),
+                hint="only one land may write to a table; end the other one, and begin again",
+            ) from error
+        raise LakeError(
+            f"Spark: {found}", file=str(place), hint="begin again: what was committed, the tables say themselves"
+        ) from error

@@ -1,0 +1,48 @@
+"""``headwater land`` that kills itself between steps of its commits: ``spark_catalog_driver.py STEP ARGUMENTS...``.
+
+A step is what is done to a table of a catalog (it is made, its columns follow, rows are read to be appended, its place
+in the log is asked for), and the note that all tables have a window. Before the STEP-th one the process kills itself
+and Java; 0 is never.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from headwater.cli.main import main
+from headwater.sinks.lake import Lake
+from headwater.sinks.spark_table import SparkTable
+from landing.land_driver import kill
+
+
+class Steps:
+    """Counts steps.
+
+    Args:
+        last: number of the step that is not done.
+    """
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A step that is counted."""
+
+        def run(*arguments: Any) -> Any:
+            self._left -= 1
+            if not self._left:
+                kill()
+            return step(*arguments)
+
+        return run
+
+
+if __name__ == "__main__":
+    steps = Steps(int(sys.argv[1]))
+    for owner, names in ((SparkTable, ("_make", "_follow", "_rows", "_require")), (Lake, ("resolve",))):
+        for name in names:
+            setattr(owner, name, steps.counted(getattr(owner, name)))
+    sys.argv = ["headwater", *sys.argv[2:]]
+    main()

@@ -1,0 +1,282 @@
+"""Change tables in catalogs of Spark's, by the real connectors' writers (``make test-lakes``).
+
+Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is told of by ``--connector``:
+its jars, in a directory of its name.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import headwater
+from headwater.errors import LakeConflictError, LakeError
+from headwater.pipeline.spark import spark_session, warm_up
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.compaction import compact
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake_table import Landed
+from headwater.sinks.lake_view import read_as_of, tables_of
+from headwater.sinks.spark_catalog import CONNECTORS, quoted
+from headwater.sinks.spark_table import SparkTable
+from landing.test_change_tables import DETACHED, Log, folded, landed, log
+from landing.work import Work
+
+__all__ = ["log"]
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+SPARKS = {"delta": "4.2", "iceberg": "4.1"}
+KILLS, MOST_STEPS = 4, 60
+DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """A catalog of a connector.
+
+    Attributes:
+        format: its tables'.
+        jars: of the connector.
+        place: the directory of its warehouse.
+    """
+
+    format: str
+    jars: Path
+    place: Path
+
+    @property
+    def name(self) -> str:
+        """In Spark's configuration."""
+        return "spark_catalog" if self.format == "delta" else "lake"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Spark's, of one process."""
+        found = {"spark.sql.extensions": EXTENSIONS[self.format], "spark.sql.warehouse.dir": str(self.place)}
+        if self.format == "delta":
+            return found | {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+        own = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": str(self.place)}
+        return found | {f"spark.sql.catalog.lake{key}": value for key, value in own.items()}
+
+    def submitted(self, **more: str) -> str:
+        """``PYSPARK_SUBMIT_ARGS``."""
+        settings = [f"--conf {name}={value}" for name, value in {**self.settings, **more}.items()]
+        jars = ",".join(str(path) for path in sorted(self.jars.glob("*.jar")))
+        return " ".join(["--jars", jars, *settings, "pyspark-shell"])
+
+    def target(self, place: Path, namespace: str) -> LandingTarget:
+        """Landing to a namespace of it."""
+        where = f"{self.name}.{namespace}"
+        return LandingTarget(place, self.format, namespace=where, catalog_impl="spark")
+
+
+@pytest.fixture(scope="session")
+def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    import pyspark
+
+    jars = request.config.getoption("--connector")
+    if jars is None:
+        pytest.skip("part of make test-lakes")
+    format = Path(jars).name
+    assert pyspark.__version__.startswith(SPARKS[format])
+    assert any(Path(jars).glob("*.jar"))
+    return Catalog(format, Path(jars).absolute(), tmp_path_factory.mktemp("warehouse"))
+
+
+@pytest.fixture(scope="session")
+def spark(catalog: Catalog) -> Iterator[Any]:
+    """A session with the connector."""
+    os.environ["PYSPARK_SUBMIT_ARGS"] = catalog.submitted()
+    session = spark_session("local[2]")
+    warm_up(session)
+    headwater.register(session)
+    yield session
+    session.stop()
+
+
+def rows_of(spark: Any, target: LandingTarget, name: str) -> pa.Table:
+    """A table, by its name in the catalog."""
+    return spark.table(sql_name(target, name)).toArrow()
+
+
+def sql_name(target: LandingTarget, name: str) -> str:
+    assert target.namespace is not None
+    return quoted(*target.namespace.split("."), name.replace(".", "_"))
+
+
+def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    target, tables = catalog.target(tmp_path / "lake", "folded"), TablePatterns.parse(["public.orders,public.event*"])
+    first = landed(spark, log, target, end=log.middle, tables=tables)
+    assert first.rows == {"public.event": 20, "public.orders": 200 + 66 + 28}
+    landed(spark, log, target, tables=tables)
+    again = landed(spark, log, target, tables=tables)
+    assert (again.rows, again.files) == ({}, 0)
+    orders = rows_of(spark, target, "public.orders")
+    columns = ["id", "note", "total", "tags", "made", "how", "ref"]
+    assert orders.schema.field("total").type == pa.decimal128(10, 2)
+    found = [(*row[:-1], str(row[-1])) for row in log.tables["orders"]]
+    assert [(*row[:-1], str(row[-1])) for row in folded(orders, ("id",), columns)] == found
+    event = rows_of(spark, target, "public.event")
+    assert folded(event.filter(pc.field("id") != 101), ("id", "region"), ["id", "region"])[-1] == (102, 0)
+    detached = rows_of(spark, target, "public.event_0").sort_by([("_commit_lsn", "ascending"), ("_lsn", "ascending")])
+    assert [(row["_change_type"], row["id"]) for row in detached.to_pylist()] == DETACHED
+    with duckdb.connect() as connection:
+        files = [name.removeprefix("file:") for name in spark.table(sql_name(target, "public.orders")).inputFiles()]
+        ducks = connection.read_parquet([re.sub("^/+", "/", name) for name in files]).to_arrow_table()
+    assert folded(ducks, ("id",), ["id"]) == folded(orders, ("id",), ["id"])
+    shown = {one.name: one.size.rows for one in tables_of(target.place, read_as_of(target.place))}
+    assert shown == {"public.orders": len(orders), "public.event": len(event), "public.event_0": len(detached)}
+
+
+def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    target = catalog.target(tmp_path / "lake", "columns")
+    landed(spark, log, target, end=log.middle)
+    landed(spark, log, target)
+    small = rows_of(spark, target, "public.small")
+    before = small.filter(pc.field("_change_type") != "truncate")
+    assert folded(before, ("id",), ["id", "was", "gone_2"]) == [(1, "b", None), (70000, "d", 7)]
+    assert folded(small, ("id",), ["id"]) == []
+    assert {one for one in small["gone"].to_pylist() if one is not None} == {"a", "c"}
+    assert small.schema.field("id").type == pa.int32()
+
+
+def test_a_state_that_is_lost(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    """Another directory knows nothing: the tables say how far they have come."""
+    target = catalog.target(tmp_path / "lake", "lost")
+    landed(spark, log, target, end=log.middle)
+    before = rows_of(spark, target, "public.orders")
+    landed(spark, log, replace(target, place=tmp_path / "other"))
+    orders = rows_of(spark, target, "public.orders").to_pylist()
+    places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in orders]
+    assert len(places) == len(set(places)) > len(before)
+
+
+def test_two_that_land(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.name}.two")
+    schema, connector = pa.schema([pa.field("x", pa.int64())]), CONNECTORS[catalog.format](spark)
+
+    def opened(source: str = "1/2") -> SparkTable:
+        return SparkTable(connector, f"{catalog.name}.two.one", tmp_path / "staged", source)
+
+    one = opened()
+    one.commit([], Landed(10, schema, "1/2"))
+    other = opened()
+    assert other.landed.commit_lsn == 10
+    other.commit([], Landed(20, schema, "1/2"))
+    with pytest.raises(LakeConflictError, match="has come to 0/14, it should be at 0/A"):
+        one.commit([], Landed(15, schema, "1/2"))
+    assert opened().landed.commit_lsn == 20
+    with pytest.raises(LakeError, match="has rows of 1/2, not of 3/4"):
+        opened("3/4")
+
+
+def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    target = catalog.target(tmp_path / "lake", "errors")
+    with pytest.raises(LakeError, match="keep change tables"):
+        landed(spark, log, replace(target, mode="current", place=tmp_path / "current"))
+    with pytest.raises(LakeError, match="catalog nowhere: "):
+        landed(spark, log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
+    landed(spark, log, target, end=log.middle)
+    with pytest.raises(LakeError, match="whose files are not kept here"):
+        compact(target.place)
+    with (
+        pytest.raises(LakeError, match="the tables have catalog-impl spark, not python"),
+        Lake(LandingTarget(target.place, catalog.format, namespace=target.namespace)),
+    ):
+        pass
+
+
+def test_streams_into_the_connectors_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    """The data source as a stream, into the connector's sink and from foreachBatch."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.name}.streams")
+    names = [f"{catalog.name}.streams.{name}" for name in ("sink", "batches")]
+    changes = spark.read.format("headwater").options(path=log.wal, catalog=log.backup, tables="public.orders").load()
+    columns = [name for name in changes.columns if name != "_before"]
+    for name in names:
+        changes.select(columns).limit(0).writeTo(name).using(catalog.format).create()
+    for _ in range(2):  # the second finds nothing new
+        for name, how in zip(names, ("sink", "batches"), strict=True):
+            stream = spark.readStream.format("headwater").options(path=log.wal, catalog=log.backup)
+            rows = stream.option("tables", "public.orders").load().select(columns)
+            writer = rows.writeStream.option("checkpointLocation", str(tmp_path / how)).trigger(availableNow=True)
+            if how == "batches":
+                query = writer.foreachBatch(lambda batch, _, name=name: batch.writeTo(name).append()).start()
+            else:
+                query = writer.format(catalog.format).outputMode("append").toTable(name)
+            query.awaitTermination()
+    order = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq")]
+    wanted = changes.select(columns).toArrow().sort_by(order).to_pylist()
+    assert len(wanted) > 200
+    for name in names:
+        assert spark.table(name).toArrow().sort_by(order).to_pylist() == wanted
+
+
+def test_killed_between_steps_of_commits(spark: Any, catalog: Catalog, work: Work, tmp_path: Path) -> None:
+    """Each process has a catalog that outlives it: of Delta a Hive metastore in a file, of Iceberg directories."""
+    more = {}
+    if catalog.format == "delta":
+        url = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"
+        more = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.javax.jdo.option.ConnectionURL": url}
+    target = catalog.target(tmp_path / "lake", "killed")
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng, environment = random.Random(seed), {**os.environ, "PYSPARK_SUBMIT_ARGS": quoted_arguments(catalog, more)}
+
+    def read(_: LandingTarget, name: str) -> pa.Table | None:
+        return rows_of_files(spark, catalog, "killed", name, work.rows[name].schema)
+
+    kills = 0
+    while kills < KILLS and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
+        kills += 1
+        work.check_so_far(target, read)
+    assert kills
+    assert not is_killed(work, target, environment, 0)
+    work.check_whole(target, read)
+
+
+def quoted_arguments(catalog: Catalog, more: Mapping[str, str]) -> str:
+    return catalog.submitted(**{name: f"'{value}'" for name, value in more.items()})
+
+
+def rows_of_files(spark: Any, catalog: Catalog, namespace: str, name: str, schema: pa.Schema) -> pa.Table | None:
+    """A table that another process has made."""
+    table = name.replace(".", "_")
+    if catalog.format == "delta":
+        place = catalog.place / f"{namespace}.db" / table
+        if not any((place / "_delta_log").glob("*.json")):
+            return None
+        frame = spark.read.format("delta").load(str(place))
+    else:
+        if not spark.catalog.tableExists(f"lake.{namespace}.{table}"):
+            return None
+        spark.catalog.refreshTable(f"lake.{namespace}.{table}")
+        frame = spark.table(f"lake.{namespace}.{table}")
+    return frame.toArrow().cast(schema)
+
+
+def is_killed(work: Work, target: LandingTarget, environment: Mapping[str, str], step: int) -> bool:
+    """Land until a step of a commit; whether there were as many. Step 0: to the end."""
+    assert target.namespace is not None
+    arguments = [*work.arguments(target), "--catalog-impl", "spark", "--namespace", target.namespace, "--quiet"]
+    command = [sys.executable, DRIVER, str(step), *arguments]
+    ended = subprocess.run(command, env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
+    return ended.returncode != 0
