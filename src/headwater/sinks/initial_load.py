@@ -32,6 +32,7 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.heap_history import HeapHistory, heap_history
 from headwater.pipeline.heap_pages import HeapPages
@@ -113,6 +114,13 @@ class InitialLoad:
     def _reader(self, context: SparkContext, progress: Progress | None) -> _Reader:
         catalog = self.opened.request.catalog
         copy = DataDirectory(catalog)
+        if copy.start_lsn != self.rows.start_lsn:
+            raise CatalogError(
+                f"rows are read from the backup that begins at {Lsn(self.rows.start_lsn)}, this one begins at "
+                f"{Lsn(copy.start_lsn)}",
+                file=catalog,
+                hint="give that backup, or begin anew in another place",
+            )
         leaves = [leaf for load in self.loads for leaf in load.table.leaves]
         files = sorted({file for leaf in leaves for file in (leaf.locator, leaf.toast) if file is not None})
         copy.expect_heaps(files)

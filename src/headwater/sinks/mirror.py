@@ -128,6 +128,7 @@ class Merge:
         files: names of the group's files, and where they lie.
         small: names of those that new rows go to.
         last: START of the last commit record of the window.
+        size: bytes of all these files.
     """
 
     table: int
@@ -138,6 +139,7 @@ class Merge:
     files: tuple[tuple[str, str], ...]
     small: frozenset[str]
     last: int
+    size: int
 
     def run(self) -> Merged:
         """Do it.

@@ -394,6 +394,7 @@ def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterat
             tuple((one.path, landing.table.locate(one.path)) for one in group.files),
             frozenset(one.path for one in group.files if is_small(one)),
             _last(landing, files),
+            sum(one.size for one in group.files) + sum(one.file.size for one in files),
         )
 
 
