@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,15 @@ class LocatedSlice:
     located: Located
     layouts: SliceLayouts
     session: SessionSettings
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """int64[n] the number of each item among those of its record, from 0."""
+        items = self.changes.items
+        places = np.arange(len(items.lsn))
+        is_first = np.ones(len(places), np.bool_)
+        is_first[1:] = (items.lsn[1:] != items.lsn[:-1]) | (items.txn[1:] != items.txn[:-1])
+        return places - np.maximum.accumulate(np.where(is_first, places, 0))
 
     def cells(self) -> Cells:
         """All values printed; what located them is used up.

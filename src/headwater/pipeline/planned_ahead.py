@@ -64,6 +64,8 @@ class PlannedAhead(Generic[P]):
         seconds: wall-clock time of each step.
         near: takes jobs that are not worth one on Spark; None for none.
         end: LSN behind which there is no record yet; None if that is not known.
+        finish: called where a window cannot be planned, before jobs are ended: what was begun of those before it is
+            brought to its end.
         indexed: bytes of WAL of each job.
     """
 
@@ -75,6 +77,7 @@ class PlannedAhead(Generic[P]):
     seconds: dict[str, float] = field(default_factory=dict)
     near: Exchange | None = None
     end: int | None = None
+    finish: Callable[[], None] = lambda: None
     indexed: list[int] = field(default_factory=list)
     _is_long: bool = False
 
@@ -117,9 +120,16 @@ class PlannedAhead(Generic[P]):
         with ThreadPoolExecutor(1, "headwater-plan") as planner, self._ending_what_runs():
             planned: Future[HandedWindow[P]] | None = planner.submit(next, windows)
             while planned is not None:
-                window = planned.result()
+                window = self._planned(planned)
                 planned = None if window.is_last else planner.submit(next, windows)
                 yield window
+
+    def _planned(self, planned: Future[HandedWindow[P]]) -> HandedWindow[P]:
+        try:
+            return planned.result()
+        except Exception:
+            self.finish()
+            raise
 
     @contextmanager
     def _ending_what_runs(self) -> Iterator[None]:
@@ -127,10 +137,14 @@ class PlannedAhead(Generic[P]):
         try:
             yield
         except BaseException:
-            for one in (self.exchange, self.near):
-                if one is not None:
-                    one.stop()
+            self.stop()
             raise
+
+    def stop(self) -> None:
+        """End the jobs that run, and begin no more."""
+        for one in (self.exchange, self.near):
+            if one is not None:
+                one.stop()
 
     def _handed(self, over: Pass) -> Iterator[HandedWindow[P]]:
         windows = iter(over)

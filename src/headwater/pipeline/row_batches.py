@@ -123,7 +123,7 @@ class RowForm:
         schemas = [use.schema for use in located.changes.relations]
         layout = pa.array(items.layout[rows])
         names = [pa.array([getattr(s, part) for s in schemas], pa.string()).take(layout) for part in _NAME_PARTS]
-        common = [*_common(located, rows, numbers_in_records(located)[rows], pa.array(items.kind[rows])), *names]
+        common = [*_common(located, rows, located.numbers[rows], pa.array(items.kind[rows])), *names]
         held = [old_is_key(tuples.old_first, items, rows)]
         if self.marks_rows:
             natts = np.array([len(schema.columns) for schema in schemas], np.int64)
@@ -239,16 +239,6 @@ def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str,
         "_xid": pa.array(transactions.xid[txn].astype(np.int64)),
         "_origin": _origins(located).take(pa.array(txn)),
     }
-
-
-def numbers_in_records(located: LocatedSlice) -> Rows:
-    """int64[n] the number of each item among those of its record, from 0."""
-    items = located.changes.items
-    places = np.arange(len(items.lsn))
-    is_first = np.ones(len(places), np.bool_)
-    is_first[1:] = (items.lsn[1:] != items.lsn[:-1]) | (items.txn[1:] != items.txn[:-1])
-    numbers: Rows = places - np.maximum.accumulate(np.where(is_first, places, 0))
-    return numbers
 
 
 def _origins(located: LocatedSlice) -> pa.StringArray:

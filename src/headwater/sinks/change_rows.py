@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pipeline.decode_job import LocatedSlice
-from headwater.pipeline.row_batches import Told, numbers_in_records, place_columns, told_of
+from headwater.pipeline.row_batches import Told, place_columns, told_of
 from headwater.rows.arrow import NAMES, Rows, change_rows
 from headwater.rows.items import DELETE, INSERT, OLD_IS_KEY, UPDATE
 from headwater.rows.typed import TypedRows, TypedTable, typed_columns
@@ -178,7 +178,7 @@ class ChangeTable:
         told: tuple[list[pa.Array], Rows, list[Told]] | None = None,
     ) -> _Placed:
         """Rows with the columns of changes; `behind` orders those of one change."""
-        names, numbers, truncates = told or (_names(located, found), numbers_in_records(located)[found], [])
+        names, numbers, truncates = told or (_names(located, found), located.numbers[found], [])
         own = dict(zip(self.names, columns, strict=True)) | place_columns(located, found, numbers)
         own |= {
             "_change_type": named(CHANGE_TYPES, types),

@@ -78,6 +78,9 @@ class IcebergFormat(LakeFormat):
         LakeError: the catalog cannot be opened.
     """
 
+    stages_ahead = False
+    """The ids of columns are those of the transaction that the next commit is made of."""
+
     def __init__(self, place: Path, catalog: str | None = None, namespace: str | None = None) -> None:
         self._place, self._namespace = place.absolute(), namespace
         self.catalog = open_catalog(self._place, catalog)
@@ -357,7 +360,7 @@ def _summary(added: Sequence[DataFile], landed: Landed) -> dict[str, str]:
 def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
     """A file as manifests have it."""
     ids = {field.name: field.field_id for field in fields.fields if field.field_type.is_primitive}
-    return IcebergFile.from_args(
+    made = IcebergFile.from_args(
         content=DataFileContent.DATA,
         file_path=place,
         file_format=FileFormat.PARQUET,
@@ -368,8 +371,9 @@ def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
         null_value_counts={ids[name]: nulls for name, nulls in file.nulls.items() if name in ids},
         lower_bounds=_bounds(file.lower, fields, up=False),
         upper_bounds=_bounds(file.upper, fields, up=True),
-        spec_id=0,
     )
+    made.spec_id = 0
+    return made
 
 
 def _bounds(values: Mapping[str, Any], fields: Schema, *, up: bool) -> dict[int, bytes]:

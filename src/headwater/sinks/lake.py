@@ -186,6 +186,7 @@ class Lake:
         self.target = target
         self._own = own_directory(target.place)
         self._tables: dict[int, tuple[str, LakeTable]] = {}
+        self._turn = 0
         self._unwritten: tuple[KeptState, datetime | None] | None = None
         self._written, self._has_committed = -1, True
         with errors_at(target.place):
@@ -229,27 +230,45 @@ class Lake:
     def _states(self) -> Path:
         return self._own / "states"
 
+    def next_turn(self) -> int:
+        """Begin a window, whose staged files lie apart from those of the one before; gives its turn."""
+        self._turn = 1 - self._turn
+        return self._turn
+
     def staging(self, number: int) -> str:
-        """Where tasks write changes of a table that are not committed as they are.
+        """Where tasks write changes of a table that are not committed as they are, in this turn.
 
         Args:
             number: of the table, in the window.
         """
-        place = self._own / "staged" / str(number)
+        place = self._own / "staged" / f"{self._turn}-{number}"
         with errors_at(self.target.place):
             place.mkdir(parents=True, exist_ok=True)
         return str(place)
 
-    def clear_staging(self) -> None:
-        """Remove what is there: a run that ended has left it, or it is merged."""
+    def clear_staging(self, turn: int | None = None) -> None:
+        """Remove what is there: a run that ended has left it, or it is merged.
+
+        Args:
+            turn: in which it was staged; None for any.
+        """
         with errors_at(self.target.place):
-            for path in self._own.glob("staged/*/*"):
+            for path in self._own.glob(f"staged/{'*' if turn is None else f'{turn}-*'}/*"):
                 path.unlink(missing_ok=True)
 
     def has(self, schema: RelationSchema) -> bool:
         """Whether a relation has a table."""
         with errors_at(self.target.place):
             return str(schema.oid) in self._load("tables.json")
+
+    @property
+    def stages_ahead(self) -> bool:
+        """See :class:`~headwater.sinks.lake_table.LakeFormat`."""
+        return self._format.stages_ahead
+
+    def is_open(self, schema: RelationSchema) -> bool:
+        """Whether this run has a relation's table open."""
+        return schema.oid in self._tables
 
     def note_detached(self, oids: Iterable[int]) -> None:
         """These were partitions of tables that are mirrored, and have taken rows with them."""

@@ -247,7 +247,14 @@ class TableCommit:
 
 
 class LakeFormat(ABC):
-    """A format of tables, as a target has it; open while somebody lands."""
+    """A format of tables, as a target has it; open while somebody lands.
+
+    Attributes:
+        stages_ahead: what tasks write for a window does not depend on the commit of the one before, unless that changes
+            columns.
+    """
+
+    stages_ahead = True
 
     @abstractmethod
     def table(self, place: Path, source: str, name: str) -> LakeTable:

@@ -37,6 +37,7 @@ from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit,
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
+from headwater.sinks.one_behind import OneBehind
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
@@ -85,6 +86,27 @@ class Part:
     last_commit: datetime | None
     is_last: bool
     existing: ExistingRows | None
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """A window whose rows tasks have written.
+
+    Attributes:
+        part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`Lake.next_turn`.
+        landings: its tables; written: files, by their numbers.
+        began: when it was begun, by the monotonic clock.
+        before: what had landed before rows that were there before; None if none have come with it.
+    """
+
+    part: Part
+    lo: int
+    hi: int
+    turn: int
+    landings: list[Landing]
+    written: dict[int, list[Written]]
+    began: float
+    before: LandingResult | None
 
 
 @dataclass
@@ -166,6 +188,7 @@ class LandingPass:
     result: LandingResult
     watch: LandingWatch
     with_rows: bool
+    _has_other_columns: bool = True
 
     def run(self, following: Following | None, until: int | None = None) -> KeptState | None:
         """Land window by window.
@@ -185,19 +208,56 @@ class LandingPass:
         end = self._end(following, lo)
         self.ahead.end = None if following is None else end
         self.watch.begins(lo, end)
-        with closing(self.ahead.windows([plan])) as windows:
+        with closing(self.ahead.windows([plan])) as windows, OneBehind(self.ahead.stop) as behind:
+            self.ahead.finish = behind.wait
             for window in windows:
                 (part,) = window.parts
-                before, began = replace(self.result, rows=dict(self.result.rows)), time.monotonic()
                 with timed(self.ahead.seconds, "land"):
-                    self._land(part)
-                kept, self.result.resolved_lsn = part.kept, window.hi
-                self.watch.passed(self._passed(lo, window.hi, part, before, time.monotonic() - began, following))
-                lo = window.hi
+                    staged = self._staged(part, lo, window.hi, behind)
+                behind.begin(partial(self._settle, staged, following))
+                kept, lo = part.kept, window.hi
                 is_told = following is not None and following.stopping.is_told
                 if is_told or (until is not None and kept.state.lsn >= until):
                     break
         return kept
+
+    def _staged(self, part: Part, lo: int, hi: int, behind: OneBehind) -> _Staged:
+        """Have tasks write a window's rows, while the one before is committed, unless that matters to this one."""
+        if part.existing is not None or not self._is_apart(part):
+            behind.wait()
+        began, before, since, turn = time.monotonic(), None, -1, self.lake.next_turn()
+        if part.existing is not None:
+            before, since = self._so_far, part.existing.lsn
+            self.load(part.existing, self.waiting(part.existing))
+        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
+        landings = [self._landing(number, one) for number, one in enumerate(concerned)]
+        self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)
+        changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
+        return _Staged(part, lo, hi, turn, landings, self._written(self._decoder, part, changes), began, before)
+
+    def _is_apart(self, part: Part) -> bool:
+        """Whether a window is staged the same way before and behind the commit of the one before.
+
+        A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
+        the same: only their columns matter, and which tables there are.
+        """
+        is_known = all(self.lake.is_open(one.last) for one in part.tables)
+        return is_known and self.lake.stages_ahead and not self._has_other_columns
+
+    @property
+    def _so_far(self) -> LandingResult:
+        return replace(self.result, rows=dict(self.result.rows))
+
+    def _settle(self, staged: _Staged, following: Following | None) -> None:
+        """Commit a window; one at a time, in their order."""
+        before, part = staged.before or self._so_far, staged.part
+        with timed(self.ahead.seconds, "commit"):
+            self._commit(list(self.mode.settled(staged.landings, staged.written, self._merging)))
+            self.lake.clear_staging(staged.turn)
+            self.lake.resolve(part.kept, part.commit_time)
+        self.result.resolved_lsn = staged.hi
+        seconds = time.monotonic() - staged.began
+        self.watch.passed(self._passed(staged.lo, staged.hi, part, before, seconds, following))
 
     def _end(self, following: Following | None, lsn: int) -> int:
         """Where the log ends, as far as that is known."""
@@ -225,19 +285,6 @@ class LandingPass:
     @property
     def _source(self) -> str:
         return f"{self.opened.directory.system_identifier}/{self.opened.store.database_oid}"
-
-    def _land(self, part: Part) -> None:
-        since = -1
-        if part.existing is not None:
-            self.load(part.existing, self.waiting(part.existing))
-            since = part.existing.lsn
-        concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
-        landings = [self._landing(number, one) for number, one in enumerate(concerned)]
-        changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
-        written = self._written(self._decoder, part, changes)
-        self._commit(list(self.mode.settled(landings, written, self._merging)))
-        self.lake.clear_staging()
-        self.lake.resolve(part.kept, part.commit_time)
 
     def _landing(self, number: int, source: SourceTable) -> Landing:
         return self.mode.landing(number, source, self._table(source), self.lake, self._decoder)

@@ -59,6 +59,9 @@ class SparkFormat(LakeFormat):
         LakeError: Spark has no such catalog, or not what it needs for it.
     """
 
+    stages_ahead = False
+    """Commits are Spark's own jobs, which would only take turns with those that stage."""
+
     def __init__(self, place: Path, format: str, namespace: str) -> None:
         self._place = place
         self._catalog, *self._namespace = namespace.split(".")
