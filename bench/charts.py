@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, beside, plt, saved
+from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, beside, plt, saved, spans
 from size_charts import write_size_charts
 
 KINDS = {
@@ -38,16 +38,12 @@ def write_charts(path: Path, place: Path) -> list[Path]:
 
 
 def _ratios(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
-    chart, axes = plt.subplots(figsize=(WIDTH, MARGIN + HEIGHT_OF_BAR * len(figures)))
-    names, ratios = list(figures), [one["ratio"] for one in figures.values()]
-    spans = [[ratio - one["ratio_range"][0] for ratio, one in zip(ratios, figures.values(), strict=True)]]
-    spans.append([one["ratio_range"][1] - ratio for ratio, one in zip(ratios, figures.values(), strict=True)])
-    axes.barh(names, ratios, xerr=spans, color=OURS, ecolor=GREY, capsize=3)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_xlabel("times what it is compared with, medians (logarithmic); whiskers: any run by any run")
-    axes.invert_yaxis()
-    return saved(chart, place)
+    found = {}
+    for name, one in figures.items():
+        lowest, highest = one["ratio_range"]
+        found[name] = (lowest, one["ratio"], highest)
+    targets = {name: one["target"] for name, one in figures.items() if "target" in one}
+    return spans(found, targets, "times what it is compared with, medians; lines: any run by any run", place)
 
 
 def _rates(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:

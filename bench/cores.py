@@ -40,6 +40,11 @@ def new_process() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
+def cores_said(count: int) -> str:
+    """In words."""
+    return "one core" if count == 1 else f"{count} cores"
+
+
 def _ready(count: int, all_there: Barrier) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     keep_freed_memory()

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cores import on_cores
+from cores import cores_said, on_cores
 from headwater.pg.lsn import Lsn
 from headwater.sinks.parquet_options import parquet_options
 from headwater.wal._crc import words_crc
@@ -54,11 +54,6 @@ def limits(log: Log, end: str, files: Sequence[Path], cores: Sequence[int]) -> d
                 partial(_write, tables, log.directory / "written", count)
             )
     return found
-
-
-def cores_said(count: int) -> str:
-    """In words."""
-    return "one core" if count == 1 else f"{count} cores"
 
 
 def _segments(log: Log, end: str) -> list[Path]:

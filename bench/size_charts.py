@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drawing import GREY, OURS, PALE, WIDTH, beside, horizontal_bars, plt, saved
+from cores import cores_said
+from drawing import GREY, LIMIT, OURS, PALE, WIDTH, beside, plt, points, saved
 from results import MEGABYTE
 
 GIGABYTE = 1 << 30
@@ -55,7 +56,7 @@ def _throughput(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     for cores, style in STYLES.items():
         of_cores = [_of_cores(one, cores) for one in windows]
         axes.plot(_sizes(windows), _rates(windows, of_cores, "seconds"), style, marker="o", color=OURS)
-        axes.lines[-1].set_label(f"Headwater, {cores} core{'s' if cores > 1 else ''}: WAL to Parquet")
+        axes.lines[-1].set_label(f"Headwater, {cores_said(cores)}: WAL to Parquet")
     named = {"server_seconds": ("the server, in its own process", GREY), "client_seconds": ("pg_recvlogical", PALE)}
     for key, (label, color) in named.items():
         axes.plot(_sizes(windows), _rates(windows, windows, key), marker="s", color=color, label=label)
@@ -68,7 +69,7 @@ def _memory(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
     for kind, label in (("driver", "driver"), ("worker", "largest worker"), ("java", "Spark's Java")):
         for cores, style in STYLES.items():
             peaks = [_of_cores(one, cores)["peak_bytes"][kind] / MEGABYTE for one in windows]
-            said = f"{label}, {cores} core{'s' if cores > 1 else ''}"
+            said = f"{label}, {cores_said(cores)}"
             axes.plot(_sizes(windows), peaks, style, marker="o", color=PARTS[kind][1], label=said)
     axes.set_ylabel("MB at the peak")
     return _over_sizes(figure, axes, windows, place)
@@ -91,7 +92,7 @@ def _seconds(windows: Sequence[dict[str, Any]], place: Path) -> list[Path]:
         landings = [_of_cores(one, cores) for one in windows]
         _stack(panels[0][column], windows, [one["cpu_seconds"] for one in landings], PARTS)
         _stack(panels[1][column], windows, [_with_idle(one) for one in landings], {**TASKS, "idle": IDLE})
-        panels[0][column].set_title(f"{cores} core{'s' if cores > 1 else ''}")
+        panels[0][column].set_title(cores_said(cores))
         panels[1][column].set_xlabel("GB of WAL")
     panels[0][0].set_ylabel("CPU seconds a GB")
     panels[1][0].set_ylabel("seconds of cores a GB")
@@ -122,16 +123,16 @@ def _limits(found: dict[str, Any], place: Path) -> list[Path]:
     """All that there is at one size, in MB of WAL a second."""
     window = next(one for one in found["windows"] if one["gigabytes"] == found["limits_gigabytes"])
     size = window["wal_bytes"] / MEGABYTE
-    bars = {name: (rate, PALE) for name, rate in found["limits"].items()}
+    bars = {name: (rate, LIMIT) for name, rate in found["limits"].items()}
     for landing in window["landings"]:
         cores = landing["cores"]
-        bars[f"Headwater, {cores} core{'s' if cores > 1 else ''}: WAL to Parquet"] = (size / landing["seconds"], OURS)
+        bars[f"Headwater, {cores_said(cores)}: WAL to Parquet"] = (size / landing["seconds"], OURS)
     bars["the server, in its own process"] = (size / window["server_seconds"], GREY)
     bars["pg_recvlogical into a file"] = (size / window["client_seconds"], GREY)
     if "debezium" in found:
         bars["Debezium's engine, JSON into a file"] = (found["debezium"], GREY)
-    label = f"MB of WAL a second (logarithmic), {found['limits_gigabytes']:g} GB of inserts"
-    return horizontal_bars(bars, label, place)
+    label = f"MB of WAL a second, {found['limits_gigabytes']:g} GB of inserts"
+    return points(bars, label, place)
 
 
 def _of_cores(window: dict[str, Any], cores: int) -> dict[str, Any]:

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,9 +62,11 @@ def measured(one: Measurement, names: Sequence[str], arguments: argparse.Namespa
         sitting = Sitting(Path(directory), console, arguments.changes, arguments.seconds, arguments.runs)
         try:
             return one.measure(sitting, names)
-        except (SystemExit, subprocess.SubprocessError) as error:
+        except SystemExit as error:
             console.print(f"[red]{', '.join(names)}: {error}[/]")
-            return []
+        except Exception:  # What one of them meets does not end the others.
+            console.print_exception()
+    return []
 
 
 def parsed() -> argparse.Namespace:
