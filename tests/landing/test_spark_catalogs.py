@@ -44,7 +44,7 @@ EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 SPARKS = {"delta": "4.2", "iceberg": "4.1"}
-KILLS, MOST_STEPS = 4, 60
+FEW_KILLS, MOST_STEPS = 2, 60
 DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
 
@@ -239,8 +239,11 @@ def test_streams_into_the_connectors_tables(spark: Any, catalog: Catalog, log: L
         assert spark.table(name).toArrow().sort_by(order).to_pylist() == wanted
 
 
-def test_killed_between_steps_of_commits(spark: Any, catalog: Catalog, work: Work, tmp_path: Path) -> None:
+def test_killed_between_steps_of_commits(
+    spark: Any, catalog: Catalog, work: Work, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Each process has a catalog that outlives it: of Delta a Hive metastore in a file, of Iceberg directories."""
+    asked = request.config.getoption("--kills") or FEW_KILLS
     more = {}
     if catalog.format == "delta":
         url = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"
@@ -254,7 +257,7 @@ def test_killed_between_steps_of_commits(spark: Any, catalog: Catalog, work: Wor
         return rows_of_files(spark, catalog, "killed", name, work.rows[name].schema)
 
     kills = 0
-    while kills < KILLS and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
+    while kills < asked and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
         kills += 1
         work.check_so_far(target, read)
     assert kills
