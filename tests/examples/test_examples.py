@@ -138,7 +138,7 @@ def tables_that_merge() -> Path:
     jar = place / "spark-catalyst_2.13-4.2.0-tests.jar"
     if not jar.exists():
         if shutil.which("mvn") is None:
-            pytest.skip("no tables for AUTO CDC: run make build/spark-tests")
+            pytest.skip("no tables for AUTO CDC: Maven copies them, and is not here (mvn)")
         command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={SPARK_TESTS}", f"-DoutputDirectory={place}"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:

@@ -44,7 +44,7 @@ EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 SPARKS = {"delta": "4.2", "iceberg": "4.1"}
-KILLS, MOST_STEPS = 4, 60
+FEW_KILLS, MOST_STEPS = 2, 60
 DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
 
@@ -71,7 +71,9 @@ class Catalog:
     def settings(self) -> Mapping[str, str]:
         """Spark's, of one process."""
         found = {"spark.sql.extensions": EXTENSIONS[self.format], "spark.sql.warehouse.dir": str(self.place)}
+        found |= {"spark.sql.shuffle.partitions": "2"}
         if self.format == "delta":
+            found |= {"spark.databricks.delta.snapshotPartitions": "2"}  # else 50 tasks for each look at a log
             return found | {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
         own = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": str(self.place)}
         return found | {f"spark.sql.catalog.lake{key}": value for key, value in own.items()}
@@ -139,11 +141,19 @@ def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog,
     detached = rows_of(spark, target, "public.event_0").sort_by([("_commit_lsn", "ascending"), ("_lsn", "ascending")])
     assert [(row["_change_type"], row["id"]) for row in detached.to_pylist()] == DETACHED
     with duckdb.connect() as connection:
-        files = [name.removeprefix("file:") for name in spark.table(sql_name(target, "public.orders")).inputFiles()]
-        ducks = connection.read_parquet([re.sub("^/+", "/", name) for name in files]).to_arrow_table()
+        ducks = connection.read_parquet(files_of(spark, target, "public.orders")).to_arrow_table()
     assert folded(ducks, ("id",), ["id"]) == folded(orders, ("id",), ["id"])
     shown = {one.name: one.size.rows for one in tables_of(target.place, read_as_of(target.place))}
     assert shown == {"public.orders": len(orders), "public.event": len(event), "public.event_0": len(detached)}
+
+
+def files_of(spark: Any, target: LandingTarget, name: str) -> list[str]:
+    """The files that a table consists of."""
+    if target.format == "iceberg":
+        found = [row[0] for row in spark.sql(f"SELECT file_path FROM {sql_name(target, name)}.files").collect()]
+    else:
+        found = spark.table(sql_name(target, name)).inputFiles()
+    return [re.sub("^file:/*", "/", path) for path in found]
 
 
 def test_columns_follow_the_sources_by_number(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
@@ -229,8 +239,11 @@ def test_streams_into_the_connectors_tables(spark: Any, catalog: Catalog, log: L
         assert spark.table(name).toArrow().sort_by(order).to_pylist() == wanted
 
 
-def test_killed_between_steps_of_commits(spark: Any, catalog: Catalog, work: Work, tmp_path: Path) -> None:
+def test_killed_between_steps_of_commits(
+    spark: Any, catalog: Catalog, work: Work, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Each process has a catalog that outlives it: of Delta a Hive metastore in a file, of Iceberg directories."""
+    asked = request.config.getoption("--kills") or FEW_KILLS
     more = {}
     if catalog.format == "delta":
         url = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"
@@ -244,7 +257,7 @@ def test_killed_between_steps_of_commits(spark: Any, catalog: Catalog, work: Wor
         return rows_of_files(spark, catalog, "killed", name, work.rows[name].schema)
 
     kills = 0
-    while kills < KILLS and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
+    while kills < asked and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
         kills += 1
         work.check_so_far(target, read)
     assert kills
