@@ -39,6 +39,7 @@ from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
+from headwater.wal.growing_directory import end_of_log
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -182,7 +183,7 @@ class LandingPass:
         plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
-        end = self._end(following, lo)
+        end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
         self.ahead.end = None if following is None else end
         self.watch.begins(lo, end)
         with closing(self.ahead.windows([plan])) as windows:
