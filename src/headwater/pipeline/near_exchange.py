@@ -52,6 +52,8 @@ class NearExchange(Exchange):
         self, name: str, work: Work[T, S], tasks: Sequence[T], progress: Progress | None = None
     ) -> Iterator[Iterator[list[Arrived[S]]]]:
         """See :class:`Exchange`; a task is done when its files are asked for."""
+        if self._is_stopped:
+            raise SparkError("no more jobs are begun: the run was ended")
         place = str(self._directory.path / f"{name}-{next(self._numbers)}")
         os.mkdir(place, 0o700)
         try:
@@ -64,9 +66,9 @@ class NearExchange(Exchange):
     def _done(
         self, name: str, work: Work[T, S], tasks: Sequence[T], place: str, progress: Progress | None
     ) -> Iterator[list[Arrived[S]]]:
+        told = progress or _nobody
         for number, task in enumerate(tasks):
-            if progress is not None:
-                progress(name, number, len(tasks))
+            told(name, number, len(tasks))
             if self._is_stopped:
                 raise SparkError(f"step {name} was ended")
             try:
@@ -74,8 +76,7 @@ class NearExchange(Exchange):
             except OSError as error:
                 raise system_error(name, error) from error
             yield made
-        if progress is not None:
-            progress(name, len(tasks), len(tasks))
+        told(name, len(tasks), len(tasks))
 
     def _written(self, work: Work[T, S], task: T, path: str) -> Iterator[Arrived[S]]:
         for number, write in enumerate(work(task)):
@@ -86,3 +87,7 @@ class NearExchange(Exchange):
     def close(self) -> None:
         """See :class:`Exchange`."""
         self._directory.close()
+
+
+def _nobody(name: str, done: int, total: int) -> None:
+    """Is told nothing."""

@@ -40,6 +40,7 @@ from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, note
 from headwater.sinks.one_behind import OneBehind
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
+from headwater.wal.growing_directory import end_of_log
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -205,7 +206,7 @@ class LandingPass:
         plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
-        end = self._end(following, lo)
+        end = self._end(None, lo) if following is None else end_of_log(self.opened.directory, lo)
         self.ahead.end = None if following is None else end
         self.watch.begins(lo, end)
         with closing(self.ahead.windows([plan])) as windows, OneBehind(self.ahead.stop) as behind:
