@@ -19,8 +19,8 @@ WITH_CONNECTOR := tests/landing/test_spark_catalogs.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \
-	contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas bench-peers \
-	conformance seeds demo clean
+	landings contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
+	bench-peers conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -95,6 +95,10 @@ seeds: servers servers-19 ## random workloads of many seeds on every PostgreSQL 
 options: SEEDS = 1-20
 options: servers servers-19 ## pgoutput under random options beside walsenders, on every PostgreSQL (SEEDS=1-20); hours
 	$(VENV)/bin/pytest tests/oracle/test_option_matrix.py --seeds $(SEEDS)
+
+landings: SEEDS = 1-20
+landings: servers ## random work landed in every format and mode, compared with PostgreSQL 14 to 18 (SEEDS=1-20); hours
+	$(VENV)/bin/pytest tests/landing/test_random_landing.py --seeds $(SEEDS)
 
 contrib: servers servers-19 ## PostgreSQL's own scripts of test_decoding as workloads, on every PostgreSQL; half an hour
 	@$(PYTHON) tools/fetch_regression_scripts.py

@@ -87,7 +87,7 @@ def get_corpus(directory: Path, major: int) -> Corpus:
 def _run_server(corpus: Corpus) -> None:
     with EmbeddedPostgres(find_programs(corpus.major), wal_segment_megabytes=1, autovacuum=False) as server:
         with server.connect() as connection:
-            _execute(connection, workload.BEFORE)
+            _execute(connection, workload.statements(workload.BEFORE, corpus.major))
         server.stop()
         server.copy_data_directory(corpus.backup)
         server.start()

@@ -69,6 +69,32 @@ _TYPES = {
 """Columns of the table of all types: (type, literal)."""
 
 
+_OWN = ("mood", "pair", "positive")
+"""How types of this workload's begin."""
+
+
+def _held() -> Step:
+    """A table with rows of all versions and forms, for who reads its pages: most types, TOAST, multixacts."""
+    types = {name: one for name, one in _TYPES.items() if not one[0].startswith(_OWN)}
+    columns = ", ".join(f"{name} {type_name}" for name, (type_name, _) in types.items())
+    literals = ", ".join(literal for _, literal in types.values())
+    return (
+        f"CREATE TABLE held (id int PRIMARY KEY, body text, packed text, {columns})",
+        "ALTER TABLE held ALTER body SET STORAGE EXTERNAL",
+        f"INSERT INTO held SELECT i, NULL, 'row ' || i, {literals} FROM generate_series(1, 30) i",
+        "INSERT INTO held (id, body) SELECT i, repeat(md5(i::text), 150) FROM generate_series(31, 60) i",
+        "INSERT INTO held (id, packed) SELECT i, (SELECT string_agg(md5((i * j)::text), '') FROM "
+        "generate_series(1, 150) j) FROM generate_series(61, 80) i",
+        "UPDATE held SET packed = 'changed' WHERE id % 5 = 0",
+        "DELETE FROM held WHERE id % 9 = 0",
+        "BEGIN; UPDATE held SET packed = 'never'; ROLLBACK",
+        "BEGIN; SELECT FROM held WHERE id < 20 FOR KEY SHARE; SAVEPOINT b; "
+        "UPDATE held SET packed = 'locked' WHERE id < 10; COMMIT",
+        "ALTER TABLE held DROP COLUMN flag; ALTER TABLE held ADD COLUMN later text DEFAULT 'filled'",
+        "INSERT INTO held (id) SELECT i FROM generate_series(81, 300) i",
+    )
+
+
 def _all_types() -> Step:
     columns = ", ".join(f"{name} {type_name}" for name, (type_name, _) in _TYPES.items())
     values = ", ".join(literal for _, literal in _TYPES.values())
@@ -99,6 +125,11 @@ def _subtransactions() -> Step:
 
 STEPS: tuple[Step, ...] = (
     (
+        "UPDATE held SET later = 'x' WHERE id % 7 = 0; DELETE FROM held WHERE id % 11 = 0; "
+        "BEGIN; SELECT FROM held WHERE id < 30 FOR KEY SHARE; SAVEPOINT c; UPDATE held SET later = 'y' WHERE id < 9; "
+        "ROLLBACK TO c; UPDATE held SET later = 'z' WHERE id < 9; COMMIT; VACUUM held; "
+        "INSERT INTO held (id, body) SELECT i, repeat(md5(i::text), 90) FROM generate_series(301, 330) i; "
+        "CHECKPOINT; UPDATE held SET later = 'of a new image' WHERE id > 290",
         "CREATE TABLE item (id int PRIMARY KEY, name text, n int DEFAULT 7)",
         "CREATE TABLE wide (id int PRIMARY KEY, body text, other text, packed text)",
         "ALTER TABLE wide ALTER body SET STORAGE EXTERNAL",
@@ -234,6 +265,7 @@ NOT_BEFORE = {
 }
 
 BEFORE = (
+    *_held(),
     "CREATE ROLE somebody",
     "ALTER ROLE somebody SET timezone = 'Asia/Kolkata'",
     "ALTER DATABASE postgres SET intervalstyle = 'iso_8601'",

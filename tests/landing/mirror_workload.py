@@ -54,7 +54,9 @@ class Work:
         self.random = random.Random(seed)
         self.connect = connect
         self.ddl = ddl
-        self.parts = 2
+        self.tables: tuple[str, ...] = TABLES
+        self.truncated: tuple[str, ...] = (*TABLES, "event_1", "event_2")
+        self.parts, self.stride = 2, 1
         # A window in which a partition is dropped and its root gets columns cannot be landed.
         self.drops_partitions = self.random.random() < 0.5
         self.done = 0
@@ -86,9 +88,12 @@ class Work:
             return False
         chance = self.random.random()
         if chance < 0.5:
-            session.execute("COMMIT" if chance < 0.42 else "ROLLBACK")
+            self._end(session, chance)
             return False
         return True
+
+    def _end(self, session: Any, chance: float) -> None:
+        session.execute("COMMIT" if chance < 0.42 else "ROLLBACK")
 
     def _statement(self, session: Any) -> None:
         if self.random.random() < 0.15:
@@ -105,9 +110,14 @@ class Work:
             session.execute(self._definition())
             return
         if self.random.random() < 0.02:
-            session.execute(f"TRUNCATE {self.random.choice([*TABLES, 'event_1', 'event_2'])}")
+            session.execute(f"TRUNCATE {self.random.choice(self.truncated)}")
             return
-        session.execute(getattr(self, f"_{self.random.choice(TABLES)}")())
+        session.execute(self._statement_of(self.random.choice(self.tables)))
+
+    def _statement_of(self, table: str) -> str:
+        name = table.strip('"').lower()
+        found: str = getattr(self, f"_{name}")()
+        return found
 
     def _id(self) -> int:
         return self.random.randrange(40)
@@ -182,7 +192,7 @@ class Work:
         return f"INSERT INTO diary (at, note) SELECT i, 'x' FROM generate_series(1, {self._id()}) i"
 
     def _definition(self) -> str:
-        self.parts += 1
+        self.parts += self.stride
         altered = ("keyed", "pair", "bag", "by_index", *(() if self.drops_partitions else ("event",)))
         number, table = self.parts, self._pick(*altered)
         return self._pick(

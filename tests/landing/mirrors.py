@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.iceberg_catalog import CATALOG_FILE, own_catalog
 from headwater.sinks.iceberg_schema import COLUMNS, arrow_schema, read_marks
 from headwater.sinks.lake_schema import LakeSchema
 from headwater.sinks.parquet_table import read_parquet_table
@@ -29,6 +30,18 @@ def read_table(place: Path, format: str, version: int | None = None) -> pa.Table
         return DeltaTable(str(place), version=version).to_pyarrow_table()
     with closing(own_catalog(place.parent)) as catalog:
         return catalog.load_table(_identifier(place)).scan(snapshot_id=version).to_arrow()
+
+
+def has_landed(place: Path, format: str) -> bool:
+    """Whether there is a table in the lake."""
+    if format == "delta":
+        return any((place / "_delta_log").glob("*.json"))
+    if format == "parquet":
+        return any((place / "_headwater").glob("*.json"))
+    if not (place.parent / CATALOG_FILE).exists():
+        return False
+    with closing(own_catalog(place.parent)) as catalog:
+        return catalog.table_exists(_identifier(place))
 
 
 def _identifier(place: Path) -> tuple[str, ...]:
@@ -57,14 +70,64 @@ def mirror_rows(rows: pa.Table, names: list[str]) -> Rows:
 
 def server_rows(connection: Any, table: str) -> tuple[list[int], Rows]:
     """A table's columns, by their numbers, and its rows."""
-    found = connection.execute(
-        f"SELECT attnum, attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 "
-        "AND NOT attisdropped ORDER BY attnum"
-    ).fetchall()
-    columns = ", ".join(f'"{name}"' for _, name in found)
-    return [number for number, _ in found], plain(
+    found = held_columns(connection, table)
+    columns = ", ".join(one.expression for one in found)
+    return [one.number for one in found], plain(
         connection.execute(f"SELECT {columns} FROM {table}", prepare=False).fetchall()
     )
+
+
+@dataclass(frozen=True)
+class HeldColumn:
+    """A column whose values are stored.
+
+    Attributes:
+        number, name: its own; type: its name, with the modifier.
+        expression: its values in a form that Python has as the lake does.
+    """
+
+    number: int
+    name: str
+    type: str
+    expression: str
+
+
+def held_columns(connection: Any, table: str) -> list[HeldColumn]:
+    """The columns of a table, in the order of their numbers."""
+    found = connection.execute(
+        "SELECT attnum, attname, format_type(atttypid, atttypmod), typtype::text FROM pg_attribute "
+        f"JOIN pg_type t ON t.oid = atttypid WHERE attrelid = '{table}'::regclass AND attnum > 0 "
+        "AND NOT attisdropped AND attgenerated::text <> 'v' ORDER BY attnum"
+    ).fetchall()
+    return [HeldColumn(number, name, type, _expression(name, type, kind)) for number, name, type, kind in found]
+
+
+_AS_TEXT = ("jsonb", "inet", "bit", "character(")
+_RANGE = (
+    "json_build_object('lower', lower({0}), 'upper', upper({0}), 'lower_inc', lower_inc({0}), "
+    "'upper_inc', upper_inc({0}), 'isempty', isempty({0}))"
+)
+_INTERVAL = (
+    "json_build_object('months', extract(year FROM {0}) * 12 + extract(month FROM {0}), 'days', extract(day FROM {0}), "
+    "'microseconds', (extract(epoch FROM {0} - date_trunc('day', {0})) * 1000000)::bigint)"
+)
+
+
+def _expression(name: str, type: str, kind: str) -> str:
+    quoted = f'"{name}"'
+    if kind == "r":
+        form = _RANGE
+    elif kind == "c":
+        form = "row_to_json({0})"
+    elif type == "interval":
+        form = _INTERVAL
+    elif type.startswith(_AS_TEXT):
+        form = "format('%%s', {0})"
+    elif type == "real":
+        form = "{0}::float8"
+    else:
+        return quoted
+    return f"CASE WHEN num_nonnulls({quoted}) = 1 THEN {form.replace('%%', '%').format(quoted)} END"
 
 
 def plain(rows: Any) -> Rows:
@@ -77,6 +140,18 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return tuple(map(_plain, value.values()))
     return repr(value) if isinstance(value, float) else value
+
+
+def current_files(place: Path, format: str) -> list[str]:
+    """The files that a table consists of."""
+    if format == "delta":
+        return DeltaTable(str(place)).file_uris()
+    if format == "iceberg":
+        with closing(own_catalog(place.parent)) as catalog:
+            return [task.file.file_path for task in catalog.load_table(_identifier(place)).scan().plan_files()]
+    return [str(path) for path in place.glob("*.parquet")]

@@ -7,21 +7,32 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
+from pyiceberg.exceptions import CommitFailedException
 from pyspark.sql import SparkSession
+from sqlalchemy.exc import OperationalError
 
 from headwater.errors import LakeConflictError, LakeError, SlotError
-from headwater.sinks.lake import LandingTarget
+from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.iceberg_table import COMMIT_LSN
+from headwater.sinks.lake import FORMATS, LandingTarget
 from headwater.sinks.landing_watch import LandedWindow, LandingWatch
+from headwater.sinks.modes import CHANGELOG, CURRENT, MODES
 from landing.work import Work, read
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-FORMATS = ["parquet", "delta"]
+DAILY = [("parquet", CHANGELOG), ("delta", CHANGELOG), ("iceberg", CHANGELOG)]
+SLOW = [(form, mode) for form in FORMATS for mode in MODES if (form, mode) not in DAILY]
+KINDS = [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)]
+NO_ROOM = r"No space left on device|disk is full"
+"""What the system says, and what the database of a catalog."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +63,13 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(("form", "mode"), KINDS)
 @pytest.mark.parametrize("kilobytes", [300, *(pytest.param(size, marks=pytest.mark.slow) for size in (700, 1100))])
-def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, kilobytes: int) -> None:
+def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, mode: str, kilobytes: int) -> None:
     """Wherever it is that no room is left: in a task, in a commit, or in the state behind all tables."""
     disk.become(f"size={kilobytes}k")
-    target = LandingTarget(disk.place / "lake", form)
-    with pytest.raises((LakeError, SlotError), match="No space left on device"):
+    target = LandingTarget(disk.place / "lake", form, mode=mode)
+    with pytest.raises((LakeError, SlotError), match=NO_ROOM):
         work.land(spark, target)
     work.check_so_far(target)
     disk.become("size=100m")
@@ -66,10 +77,10 @@ def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, kil
     work.check_whole(target)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_target_that_is_read_only(spark: SparkSession, work: Work, disk: Disk, form: str) -> None:
+@pytest.mark.parametrize(("form", "mode"), KINDS)
+def test_a_target_that_is_read_only(spark: SparkSession, work: Work, disk: Disk, form: str, mode: str) -> None:
     disk.become("size=100m")
-    target = LandingTarget(disk.place / "lake", form)
+    target = LandingTarget(disk.place / "lake", form, mode=mode)
     disk.become("ro")
     with pytest.raises(LakeError, match="Read-only file system"):
         work.land(spark, target)
@@ -150,6 +161,69 @@ def test_somebody_else_tidies_a_delta_table(spark: SparkSession, work: Work, tmp
 
     work.land(spark, target, Tidy())
     work.check_whole(target)
+
+
+def test_somebody_else_lands_in_an_iceberg_table(spark: SparkSession, work: Work, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", "iceberg")
+
+    def commit() -> None:
+        with closing(own_catalog(target.place)) as catalog:
+            table = catalog.load_table(("public", "a"))
+            with (
+                table.transaction() as transaction,
+                transaction.update_snapshot({COMMIT_LSN: "100/0"}).fast_append(),
+            ):
+                pass
+
+    with pytest.raises(LakeConflictError, match="the table has come to 100/0 meanwhile"):
+        work.land(spark, target, OnceBehindTheFirst(commit))
+
+
+@pytest.mark.parametrize("mode", [CHANGELOG, pytest.param(CURRENT, marks=pytest.mark.slow)])
+def test_somebody_else_rewrites_an_iceberg_table(spark: SparkSession, work: Work, tmp_path: Path, mode: str) -> None:
+    """Between two windows; its files are other ones then, its rows the same."""
+    target = LandingTarget(tmp_path / "lake", "iceberg", mode=mode)
+
+    def rewrite() -> None:
+        with closing(own_catalog(target.place)) as catalog:
+            table = catalog.load_table(("public", "a"))
+            table.overwrite(table.scan().to_arrow())
+
+    work.land(spark, target, OnceBehindTheFirst(rewrite))
+    work.check_whole(target)
+
+
+@pytest.mark.parametrize("mode", [CHANGELOG, pytest.param(CURRENT, marks=pytest.mark.slow)])
+def test_somebody_else_writes_all_the_time(spark: SparkSession, work: Work, tmp_path: Path, mode: str) -> None:
+    """Whoever commits second to an Iceberg table is told; what was committed stays."""
+    target, over = LandingTarget(tmp_path / "lake", "iceberg", mode=mode), Event()
+    with pytest.raises(InterruptedError):
+        work.land(spark, target, OnceBehindTheFirst(interrupt))
+    other = Thread(target=keep_committing, args=(target, over))
+    other.start()
+    try:
+        for _ in range(3):
+            with suppress(LakeConflictError, LakeError):
+                work.land(spark, target)
+            work.check_so_far(target)
+    finally:
+        over.set()
+        other.join()
+    work.land(spark, target)
+    work.check_whole(target)
+
+
+def keep_committing(target: LandingTarget, over: Event) -> None:
+    """Change properties of a table as another program would, until it is over."""
+    number = 0
+    with closing(own_catalog(target.place)) as catalog:
+        while not over.is_set():
+            number += 1
+            with (
+                suppress(CommitFailedException, OperationalError),
+                catalog.load_table(("public", "b")).transaction() as own,
+            ):
+                own.set_properties({"other": str(number)})
 
 
 def actions_of(path: Path) -> list[dict[str, dict[str, str]]]:

@@ -1,6 +1,7 @@
 """Landing that is killed, at any step of its commits or any moment, and a worker of it: nothing lost, nothing twice.
 
-After each kill a reader finds whole transactions from the first one on, each once; in the end everything.
+After each kill a reader finds whole transactions from the first one on, each once; in the end everything. The kills of
+``make kills`` are spread over all formats and modes.
 """
 
 from __future__ import annotations
@@ -15,28 +16,38 @@ from pathlib import Path
 import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
-from headwater.sinks.lake import LandingTarget
+from headwater.sinks.lake import FORMATS, LandingTarget
+from headwater.sinks.modes import MODES
 from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-FORMS = ["parquet", "delta"]
+KINDS = [(form, mode) for form in FORMATS for mode in MODES]
 
 DRIVER = Path(__file__).with_name("land_driver.py")
 MOST_STEPS = 40
 """That one run does before it is killed; all of the work has some hundreds."""
-FEW_KILLS = {"parquet": 3, "delta": 2}
+FEW_KILLS = 3
+WAYS = 2
+"""To be killed: at steps, and at moments."""
 NEVER = 1 << 40
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_killed_at_steps_of_commits(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
+def share_of(kills: int) -> int:
+    """How often each kind is killed in each way."""
+    return -(-kills // (WAYS * len(KINDS)))
+
+
+@pytest.mark.parametrize(("form", "mode"), KINDS)
+def test_killed_at_steps_of_commits(
+    work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str
+) -> None:
     kills = request.config.getoption("--kills")
-    seed, asked = random.randrange(1 << 30), FEW_KILLS[form] if kills is None else kills // 4
+    seed, asked = random.randrange(1 << 30), FEW_KILLS if kills is None else share_of(kills)
     print(f"seed {seed}")
     rng, done, number = random.Random(seed), 0, 0
     while done < asked:
-        target = LandingTarget(tmp_path / f"lake-{number}", form)
+        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode)
         was_killed = True
         while was_killed and done < asked:
             was_killed = is_killed(work, target, tmp_path, rng.randint(1, MOST_STEPS))
@@ -57,16 +68,16 @@ def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> 
     return status != 0
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_killed_at_any_moment(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str) -> None:
+@pytest.mark.parametrize(("form", "mode"), KINDS)
+def test_killed_at_any_moment(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str) -> None:
     kills = request.config.getoption("--kills")
     if kills is None:
         pytest.skip("part of make kills")
-    rng, done, number = random.Random(kills), 0, 0
-    while done < kills // 4:
-        target = LandingTarget(tmp_path / f"lake-{number}", form)
+    rng, done, number, asked = random.Random(f"{kills} {form} {mode}"), 0, 0, share_of(kills)
+    while done < asked:
+        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode)
         was_killed = True
-        while was_killed and done < kills // 4:
+        while was_killed and done < asked:
             was_killed = is_killed_after(rng.uniform(0, 2.0), work, target, tmp_path)
             done += was_killed
             work.check_so_far(target)
@@ -94,10 +105,10 @@ def files(target: LandingTarget) -> set[str]:
     return {path.name for path in target.place.rglob("*")}
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(("form", "mode"), KINDS)
+def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str) -> None:
     """Its task fails, so the run does, with an error; the next one goes on."""
-    target = LandingTarget(tmp_path / "lake", form)
+    target = LandingTarget(tmp_path / "lake", form, mode=mode)
     with running(*work.arguments(target), directory=tmp_path) as process:
         process.until(lambda: any(target.place.glob("public.*")))
         for number in workers(process):

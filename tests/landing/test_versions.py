@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,13 +22,12 @@ from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.sinks.compaction import compact
-from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.modes import MODES
 from headwater.sinks.parquet_table import read_parquet_table
 from headwater.sinks.resolved import resolved_states
-from landing.mirrors import columns_by_number, mirror_rows, read_table
+from landing.mirrors import columns_by_number, current_files, mirror_rows, read_table
 from landing.test_mirrors import SEGMENT, Log, landed, worked
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -173,17 +171,6 @@ def test_killed_between_the_commits_and_what_they_resolve(
     ]
 
 
-def current_files(target: LandingTarget, name: str) -> list[str]:
-    """The files that a table consists of."""
-    if target.format == "iceberg":
-        with closing(own_catalog(target.place)) as catalog:
-            tasks = catalog.load_table(tuple(name.split("."))).scan().plan_files()
-            return [task.file.file_path for task in tasks]
-    if target.format == "delta":
-        return list(DeltaTable(str(target.place / name)).file_uris())
-    return [str(path) for path in (target.place / name).glob("*.parquet")]
-
-
 DAILY = {("parquet", "current"), ("delta", "changelog"), ("iceberg", "history")}
 
 
@@ -200,7 +187,7 @@ def test_other_readers_see_the_same_rows(spark: SparkSession, log: Log, tmp_path
     landed(spark, log, target, SEGMENT)
     for name in ("public.keyed", "public.pair", "public.bag"):
         rows = read_table(target.place / name, format)
-        files = current_files(target, name)
+        files = current_files(target.place / name, format)
         shown = [column for column in rows.column_names if rows.schema.field(column).type != pa.uuid()]
         wanted = mirror_rows(rows, shown)
         assert wanted

@@ -1,13 +1,19 @@
-"""A server's work that is landed under difficulties: segments, three tables, and what landing it undisturbed gives."""
+"""A server's work that is landed under difficulties: segments, three tables, and what landing it undisturbed gives.
+
+Whatever became of a run, a table has a whole number of transactions: of a change table those changes, of a mirror the
+rows that they lead to. In the end a target has what an undisturbed one has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
@@ -16,15 +22,21 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import LandingResult, land
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
-from headwater.sinks.parquet_table import read_parquet_table
+from headwater.sinks.modes import CHANGELOG, HISTORY
+from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
+from landing.mirrors import Rows, has_landed, plain, read_table
 
 WINDOW_BYTES = 1 << 20
+_ORDER_OF_MIRRORS = ("id", "x", "_valid_from_lsn")
 ORDER = ("_commit_lsn", "_lsn", "_seq", "_change_type")
-TABLES = ("public.a", "public.b", "public.c")
+TABLES = {"public.a": ("id", "t"), "public.b": ("id", "n"), "public.c": ("x",)}
+"""Tables and their columns."""
 SETUP = (
     "CREATE TABLE a (id int PRIMARY KEY, t text)",
     "CREATE TABLE b (id int PRIMARY KEY, n int)",
     "CREATE TABLE c (x int)",
+    "INSERT INTO a SELECT -100000 - i, 'there before' FROM generate_series(1, 200) i",
+    "INSERT INTO b SELECT -100000 - i, i FROM generate_series(1, 200) i",
 )
 
 Reader = Callable[[LandingTarget, str], pa.Table | None]
@@ -36,18 +48,34 @@ class Work:
     """Files of a stopped server.
 
     Attributes:
-        backup, wal: directories.
-        rows: by table, all changes in order, landed in one window.
+        spark: to land undisturbed with.
+        backup, wal: directories; places: for what has landed undisturbed.
     """
 
+    spark: SparkSession
     backup: Path
     wal: Path
-    rows: Mapping[str, pa.Table]
+    places: Path
+    _whole: dict[str, dict[str, pa.Table]] = field(default_factory=dict)
+
+    def whole(self, mode: str) -> dict[str, pa.Table]:
+        """By table, all that it has when it has landed in one window, in order."""
+        if mode not in self._whole:
+            target = LandingTarget(self.places / mode, mode=mode)
+            land(self.spark, DecodeRequest(str(self.wal), str(self.backup), "postgres"), target)
+            self._whole[mode] = {name: ordered(read(target, name)) for name in TABLES}
+        return self._whole[mode]
+
+    @cached_property
+    def states(self) -> dict[str, list[Rows]]:
+        """By table, the rows that there were behind each transaction."""
+        return {name: list(_states(name, rows)) for name, rows in self.whole(CHANGELOG).items()}
 
     def arguments(self, target: LandingTarget) -> list[str]:
         """Of ``headwater land``."""
         found = ["land", "--wal", self.wal, "--catalog", self.backup, "--database", "postgres"]
-        found += ["--to", target.place, "--format", target.format, "--window-bytes", WINDOW_BYTES]
+        found += ["--to", target.place, "--format", target.format]
+        found += ["--mode", target.mode, "--window-bytes", WINDOW_BYTES]
         return [str(one) for one in found]
 
     def land(self, spark: SparkSession, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
@@ -57,27 +85,49 @@ class Work:
 
     def check_whole(self, target: LandingTarget, reader: Reader | None = None) -> None:
         """Whether a target has everything once."""
-        for name, rows in self.rows.items():
+        for name, rows in self.whole(target.mode).items():
             found = (reader or read)(target, name)
             assert found is not None, name
-            assert ordered(found).equals(rows), name
+            assert ordered(found).cast(rows.schema).equals(rows), name
 
     def check_so_far(self, target: LandingTarget, reader: Reader | None = None) -> int:
         """Whether each table of a target has whole transactions, from the first one on, once; how many rows."""
         count = 0
-        for name, rows in self.rows.items():
+        for name, rows in self.whole(CHANGELOG).items():
             found = (reader or read)(target, name)
-            if found is not None and len(found):
-                some = ordered(found)
-                assert some.equals(rows.slice(0, len(some))), name
-                behind = rows["_commit_lsn"].slice(len(some), 1).to_pylist()
-                assert behind != some["_commit_lsn"].slice(len(some) - 1, 1).to_pylist(), name
-                count += len(some)
+            if found is None or not len(found):
+                continue
+            count += len(found)
+            if target.mode == CHANGELOG:
+                _check_changes(name, ordered(found).cast(rows.schema), rows)
+            else:
+                left = found.filter(pc.is_null(found["_valid_to_lsn"])) if target.mode == HISTORY else found
+                assert plain(_tuples(left, TABLES[name])) in self.states[name], name
         return count
 
 
+def _check_changes(name: str, some: pa.Table, rows: pa.Table) -> None:
+    assert some.equals(rows.slice(0, len(some))), name
+    behind = rows["_commit_lsn"].slice(len(some), 1).to_pylist()
+    assert behind != some["_commit_lsn"].slice(len(some) - 1, 1).to_pylist(), name
+
+
+def _states(name: str, rows: pa.Table) -> Iterator[Rows]:
+    changes = in_order(rows.to_pylist())
+    columns = TABLES[name]
+    key = columns[:1] if "id" in columns else ()
+    folded = FoldedByKey(changes, key, is_partitioned=False) if key else FoldedWholes(changes, columns)
+    for lsn in sorted({row["_commit_lsn"] for row in changes}):
+        folded.go(lsn + 1)
+        yield folded.held(columns)
+
+
+def _tuples(rows: pa.Table, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in columns), strict=True)
+
+
 def do_work(spark: SparkSession, directory: Path) -> Work:
-    """Let a server work, and land what it did."""
+    """Let a server work, and keep what it leaves."""
     with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
         with server.connect() as connection:
             for statement in SETUP:
@@ -95,9 +145,7 @@ def do_work(spark: SparkSession, directory: Path) -> Work:
         for path in server.wal_directory.iterdir():
             if path.is_file():
                 (wal / path.name).write_bytes(path.read_bytes())
-    target = LandingTarget(directory / "whole")
-    land(spark, DecodeRequest(str(wal), str(backup), "postgres"), target)
-    return Work(backup, wal, {name: ordered(read_parquet_table(target.place / name)) for name in TABLES})
+    return Work(spark, backup, wal, directory / "whole")
 
 
 def _statements(first: int) -> list[str]:
@@ -114,14 +162,12 @@ def _statements(first: int) -> list[str]:
 def read(target: LandingTarget, name: str) -> pa.Table | None:
     """A table's rows as a reader has them; None for one that is not there."""
     place = target.place / name
-    if target.format == "delta":
-        is_there = any((place / "_delta_log").glob("*.json"))
-        return DeltaTable(str(place)).to_pyarrow_table() if is_there else None
-    is_there = any((place / "_headwater").glob("*.json"))
-    return read_parquet_table(place) if is_there else None
+    return read_table(place, target.format) if has_landed(place, target.format) else None
 
 
 def ordered(rows: pa.Table) -> pa.Table:
-    """Rows in the order of changes."""
+    """Rows in the order of changes, or of what they hold."""
     schema = pa.schema([pa.field(one.name, one.type) for one in rows.schema])
-    return pa.table(rows.columns, schema=schema).sort_by([(name, "ascending") for name in ORDER]).combine_chunks()
+    order = [name for name in ORDER if name in schema.names] or _ORDER_OF_MIRRORS
+    found = pa.table(rows.columns, schema=schema)
+    return found.sort_by([(name, "ascending") for name in order if name in schema.names]).combine_chunks()

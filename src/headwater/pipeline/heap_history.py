@@ -162,13 +162,28 @@ def heap_history(
     Raises:
         HeadwaterError: WAL is missing, or a record stands in the way.
     """
+    tasks = history_tasks(directory, stretch, files, place, context.defaultParallelism)
+    return gathered_history(copy, run_tasks(context, "history of pages", HistoryTask.run, tasks, progress), place)
+
+
+def history_tasks(
+    directory: WalDirectory, stretch: tuple[int, int], files: Sequence[Locator], place: Path, parallelism: int
+) -> list[HistoryTask]:
+    """The tasks of :func:`heap_history`; so many of them at once."""
     lo, hi = stretch
-    cut = list(cut_runs(lo, hi, directory.segment_size, context.defaultParallelism)) if lo < hi else []
-    tasks = [
+    cut = list(cut_runs(lo, hi, directory.segment_size, parallelism)) if lo < hi else []
+    return [
         HistoryTask(directory, low, high, tuple(files), HistoryFile.named(place, number))
         for number, (low, high) in enumerate(cut)
     ]
-    runs = run_tasks(context, "history of pages", HistoryTask.run, tasks, progress)
+
+
+def gathered_history(copy: DataDirectory, runs: Sequence[RunHistory], place: Path) -> HeapHistory:
+    """What :func:`history_tasks` have found, with what became of transactions.
+
+    Raises:
+        CatalogError: the copy's ``pg_xact`` cannot be read.
+    """
     status = _status(copy, runs)
     multis = np.concatenate([np.empty((0, 2), np.int64), *(run.multis for run in runs)])
     np.save(place / "status.npy", status.bits)

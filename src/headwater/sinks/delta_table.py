@@ -232,15 +232,22 @@ def _remove(file: DataFile, changes_rows: bool) -> RemoveAction:
     return RemoveAction(file.path, changes_rows, int(time.time() * 1000), size=file.size, partition_values={})
 
 
+_LAST_ROUNDED_UP = datetime.max - timedelta(milliseconds=1)
+
+
 def _bound(value: Any, *, up: bool) -> Any:
     """A bound as Delta has it: times in milliseconds, the greatest one rounded up; None for what JSON cannot hold."""
     if isinstance(value, datetime):
         short = value.replace(microsecond=value.microsecond // 1000 * 1000)
         if up and short != value:
+            if short > _LAST_ROUNDED_UP.replace(tzinfo=value.tzinfo):
+                return None
             short += timedelta(milliseconds=1)
         return short.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if isinstance(value, bool | int | float | str) else None
 
 
@@ -278,4 +285,5 @@ def _told(place: Path) -> Iterator[None]:
             f"the commit was refused: {error}", file=str(place), hint="only one land may write to a table"
         ) from None
     except DeltaError as error:
-        raise LakeError(f"Delta: {error}", file=str(place)) from None
+        # The library's own calls may follow, line by line.
+        raise LakeError(f"Delta: {str(error).partition(chr(10))[0]}", file=str(place)) from None

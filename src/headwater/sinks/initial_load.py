@@ -219,7 +219,7 @@ def _write(
 
     def write(_: BinaryIO) -> tuple[int, DataFile | None]:
         toast = toasts[task.toast] if task.toast >= 0 else None
-        rows = _Rows(forms[task.load], task.schema, toast, session, lsn)
+        rows = HeapRows(forms[task.load], task.schema, toast, session, lsn)
         batches = (batch for found in task.pages.pieces() for batch in rows.batches(found))
         return task.load, _file(forms[task.load], lsn, batches)
 
@@ -234,7 +234,7 @@ def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile 
     return write_batches(chain([first], batches), form.schema, form.staging, file_name(lsn))
 
 
-class _Rows:
+class HeapRows:
     """Makes rows of a change table out of a relation's tuples."""
 
     def __init__(

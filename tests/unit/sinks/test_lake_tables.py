@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headwater.errors import LakeConflictError, LakeError
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.delta_table import DeltaLakeTable
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.iceberg_table import IcebergFormat
@@ -70,6 +73,30 @@ def add(table: LakeTable, lsn: int, lake: LakeSchema = ONE, **columns: list[obje
     pq.write_table(pa.table({field.name: given[field.name] for field in schema}, schema), path)
     file = DataFile(name, count, path.stat().st_size, {"_lsn": lsn}, {"_lsn": lsn}, {"_lsn": 0})
     table.commit([file], Landed(lsn, schema, SOURCE))
+
+
+FIRST, LAST = datetime(1, 1, 1), datetime.max
+ENDS = {
+    "_lsn": pa.array([1, 1]),
+    "f": pa.array([math.inf, 1.5], pa.float32()),
+    "g": pa.array([-math.inf, math.inf]),
+    "at": pa.array([FIRST, LAST], pa.timestamp("us")),
+    "moment": pa.array([FIRST.replace(tzinfo=UTC), LAST.replace(tzinfo=UTC)], pa.timestamp("us", "UTC")),
+    "day": pa.array([FIRST.date(), LAST.date()]),
+}
+
+
+@pytest.mark.parametrize(("open_table", "read"), FORMATS)
+def test_files_whose_values_are_the_ends_of_their_types(tmp_path: Path, open_table: Open, read: Read) -> None:
+    """As bounds not every format can say them."""
+    rows = pa.table(ENDS)
+    with open_table(tmp_path / "public.t") as table:
+        schema = table.file_schema(rows.schema)
+        file = write_data_file(rows.cast(schema), table.staging, file_name(1))
+        table.commit([file], Landed(1, schema, SOURCE))
+    with open_table(tmp_path / "public.t") as table:
+        assert table.files[file.path].rows == 2
+    assert read(tmp_path / "public.t").select(rows.column_names).to_pydict() == rows.to_pydict()
 
 
 def said(table: LakeTable) -> tuple[int, LakeSchema]:

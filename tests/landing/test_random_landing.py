@@ -1,0 +1,254 @@
+"""Landed tables are what the server's tables were, after random work by several sessions: ``make landings SEEDS=1-20``.
+
+Each seed is one run of a server of each major. What it has written lands in every format and mode, from one of two
+copies of its files, in windows and runs that are drawn, and is compared with what ``SELECT`` had said at several LSNs:
+mirrors, versions of them that an LSN names, histories as of an LSN, and change tables folded up; and the tables' files
+are read by Spark and by DuckDB.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.run_index import WindowBounds
+from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
+from headwater.sinks.lake import FORMATS, LandingTarget
+from headwater.sinks.lake_view import read_as_of
+from headwater.sinks.landing import land
+from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY, MODES
+from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
+from landing.mirror_workload import TABLES
+from landing.mirrors import HeldColumn, Rows, columns_by_number, current_files, mirror_rows, plain, read_table
+from landing.random_logs import ONLINE, STOPPED, Held, Moment, RandomLog, random_log
+from landing.test_mirrors import WIDENED, as_of
+from landing.threaded_work import KEYS, MORE_TABLES
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+MAJORS = (14, 15, 16, 17, 18)
+WINDOWS = (1 << 20, 2 << 20, 4 << 20, 1 << 30)
+KEPT = Path("build/landings")
+"""Where the files of a run that has failed are kept."""
+NEVER = 1 << 62
+REWRITTEN = {("by_index", "other")}
+"""Columns whose values ALTER TABLE changes, and changes back."""
+OTHERS_READ = 3
+"""Tables of a target that Spark and DuckDB are given."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Seeds of each major."""
+    if "log" in metafunc.fixturenames:
+        first, _, last = (metafunc.config.getoption("--seeds") or "1-1").partition("-")
+        cases = [(major, seed) for seed in range(int(first), int(last or first) + 1) for major in MAJORS]
+        ids = [f"pg{major}-{seed}" for major, seed in cases]
+        metafunc.parametrize("log", cases, indirect=True, ids=ids, scope="module")
+
+
+@pytest.fixture(scope="module")
+def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RandomLog]:
+    major, seed = request.param
+    place, failed_before = tmp_path_factory.mktemp(f"pg{major}-{seed}"), request.session.testsfailed
+    with random_log(major, seed, place) as made:
+        yield made
+        if request.session.testsfailed != failed_before:
+            _keep(made)
+    shutil.rmtree(place)
+
+
+def _keep(log: RandomLog) -> None:
+    kept = KEPT / f"pg{log.major}-{log.seed}"
+    shutil.rmtree(kept, ignore_errors=True)
+    for name, path in {**log.copies, "wal": log.wal}.items():
+        shutil.copytree(path, kept / name, ignore=shutil.ignore_patterns("pg_wal") if name != "wal" else None)
+
+
+def _followed_in(format: str) -> TablePatterns:
+    """The tables that a format can follow: columns of a Delta table do not become wider."""
+    if format != "delta":
+        return EVERY_TABLE
+    names = [name.strip('"') for name in (*TABLES, *MORE_TABLES, "made_*") if name not in WIDENED]
+    return TablePatterns(tuple(f"public.{name}" for name in names))
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A target, and what it is compared with.
+
+    Attributes:
+        log: it; target: where it has landed; copy: from which copy on.
+        ends: LSNs that runs have ended at; names: of the tables.
+    """
+
+    log: RandomLog
+    target: LandingTarget
+    copy: str
+    ends: tuple[int, ...]
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Those that it can be compared at."""
+        return self.log.moments_of(self.copy)
+
+    def held(self, moment: Moment) -> dict[str, Held]:
+        """The tables of a moment that land in it."""
+        is_left_out = WIDENED if self.target.format == "delta" else ()
+        return {name: held for name, held in moment.tables.items() if name not in is_left_out}
+
+    def place(self, name: str) -> Path:
+        """Of a table."""
+        return self.target.place / ("public." + name.strip('"'))
+
+    def require_rows(self, name: str, columns: tuple[HeldColumn, ...], rows: Rows, table: pa.Table) -> None:
+        """See that a table's rows are the server's."""
+        names = columns_by_number(self.place(name), self.target.format)
+        found = mirror_rows(table, [names[one.number] for one in columns])
+        shown = [one.name for one in columns]
+        assert found == rows, f"{name} {shown}: missing {rows - found}, not on the server {found - rows}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("format", FORMATS)
+def test_landed_tables_are_what_the_server_had(
+    spark: SparkSession, log: RandomLog, tmp_path: Path, format: str, mode: str
+) -> None:
+    dice = random.Random(f"{log.major} {log.seed} {format} {mode}")
+    copy = dice.choice((STOPPED, ONLINE))
+    behind = [one.lsn for one in log.moments_of(copy)]
+    ends = tuple(sorted(dice.sample(behind, dice.randint(0, 2))))
+    landed = Landed(log, LandingTarget(tmp_path / "lake", format, mode=mode), copy, ends)
+    for end in (*ends, None):
+        window = dice.choice(WINDOWS)
+        print(f"{copy}, windows of {window}, to {end}")
+        request = DecodeRequest(str(log.wal), str(log.copies[copy]), "postgres", end=end, tables=_followed_in(format))
+        land(spark, request, landed.target, bounds=WindowBounds(window))
+    CHECKS[mode](landed)
+    for name in dice.sample(sorted(landed.held(log.moments[-1])), OTHERS_READ):
+        if landed.place(name).exists():
+            require_same_to_others(spark, landed.place(name), format)
+    shutil.rmtree(tmp_path / "lake")
+
+
+def check_current(landed: Landed) -> None:
+    """Mirrors now, and their versions as of where runs have ended."""
+    for moment in landed.moments:
+        if moment.lsn not in landed.ends:
+            continue
+        versions = read_as_of(landed.target.place, moment.lsn).tables
+        for name, held in landed.held(moment).items():
+            version = versions.get(landed.place(name).name)
+            if version is None:
+                assert not held.rows, name
+                continue
+            table = read_table(landed.place(name), landed.target.format, version)
+            landed.require_rows(name, held.columns, held.rows, table)
+    require_last(landed)
+
+
+def require_last(landed: Landed, left: pc.Expression | None = None) -> None:
+    """See that what is there now is what the server has."""
+    for name, held in landed.held(landed.log.moments[-1]).items():
+        if not landed.place(name).exists():
+            assert not held.rows, name
+            continue
+        table = read_table(landed.place(name), landed.target.format)
+        landed.require_rows(name, held.columns, held.rows, table if left is None else table.filter(left))
+
+
+def check_history(landed: Landed) -> None:
+    """Versions as of now, and as of every moment."""
+    last = landed.held(landed.log.moments[-1])
+    for moment in landed.moments:
+        for name, held in landed.held(moment).items():
+            if name not in last or not landed.place(name).exists():
+                continue
+            left = {(one.number, one.type) for one in last[name].columns}
+            columns = tuple(one for one in held.columns if (one.number, one.type) in left)
+            at = [held.columns.index(one) for one in columns]
+            rows: Rows = Counter()
+            for row, count in held.rows.items():
+                rows[tuple(row[i] for i in at)] += count
+            table = read_table(landed.place(name), landed.target.format).filter(as_of(moment.lsn))
+            landed.require_rows(name, columns, rows, table)
+    require_last(landed, as_of(None))
+
+
+def check_changelog(landed: Landed) -> None:
+    """Changes folded up, as of every moment."""
+    for name in landed.held(landed.log.moments[-1]):
+        if landed.place(name).exists():
+            _check_changes(landed, name)
+
+
+def _check_changes(landed: Landed, name: str) -> None:
+    names = columns_by_number(landed.place(name), landed.target.format)
+    changes = in_order(read_table(landed.place(name), landed.target.format).to_pylist())
+    moments = [one for one in landed.log.moments if name in one.tables]
+    key = KEYS.get(name, ("id",))
+    numbers = {one.name: one.number for one in moments[-1].tables[name].columns}
+    if key:
+        folded = FoldedByKey(changes, [names[numbers[one]] for one in key], is_partitioned=name in ("event", "deep"))
+    else:
+        always = _always(moments, name)
+        wholes = FoldedWholes(changes, [names[one.number] for one in always])
+    # As it was made, or copied, no change tells of a column what it does not hold.
+    seen = {(one.number, one.type): 0 for one in moments[0].tables[name].columns}
+    for moment in moments:
+        held = moment.tables[name]
+        seen = {(one.number, one.type): seen.get((one.number, one.type), moment.lsn) for one in held.columns}
+        seen |= {(one.number, one.type): NEVER for one in held.columns if (name, one.name) in REWRITTEN}
+        if moment.lsn < landed.log.since[landed.copy]:
+            continue
+        if key:
+            folded.go(moment.lsn)
+            found = folded.differences(held.rows, held.columns, names, seen, moment.relations)
+        else:
+            wholes.go(moment.lsn)
+            found = wholes.differences(_by(held, always))
+        assert not found, (name, found[:5])
+
+
+def _always(moments: list[Moment], name: str) -> list[HeldColumn]:
+    """Columns that a table has had at all moments."""
+    shared = set.intersection(*({(one.number, one.type) for one in moment.tables[name].columns} for moment in moments))
+    return [one for one in moments[-1].tables[name].columns if (one.number, one.type) in shared]
+
+
+def _by(held: Held, columns: list[HeldColumn]) -> Rows:
+    """Rows by some of their columns."""
+    at = [next(i for i, one in enumerate(held.columns) if one.number == wanted.number) for wanted in columns]
+    rows: Rows = Counter()
+    for row, count in held.rows.items():
+        rows[tuple(row[i] for i in at)] += count
+    return rows
+
+
+CHECKS = {CHANGELOG: check_changelog, CURRENT: check_current, HISTORY: check_history}
+
+
+def require_same_to_others(spark: SparkSession, place: Path, format: str) -> None:
+    """See that Spark and DuckDB find the rows in a table's files that its own library finds."""
+    rows = read_table(place, format)
+    shown = [field.name for field in rows.schema if field.type != pa.uuid()]
+    rows, files = rows.select(shown), current_files(place, format)
+    if not len(rows):
+        return
+    wanted = plain(tuple(row.values()) for row in rows.to_pylist())
+    sparks = spark.read.schema(from_arrow_schema(rows.schema)).parquet(*files).toArrow()
+    assert plain(tuple(row.values()) for row in sparks.select(shown).to_pylist()) == wanted
+    with duckdb.connect() as connection:
+        ducks = connection.read_parquet(files, union_by_name=True).to_arrow_table()
+    assert plain(tuple(row.values()) for row in ducks.select(shown).cast(rows.schema).to_pylist()) == wanted
