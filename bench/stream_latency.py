@@ -147,9 +147,11 @@ class Arrivals:
         Raises:
             SystemExit: they do not come.
         """
+        deadline = time.monotonic() + PATIENCE_SECONDS
         with self._changed:
-            if not self._changed.wait_for(lambda: self._count >= changes, PATIENCE_SECONDS):
-                raise SystemExit(f"{self._count} changes have come of {changes}: {query.exception()}")
+            while not self._changed.wait_for(lambda: self._count >= changes, timeout=1.0):
+                if not query.isActive or time.monotonic() > deadline:
+                    raise SystemExit(f"{self._count} changes have come of {changes}: {query.exception()}")
 
     @property
     def _count(self) -> int:
