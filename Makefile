@@ -19,7 +19,8 @@ WITH_CONNECTOR := tests/landing/test_spark_catalogs.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \
-	contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-memory bench-schemas bench-debezium conformance seeds demo clean
+	contrib hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas bench-peers \
+	conformance seeds demo clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -142,8 +143,16 @@ build/spark-%/.ready: pyproject.toml constraints.txt tools/install.sh
 	@tools/install.sh build/spark-$* $*
 	@touch $@
 
-bench: $(READY) ## changes per second against the server's own decoding, into build/bench.json
-	$(PYTHON) bench/speed.py
+bench: $(READY) ## speed, latency and memory beside the server's and others, into build/bench.json; hours (FIGURES='index scaling' for some)
+	$(PYTHON) bench/speed.py $(FIGURES)
+
+SIZES := 0.25 0.5 1 2 4 8
+
+bench-sizes: $(READY) ## throughput and memory over sizes of WAL, one core and two, and what bounds them (SIZES='1 8' in GB); hours
+	$(PYTHON) bench/sizes.py $(SIZES)
+
+bench-charts: $(READY) ## draw what was measured last into docs/charts, for docs/performance.md
+	$(PYTHON) bench/charts.py build docs/charts
 
 bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB of WAL; needs 25 GB of disk
 	$(PYTHON) bench/memory.py
@@ -151,7 +160,7 @@ bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB o
 bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one transaction of 5 GB; needs 40 GB of disk
 	$(PYTHON) bench/schemas.py
 
-bench-debezium: servers build/peers ## events a second, beside those of Debezium's embedded engine
+bench-peers: servers build/peers ## events a second, beside those of Debezium's embedded engine
 	$(PYTHON) bench/debezium_embedded.py
 
 demo: $(READY) ## run a server, stop it, decode its WAL on Spark, compare with what the server said

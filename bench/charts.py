@@ -1,70 +1,79 @@
-"""Charts of what was measured, as SVG and PNG beside the JSON: how many times faster than the server each figure is."""
+"""Charts of what ``make bench`` found: how many times better than what it is compared with each figure is, and rates.
+
+``python bench/charts.py build docs/charts`` draws what was measured last, sizes of WAL too, into another directory.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
+from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, beside, plt, saved
+from size_charts import write_size_charts
 
-mpl.use("Agg")
+KINDS = {
+    "ours": ("Headwater", OURS, -0.27),
+    "server": ("the server, in its own process", GREY, 0.0),
+    "client": ("pg_recvlogical into a file", PALE, 0.27),
+}
+"""Of rates: what each is called, its colour, and how far its bar is from the middle."""
 
-from matplotlib import pyplot as plt
 
-WIDTH, HEIGHT_OF_BAR, MARGIN = 8.0, 0.45, 1.2
-OURS, THEIRS = "#2b6cb0", "#a0aec0"
-
-
-def write_charts(path: Path) -> list[Path]:
+def write_charts(path: Path, place: Path) -> list[Path]:
     """Draw the figures of a ``bench.json``.
 
     Args:
-        path: of it; charts go beside it.
+        path: of it; place: where charts go.
 
     Returns:
-        what was written; nothing without figures that have a server's.
+        what was written; nothing where there is nothing to draw.
     """
-    figures = {name: one for name, one in json.loads(path.read_text()).items() if "server" in one}
-    return [*_ratios(figures, path), *_rates(figures, path)] if figures else []
+    figures: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    ratios = {name: one for name, one in figures.items() if "ratio" in one}
+    rates = {name: one for name, one in figures.items() if "client" in one}
+    found = _ratios(ratios, place / "bench-ratios") if ratios else []
+    return [*found, *(_rates(rates, place / "bench-rates") if rates else [])]
 
 
-def _ratios(figures: dict[str, Any], path: Path) -> list[Path]:
-    figure, axes = plt.subplots(figsize=(WIDTH, MARGIN + HEIGHT_OF_BAR * len(figures)))
+def _ratios(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
+    chart, axes = plt.subplots(figsize=(WIDTH, MARGIN + HEIGHT_OF_BAR * len(figures)))
     names, ratios = list(figures), [one["ratio"] for one in figures.values()]
     spans = [[ratio - one["ratio_range"][0] for ratio, one in zip(ratios, figures.values(), strict=True)]]
     spans.append([one["ratio_range"][1] - ratio for ratio, one in zip(ratios, figures.values(), strict=True)])
-    axes.barh(names, ratios, xerr=spans, color=OURS, ecolor=THEIRS, capsize=3)
+    axes.barh(names, ratios, xerr=spans, color=OURS, ecolor=GREY, capsize=3)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("times the server's best case, medians; whiskers: any run by any run")
+    axes.set_xscale("log")
+    axes.set_xlabel("times what it is compared with, medians (logarithmic); whiskers: any run by any run")
     axes.invert_yaxis()
-    return _saved(figure, path.with_name("bench-ratios"))
+    return saved(chart, place)
 
 
-def _rates(figures: dict[str, Any], path: Path) -> list[Path]:
-    figure, axes = plt.subplots(figsize=(WIDTH, MARGIN + 2 * HEIGHT_OF_BAR * len(figures)))
+def _rates(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
+    chart, axes = plt.subplots(figsize=(WIDTH, MARGIN + 2 * HEIGHT_OF_BAR * len(figures)))
     places = range(len(figures))
-    for shift, kind, color in ((-0.27, "ours", OURS), (0.0, "server", THEIRS), (0.27, "client", "#e2e8f0")):
+    for kind, (label, color, shift) in KINDS.items():
         rates = [one[kind] / 1e6 for one in figures.values()]
-        axes.barh([place + shift for place in places], rates, height=0.25, color=color, label=_LABELS[kind])
+        axes.barh([place + shift for place in places], rates, height=0.25, color=color, label=label)
     axes.set_yticks(list(places), list(figures))
     axes.set_xlabel("million changes a second")
     axes.invert_yaxis()
-    axes.legend()
-    return _saved(figure, path.with_name("bench-rates"))
+    beside(axes)
+    return saved(chart, place)
 
 
-_LABELS = {"ours": "Headwater", "server": "the server, in its own process", "client": "pg_recvlogical into a file"}
-
-
-def _saved(figure: Any, path: Path) -> list[Path]:
-    written = [path.with_suffix(suffix) for suffix in (".svg", ".png")]
-    for one in written:
-        figure.savefig(one, bbox_inches="tight", dpi=120)
-    plt.close(figure)
-    return written
+def main() -> None:
+    """Draw what there is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("build", type=Path, help="where bench.json and bench-sizes.json are")
+    parser.add_argument("place", type=Path, help="where charts go")
+    arguments = parser.parse_args()
+    for name, write in (("bench.json", write_charts), ("bench-sizes.json", write_size_charts)):
+        path = arguments.build / name
+        if path.exists():
+            print("\n".join(map(str, write(path, arguments.place))))
 
 
 if __name__ == "__main__":
-    write_charts(Path(sys.argv[1]))
+    main()

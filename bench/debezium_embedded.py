@@ -1,9 +1,10 @@
-"""Events of debezium a second, beside those of Debezium's embedded engine on the same inserts: ``make bench-debezium``.
+"""Rows that land a second, and events of debezium, beside what Debezium's embedded engine makes of the same inserts.
 
 The engine's time is that between its first event and its last, as the events themselves tell, so its start is left out;
-each event becomes JSON and is written to a file meanwhile (``tests/peers/PrintEvents.java``). Headwater's is that of
-``decode`` writing the same lines, the median of three runs, Spark's start left out. Both leave schemas out. Figures go
-to ``build/bench-debezium.json``, under ``debezium_embedded``.
+each event becomes JSON and is written to a file meanwhile (``tests/peers/PrintEvents.java``). ``make bench-peers``
+compares ``decode`` writing the same lines: the median of three runs, Spark's start left out; both leave schemas out.
+Figures go to ``build/bench-peers.json``, under ``debezium_embedded``. ``make bench`` compares landing the rows
+(``debezium`` in ``build/bench.json``), if Debezium is there.
 """
 
 from __future__ import annotations
@@ -14,33 +15,43 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from headwater.demo.embedded_postgres import find_programs
 from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.spark import spark_session, warm_up
+from log_figures import LAND_INSERTS
+from logs import written
+from results import Measurement, Result, Sitting
+from workloads import INSERTS, SALES, inserts
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from peers.connector import DATABASE, PREFIX, WAYS, PeerRun, run_peer  # noqa: E402
+from peers.connector import DATABASE, JARS, PREFIX, WAYS, PeerRun, run_peer  # noqa: E402
 
 MAJOR, WAY, RUNS, TRANSACTIONS = 16, "schemas off", 3, 20
-COLUMNS = "id bigint PRIMARY KEY, customer integer, name text, amount numeric(12,2), at timestamptz, paid boolean"
-ROW = "g, g % 1000, 'customer number ' || g, (g % 99999) / 100.0, '2024-01-01 00:00+00'::timestamptz, g % 3 = 0"
+EVENTS = 1_000_000
+"""The engine's events are held in memory."""
 
 
-def inserts(events: int) -> list[str]:
-    """Statements that make so many rows, or a few more."""
-    share = -(-events // TRANSACTIONS)
-    spans = ((part * share + 1, (part + 1) * share) for part in range(TRANSACTIONS))
-    return [f"INSERT INTO sales SELECT {ROW} FROM generate_series({low}, {high}) g" for low, high in spans]
+def has_engine() -> bool:
+    """Whether ``make build/peers`` has brought it."""
+    return JARS.is_dir()
 
 
-def engine_seconds(run: PeerRun) -> float:
-    """From the first event of the engine to its last."""
+def engine_run(events: int, directory: Path) -> PeerRun:
+    """So many rows, and the engine's word on them."""
+    return run_peer(
+        find_programs(MAJOR), [f"CREATE TABLE sales ({SALES})"], inserts(events, TRANSACTIONS), [WAY], directory
+    )
+
+
+def engine_rate(run: PeerRun) -> float:
+    """Events a second, from the first event of the engine to its last."""
     first, last = (json.loads(run.events[WAY][at])["value"]["ts_us"] for at in (0, -1))
-    return float(last - first) / 1e6
+    return len(run.events[WAY]) / (float(last - first) / 1e6)
 
 
 def our_seconds(spark: object, run: PeerRun, directory: Path) -> float:
@@ -58,19 +69,44 @@ def our_seconds(spark: object, run: PeerRun, directory: Path) -> float:
     return statistics.median(times)
 
 
+def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+    """Land the inserts; have the engine tell a part of them, as many times."""
+    if not has_engine():
+        sitting.console.print("debezium: left out, as there is no Debezium here (make build/peers)")
+        return []
+    rates, runs = [], sitting.runs or RUNS
+    for turn in range(runs):
+        with (
+            sitting.console.status(f"debezium: the engine, run {turn + 1} of {runs}"),
+            tempfile.TemporaryDirectory(dir=sitting.directory) as name,
+        ):
+            rates.append(engine_rate(engine_run(min(sitting.changes or EVENTS, EVENTS), Path(name))))
+    with written(INSERTS, sitting) as (server, log):
+        server.stop()
+        ours = []
+        for turn in range(runs + 1):
+            with sitting.console.status(f"debezium: land, run {turn} of {runs}"):
+                ours.append(log.changes / LAND_INSERTS(log).seconds)
+    about = "inserts: landed, beside Debezium's JSON"
+    return [Result("debezium", about, "rows/s", tuple(ours[1:]), {"debezium": tuple(rates)}, target=30)]
+
+
+MEASUREMENT = Measurement(("debezium",), measure)
+
+
 def main() -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=EVENTS)
     events = parser.parse_args().events
     with tempfile.TemporaryDirectory() as name:
-        run = run_peer(find_programs(MAJOR), [f"CREATE TABLE sales ({COLUMNS})"], inserts(events), [WAY], Path(name))
+        run = engine_run(events, Path(name))
         spark = spark_session("local[*]")
         warm_up(spark)
-        theirs, ours = engine_seconds(run), our_seconds(spark, run, Path(name))
         count = len(run.events[WAY])
-    figures = {"events": count, "engine": round(count / theirs), "headwater": round(count / ours)}
-    (ROOT / "build" / "bench-debezium.json").write_text(json.dumps({"debezium_embedded": figures}, indent=1))
+        theirs, ours = engine_rate(run), count / our_seconds(spark, run, Path(name))
+    figures = {"events": count, "engine": round(theirs), "headwater": round(ours)}
+    (ROOT / "build" / "bench-peers.json").write_text(json.dumps({"debezium_embedded": figures}, indent=1))
     print(f"{count} events: the engine {figures['engine']}/s, Headwater {figures['headwater']}/s")
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from logs import bench_server, copied, write_until
 from our_runs import time_headwater
-from server_runs import SETTINGS, make_slot, one_row
+from server_runs import make_slot
 from workloads import prepare_pgbench
 
 GIGABYTES = (1, 4, 8)
@@ -61,33 +62,22 @@ class Measured:
     seconds: float
 
 
-def write_wal(server: EmbeddedPostgres, targets: tuple[int, ...]) -> list[str]:
-    """Transactions until there is so much WAL; the LSN at each target, in bytes from here on."""
-    ends = []
-    with server.connect() as connection:
-        connection.execute(TRANSACTIONS.encode())
-        start = one_row(connection, "SELECT pg_current_wal_insert_lsn()::text")[0]
-        for target in targets:
-            written = f"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '{start}')"
-            while one_row(connection, written)[0] < target:
-                connection.execute(f"CALL transactions({TRANSACTIONS_PER_CALL})".encode())
-            ends.append(str(one_row(connection, "SELECT pg_current_wal_insert_lsn()::text")[0]))
-    return ends
+def write_transactions(connection: psycopg.Connection[Any]) -> None:
+    """Some of them."""
+    connection.execute(f"CALL transactions({TRANSACTIONS_PER_CALL})".encode())
 
 
 def measure(sizes: tuple[int, ...], directory: Path, console: Console) -> list[Measured]:
     """Decode each window."""
-    settings = {**SETTINGS, "autovacuum": "off", "synchronous_commit": "off"}
-    with EmbeddedPostgres(bundled_programs(16), settings=settings, autovacuum=False) as server:
+    with bench_server({"synchronous_commit": "off"}) as server:
         with console.status("write the WAL"):
             prepare_pgbench(server)
             with server.connect() as connection:
                 connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
-            server.stop()
-            backup = server.copy_data_directory(directory / "backup")
-            server.start()
+                connection.execute(TRANSACTIONS.encode())
+            backup = copied(server, directory / "backup")
             start = make_slot(server)
-            ends = write_wal(server, tuple(size << 30 for size in sizes))
+            ends = write_until(server, [size << 30 for size in sizes], write_transactions)
             server.stop()
         found = []
         for size, end in zip(sizes, ends, strict=True):

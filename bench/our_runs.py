@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -39,18 +40,30 @@ def time_headwater(
     return figures
 
 
-def land(wal: Path, catalog: Path, target: Path, *flags: str) -> dict[str, Any]:
-    """One run of ``headwater land``; what it says of itself."""
+def land(wal: Path, catalog: Path, target: Path, *flags: str, submit: str = "") -> dict[str, Any]:
+    """One run of ``headwater land``.
+
+    Args:
+        wal, catalog, target: see the command; flags: others.
+        submit: for Spark, as PYSPARK_SUBMIT_ARGS has it.
+
+    Returns:
+        what it says of itself; and when it ``began`` to land and had ``ended``, in seconds since 1970.
+    """
     command = ["land", "--wal", str(wal), "--catalog", str(catalog), "--database", "postgres", "--to", str(target)]
-    said: dict[str, Any] = json.loads(_run([*command, "--stats-json", "--quiet", *flags]))
-    return said
+    run = _run([*command, "--stats-json", "--progress", "json", *flags], submit)
+    said: dict[str, Any] = json.loads(run.stdout)
+    times = [json.loads(line)["time"] for line in run.stderr.splitlines() if line.startswith("{")]
+    return said | {"began": times[0], "ended": times[-1]}
 
 
-def _run(arguments: Sequence[str]) -> str:
-    run = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+def _run(arguments: Sequence[str], submit: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **({"PYSPARK_SUBMIT_ARGS": submit} if submit else {})}
+    run = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, env=environment)
     if run.returncode != 0:
-        raise SystemExit(f"headwater {arguments[0]} failed: {run.stderr.strip()}")
-    return run.stdout
+        words = "\n".join(line for line in run.stderr.splitlines() if not line.startswith("{"))
+        raise SystemExit(f"headwater {arguments[0]} failed: {words.strip()}")
+    return run
 
 
 def check_equal(expected: tuple[int, int], out: Path) -> None:

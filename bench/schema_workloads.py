@@ -17,6 +17,7 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres
 SESSIONS = 4
 TABLES_PER_CALL = 500
 WIDE_ROW_BYTES = 1000
+WIDE_ROW_WAL = WIDE_ROW_BYTES + 130
 
 
 @dataclass(frozen=True)
@@ -235,14 +236,15 @@ def prepare_wide_rows(server: EmbeddedPostgres) -> None:
 
 def run_one_transaction(server: EmbeddedPostgres, megabytes: int) -> None:
     """One transaction with about so much WAL."""
-    rows = (megabytes << 20) // (WIDE_ROW_BYTES + 130)
+    rows = (megabytes << 20) // WIDE_ROW_WAL
     body = f"rpad(g::text, {WIDE_ROW_BYTES}, 'wide ')"
     execute(server, f"INSERT INTO wide SELECT g, now(), {body} FROM generate_series(1, {rows}) g")
 
 
+ONE_TRANSACTION = Schema("one-transaction", "MB of WAL", 1_280, prepare_wide_rows, run_one_transaction)
 SCHEMAS = (
     Schema("order-entry", "transactions", 40_000, prepare_order_entry, run_order_entry),
     Schema("decision-support", "orders", 300_000, prepare_decision_support, run_decision_support),
     Schema("temporary-tables", "transactions", 3_000, prepare_many_tables, run_temporary_tables),
-    Schema("one-transaction", "MB of WAL", 1_280, prepare_wide_rows, run_one_transaction),
+    ONE_TRANSACTION,
 )

@@ -11,13 +11,10 @@ driver's peak (``peak_memory_bytes``), and the peak of the largest worker of Spa
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,12 +25,12 @@ from rich.table import Table
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
 from our_runs import check_equal, time_headwater
+from processes import WORKER, own_peak, watched_processes
 from schema_workloads import SCHEMAS, Schema, execute
 from server_runs import make_slot, one_row, time_session
 
 RUNS = 3
 TRANSACTIONS_OF_MB = (1_280, 2_560, 5_120)
-SECONDS_BETWEEN_LOOKS = 0.2
 SETTINGS = {"autovacuum": "off", "max_locks_per_transaction": "1024"}
 
 
@@ -44,17 +41,22 @@ class Cost:
     Attributes:
         seconds: of each run.
         peak_bytes: of the server's process, or of the driver.
-        worker_bytes: of the largest worker of Spark; 0 for the server.
+        worker_runs: of the largest worker of Spark in each run; none for the server.
     """
 
     seconds: tuple[float, ...]
     peak_bytes: int
-    worker_bytes: int = 0
+    worker_runs: tuple[int, ...] = ()
 
     @property
     def median(self) -> float:
         """Seconds."""
         return statistics.median(self.seconds)
+
+    @property
+    def worker_bytes(self) -> int:
+        """Of the largest worker of all runs; 0 for the server."""
+        return max(self.worker_runs, default=0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Measured:
     ours: Cost
 
 
-def measure(schema: Schema, runs: int, directory: Path, console: Console) -> Measured:
+def measure_schema(schema: Schema, runs: int, directory: Path, console: Console) -> Measured:
     """Run a workload, have the server decode it, stop it, decode it with Headwater."""
     with EmbeddedPostgres(bundled_programs(16), settings=SETTINGS, autovacuum=False) as server:
         with console.status(f"{schema.name}: make the tables"):
@@ -109,65 +111,13 @@ def our_cost(
     server: EmbeddedPostgres, backup: Path, start: str, runs: int, directory: Path
 ) -> tuple[dict[str, Any], Cost]:
     """The figures of the last run, and what all of them took."""
-    with worker_peaks() as peaks:
-        found = [time_headwater(server.wal_directory, backup, start, directory) for _ in range(runs)]
+    found, workers = [], []
+    for _ in range(runs):
+        with watched_processes() as watch:
+            found.append(time_headwater(server.wal_directory, backup, start, directory))
+        workers.append(watch.peak(WORKER))
     seconds = tuple(run["decode_seconds"] for run in found)
-    return found[-1], Cost(seconds, max(run["peak_memory_bytes"] for run in found), max(peaks.values(), default=0))
-
-
-@contextmanager
-def worker_peaks() -> Iterator[dict[int, int]]:
-    """The peak of each of Spark's Python workers that this process has started, in bytes by process number."""
-    peaks, ended = dict[int, int](), threading.Event()
-
-    def look() -> None:
-        while not ended.wait(SECONDS_BETWEEN_LOOKS):
-            peaks.update((process, own_peak(process)) for process in workers_below(os.getpid()))
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield peaks
-    finally:
-        ended.set()
-        watcher.join()
-
-
-def workers_below(process: int) -> list[int]:
-    """Descendants that run Spark's worker daemon, or were forked from it."""
-    parents = dict[int, int]()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            parents[int(entry.name)] = int(status(int(entry.name)).get("PPid", "0"))
-    below = {process}
-    while more := {child for child, parent in parents.items() if parent in below} - below:
-        below |= more
-    return [one for one in below if b"daemon" in command_line(one)]
-
-
-def command_line(process: int) -> bytes:
-    """Of a process; empty if it has ended."""
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def status(process: int) -> dict[str, str]:
-    """The lines of ``/proc/PID/status``; empty if it has ended."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return {}
-    return {
-        name: value.split()[0] if value.split() else "" for name, _, value in (line.partition(":") for line in lines)
-    }
-
-
-def own_peak(process: int) -> int:
-    """Bytes that a process held at its peak, without what it shares with others as a server's buffers are."""
-    found = status(process)
-    return (int(found.get("VmHWM", "0")) - int(found.get("RssShmem", "0"))) << 10
+    return found[-1], Cost(seconds, max(run["peak_memory_bytes"] for run in found), tuple(workers))
 
 
 def chosen(names: list[str], size: int | None) -> Iterator[Schema]:
@@ -212,7 +162,7 @@ def main() -> None:
     found = []
     for schema in chosen(arguments.names, arguments.size):
         with tempfile.TemporaryDirectory(prefix="headwater-bench-") as directory:
-            found.append(measure(schema, arguments.runs, Path(directory), console))
+            found.append(measure_schema(schema, arguments.runs, Path(directory), console))
         print(found[-1], file=sys.stderr)
     console.print(figures_table(found))
 

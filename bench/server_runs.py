@@ -26,18 +26,21 @@ def make_slot(server: EmbeddedPostgres) -> str:
         return str(one_row(connection, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots")[0])
 
 
-def time_server(server: EmbeddedPostgres, options: Options = OPTIONS) -> tuple[tuple[int, int], tuple[float, ...]]:
+def time_server(
+    server: EmbeddedPostgres, options: Options = OPTIONS, runs: int = RUNS
+) -> tuple[tuple[int, int], tuple[float, ...]]:
     """(messages, bytes) of the server's stream, and the seconds of each run after one to warm up."""
     with server.connect() as connection:
-        return time_session(connection, RUNS, options)
+        return time_session(connection, runs, options)
 
 
 def time_session(
-    connection: psycopg.Connection[Any], runs: int, options: Options = OPTIONS
+    connection: psycopg.Connection[Any], runs: int, options: Options = OPTIONS, end: str | None = None
 ) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """:func:`time_server` in one session, so many times."""
+    """:func:`time_server` in one session, so many times, up to an LSN if there is one."""
     arguments = ", ".join(f"'{part}'" for option in options for part in option)
-    peek = f"pg_logical_slot_peek_binary_changes('bench', NULL, NULL, {arguments})"
+    bound = "NULL" if end is None else f"'{end}'"
+    peek = f"pg_logical_slot_peek_binary_changes('bench', {bound}, NULL, {arguments})"
     seconds = []
     for _ in range(runs + 1):
         began = time.perf_counter()
@@ -46,11 +49,11 @@ def time_session(
     return (row[0], row[1]), tuple(seconds[1:])
 
 
-def time_client(server: EmbeddedPostgres, directory: Path) -> float:
-    """Seconds in which ``pg_recvlogical`` writes the stream to a file."""
+def time_client(server: EmbeddedPostgres, directory: Path, end: str | None = None) -> float:
+    """Seconds in which ``pg_recvlogical`` writes the stream to a file, up to an LSN if there is one."""
     with server.connect() as connection:
         connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
-        end = str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
+        end = end or str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
     out = directory / "client"
     command = [str(server.programs.program("pg_recvlogical")), "--dbname", "postgres", "--slot", "client", "--start"]
     command += ["--endpos", end, "--no-loop", "--file", str(out)]
@@ -59,6 +62,8 @@ def time_client(server: EmbeddedPostgres, directory: Path) -> float:
     subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
     seconds = time.perf_counter() - began
     out.unlink()
+    with server.connect() as connection:
+        connection.execute("SELECT pg_drop_replication_slot('client')")
     return seconds
 
 

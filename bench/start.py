@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from rich.console import Console
-
-from headwater.demo.embedded_postgres import EmbeddedPostgres, bundled_programs
+from headwater.demo.embedded_postgres import EmbeddedPostgres
+from logs import bench_server, copied
+from results import Measurement, Result, Sitting
 from server_runs import RUNS
 from workloads import prepare_inserts, run_inserts
-
-
-@dataclass(frozen=True)
-class Start:
-    """Seconds of whole runs.
-
-    Attributes:
-        bare_runs: of a PySpark session that runs one job; our_runs: of the command on one segment.
-    """
-
-    bare_runs: tuple[float, ...]
-    our_runs: tuple[float, ...]
-
-    @property
-    def ratio(self) -> float:
-        """Bare by ours, of medians."""
-        return statistics.median(self.bare_runs) / statistics.median(self.our_runs)
-
 
 BARE = """
 from pyspark.sql import SparkSession
@@ -41,21 +21,19 @@ session.sparkContext.parallelize(range(2), 2).map(lambda x: x).collect()
 """
 
 
-def measure_start(directory: Path, console: Console) -> Start:
+def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
     """Take turns with a bare session, on the WAL of a few thousand rows."""
-    with EmbeddedPostgres(bundled_programs(16), settings={"autovacuum": "off"}, autovacuum=False) as server:
+    with bench_server() as server:
         prepare_inserts(server)
-        server.stop()
-        backup = server.copy_data_directory(directory / "start")
-        server.start()
+        backup = copied(server, sitting.directory / "start")
         run_inserts(server, 20_000)
         server.stop()
         runs = []
-        with console.status("start: one segment of WAL"):
-            for _ in range(RUNS + 1):
-                runs.append((timed(bare_session), timed(lambda: decode_segment(server, backup, directory))))
+        with sitting.console.status("start: one segment of WAL"):
+            for _ in range((sitting.runs or RUNS) + 1):
+                runs.append((timed(bare_session), timed(lambda: decode_segment(server, backup, sitting.directory))))
     bare, ours = zip(*runs[1:], strict=True)
-    return Start(bare, ours)
+    return [Result("start", "one segment, with Spark's start", "seconds", ours, {"bare": bare}, is_cost=True)]
 
 
 def bare_session() -> None:
@@ -75,3 +53,6 @@ def timed(run: Callable[[], None]) -> float:
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
+
+
+MEASUREMENT = Measurement(("start",), measure)

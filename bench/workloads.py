@@ -13,6 +13,9 @@ TABLES = 50
 ROWS_A_TRANSACTION = 1000
 PGBENCH_CLIENTS = 4
 CHANGES_PER_PGBENCH_TRANSACTION = 4
+SALES = "id bigint PRIMARY KEY, customer integer, name text, amount numeric(12,2), at timestamptz, paid boolean"
+SALE = "g, g % 1000, 'customer number ' || g, (g % 99999) / 100.0, '2024-01-01 00:00+00'::timestamptz, g % 3 = 0"
+"""A row of number ``g``."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,22 @@ class Workload:
 
 def prepare_inserts(server: EmbeddedPostgres) -> None:
     """A table of six columns."""
-    columns = "id bigint PRIMARY KEY, customer integer, name text, amount numeric(12,2), at timestamptz, paid boolean"
     with server.connect() as connection:
-        connection.execute(f"CREATE TABLE sales ({columns})".encode())
+        connection.execute(f"CREATE TABLE sales ({SALES})".encode())
 
 
 def run_inserts(server: EmbeddedPostgres, changes: int) -> None:
     """Rows in a few transactions."""
-    row = "g, g % 1000, 'customer number ' || g, (g % 99999) / 100.0, '2024-01-01 00:00+00'::timestamptz, g % 3 = 0"
-    share = -(-changes // INSERT_TRANSACTIONS)
     with server.connect() as connection:
-        for part in range(INSERT_TRANSACTIONS):
-            first, last = part * share + 1, (part + 1) * share
-            connection.execute(f"INSERT INTO sales SELECT {row} FROM generate_series({first}, {last}) g".encode())
+        for statement in inserts(changes, INSERT_TRANSACTIONS):
+            connection.execute(statement.encode())
+
+
+def inserts(rows: int, transactions: int, first: int = 1) -> list[str]:
+    """Statements that make so many rows, or a few more, in so many transactions."""
+    share = -(-rows // transactions)
+    spans = ((first + part * share, first + (part + 1) * share - 1) for part in range(transactions))
+    return [f"INSERT INTO sales SELECT {SALE} FROM generate_series({low}, {high}) g" for low, high in spans]
 
 
 def prepare_tables(server: EmbeddedPostgres) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from bad_input.clusters import Cluster, linked_copy, own_file
 from bad_input.command import CommandHere
 from bad_input.damage import segments
-from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server
+from bad_input.servers import copy_running, copy_wal, make_slot, now, peek, run, small_server, value
 from headwater.catalog.bootstrap import open_catalog
 from headwater.catalog.data_directory import DataDirectory
 from headwater.cli.slot import CreateFlags, run_create
@@ -117,6 +118,37 @@ def test_wal_that_ends_before_the_backup(headwater: CommandHere, online: Online,
             path.unlink()
     run = headwater("--wal", wal, "--catalog", online.backup, "--database", "postgres")
     run.check_failed("the WAL ends at", "before the copy of the catalog was complete", "more WAL", used_spark=True)
+
+
+def comes_with_visibility(server: EmbeddedPostgres, relation: str, start: str) -> bool:
+    """Whether a record that says that all see a page has an image of one of the relation's pages."""
+    program = find_client("pg_waldump", server.programs.major)
+    assert program is not None
+    node = value(server, f"SELECT pg_relation_filenode('{relation}')")
+    command = [program, "-p", server.wal_directory, "-r", "Heap2", "-s", start, "-e", now(server)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return any("VISIBLE" in line and re.search(rf"/{node} blk \d+ FPW", line) for line in said)
+
+
+def test_visibility_is_what_a_page_s_first_image_comes_with(headwater: CommandHere, tmp_path: Path) -> None:
+    """With wal_log_hints, VACUUM may be the first to change a catalog's page behind the backup's checkpoint."""
+    with small_server(16, wal_log_hints="on") as server, server.connect() as keeper:
+        run(server, "CREATE TABLE t (id int)", "VACUUM pg_attribute", "CREATE TABLE u (id int)")
+        run(server, "SELECT count(*) FROM pg_attribute")
+        keeper.execute(BACKUP[0])
+        slot = make_slot(server, "s")
+        run(server, "VACUUM (INDEX_CLEANUP off) pg_attribute", "ALTER TABLE t ADD COLUMN a text", "CHECKPOINT")
+        assert comes_with_visibility(server, "pg_attribute", slot)
+        backup = copy_running(server, tmp_path / "backup")
+        run(server, "INSERT INTO t VALUES (1, 'one')", "ALTER TABLE t RENAME a TO b", "INSERT INTO t VALUES (2, 'two')")
+        stop = keeper.execute(f"SELECT labelfile FROM {BACKUP[1]}").fetchone()
+        assert stop is not None
+        (backup / "backup_label").write_text(stop[0])
+        expected = peek(server, "s")
+        keeper.close()
+        server.stop()
+        window = ["--wal", server.wal_directory, "--catalog", backup, "--database", "postgres", "--start", slot]
+        assert headwater(*window, "--with-lsn").check_passed() == expected
 
 
 # -- a standby, and timelines

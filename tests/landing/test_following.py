@@ -151,6 +151,7 @@ def scraped(address: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"}
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_still_to_come(source: Source, tmp_path: Path) -> None:
     """Segments come whole: none at first, then a later one before the one before it."""
     wal, target = tmp_path / "archive", tmp_path / "lake"
@@ -185,6 +186,7 @@ def arrive(path: Path, archive: Path) -> None:
     part.rename(archive / path.name)
 
 
+@pytest.mark.slow
 def test_wal_that_was_recycled(source: Source, tmp_path: Path) -> None:
     target = tmp_path / "lake"
     source.run("INSERT INTO t VALUES (1, 'y')")
@@ -205,6 +207,7 @@ def test_wal_that_was_recycled(source: Source, tmp_path: Path) -> None:
     assert ids(target) == [1]
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None:
     """The first one comes while it lands a window; whatever the second one cuts is landed by the next run."""
     target = tmp_path / "lake"
@@ -228,6 +231,7 @@ def test_it_is_not_told_where_to_end(tmp_path: Path) -> None:
         assert process.process.wait() == 2
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_was_landed(source: Source, tmp_path: Path) -> None:
     """Half of the work is done by the time that it begins, in one transaction that ends after it."""
     target = tmp_path / "lake"

@@ -53,7 +53,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("kilobytes", [300, pytest.param(700, marks=pytest.mark.slow), 1100])
+@pytest.mark.parametrize("kilobytes", [300, *(pytest.param(size, marks=pytest.mark.slow) for size in (700, 1100))])
 def test_a_full_disk(spark: SparkSession, work: Work, disk: Disk, form: str, kilobytes: int) -> None:
     """Wherever it is that no room is left: in a task, in a commit, or in the state behind all tables."""
     disk.become(f"size={kilobytes}k")

@@ -18,9 +18,9 @@ from bad_input.running_command import Running, running, wait_for_end
 from headwater.sinks.lake import LandingTarget
 from landing.work import Work
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-FORMS = ["parquet", pytest.param("delta", marks=pytest.mark.slow)]
+FORMS = ["parquet", "delta"]
 
 DRIVER = Path(__file__).with_name("land_driver.py")
 MOST_STEPS = 40

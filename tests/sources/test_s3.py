@@ -185,6 +185,11 @@ def test_a_scheme_that_nobody_knows(address: str) -> None:
         WalDirectory.scan(wal_source(address))
 
 
+def test_options_without_a_store() -> None:
+    with pytest.raises(UsageError, match=r"storage options are given \(key\), and no WAL is in a store"):
+        wal_source(["/archive", "file:///wal"], [("key", "secret")])
+
+
 def test_an_option_that_is_no_json(fresh: S3Server) -> None:
     with pytest.raises(UsageError, match="invalid value of a storage option"):
         WalDirectory.scan(source(fresh, "s3://a/b", config_kwargs="{retries"))

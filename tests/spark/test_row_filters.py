@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from headwater.pipeline import DecodeRequest, decode
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_plan import plan_source
+from headwater.reorder import cutting
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -108,9 +108,8 @@ def test_messages_over_many_slices(spark: Any, log: Log) -> None:
 
 
 def test_files_of_many_slices(spark: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules[decode.__module__]
-    monkeypatch.setattr(module, "SMALLEST_SLICE", 1 << 15)
-    monkeypatch.setattr(module, "SLICE_BYTES", 1 << 15)
+    monkeypatch.setattr(cutting, "SMALLEST_SLICE", 1 << 15)
+    monkeypatch.setattr(cutting, "SLICE_BYTES", 1 << 15)
     options = (("proto_version", "1"), ("publication_names", "some_rows"))
     request = DecodeRequest(str(log.wal), str(log.backup), plugin="pgoutput", options=options, start=log.start)
     with decode(spark, request) as result:

@@ -21,6 +21,7 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks import landing_worker_daemon
 from headwater.sinks.lake import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
@@ -110,8 +111,8 @@ def run_land(flags: LandFlags) -> None:
         following = stack.enter_context(_following(request.source, flags))
         began = time.perf_counter()
         progress("start Spark", 0, 1)
-        spark = spark_session(flags.master)
-        warm_up(spark)
+        spark = spark_session(flags.master, landing_worker_daemon.MODULE)
+        warm_up(spark, landing_worker_daemon.preload_landing)
         progress("start Spark", 1, 1)
         started = time.perf_counter()
         watches = SeveralWatch([watch, metrics])

@@ -35,7 +35,7 @@ from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress
 from headwater.pipeline.windows import NewPlans, nothing_new
-from headwater.reorder.cutting import cut_together, planned_bytes
+from headwater.reorder.cutting import cut_together, even_slice
 from headwater.reorder.plan import Ranges, Slice
 from headwater.reorder.state import State
 from headwater.rows.collect import SliceChanges
@@ -43,11 +43,6 @@ from headwater.slots.kept_state import KeptState
 
 SLICES_PER_CORE = 2
 """Slices for each task that can run at once, if they are worth it: who takes the messages begins with the first."""
-
-SLICE_BYTES = 64 << 20
-"""Upper bound of the WAL bytes of one decode task, except for a transaction's parts that cannot be cut."""
-
-SMALLEST_SLICE = 4 << 20
 
 
 def decode(
@@ -308,7 +303,8 @@ class _Run:
 
     def _handed(self, plan: DatabasePlan, window: PlannedWindow) -> _HandedPart:
         assemblies, behind = window.assemblies, window.behind
-        groups = cut_together([one.plan for one in assemblies], _slice_bytes(assemblies, self._ahead.parallel))
+        plans = [one.plan for one in assemblies]
+        groups = cut_together(plans, even_slice(plans, SLICES_PER_CORE * self._ahead.parallel))
         read = [_bytes_of(joined_ranges([one for _, one in group])) for group in groups]
         return _HandedPart(
             plan=plan,
@@ -361,9 +357,3 @@ def _handed_output(number: int, assembly: Assembly, groups: Sequence[Sequence[tu
 
 def _bytes_of(ranges: Ranges) -> int:
     return sum(high - low for low, high in ranges)
-
-
-def _slice_bytes(assemblies: Sequence[Assembly], parallel: int) -> int:
-    """Bytes of a slice; a task holds one of each output at a time."""
-    total = max(planned_bytes(one.plan) for one in assemblies)
-    return max(SMALLEST_SLICE, min(SLICE_BYTES // len(assemblies), -(-total // (SLICES_PER_CORE * parallel))))

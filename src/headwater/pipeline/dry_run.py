@@ -26,11 +26,9 @@ from headwater.pipeline.settling import Settlement
 from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import WANT_DELETE, WANT_INSERT, WANT_UPDATE, SlicePlugin
 from headwater.plugins.table_patterns import EVERY_TABLE
-from headwater.reorder.cutting import cut_slices
+from headwater.reorder.cutting import SLICE_BYTES, cut_slices
 from headwater.reorder.plan import RelationUse, Slice
 from headwater.rows.items import DELETE, INSERT, SKIPPED, UPDATE, Messages
-
-SLICE_BYTES = 64 << 20
 
 _OPERATIONS = ((INSERT, "inserts", WANT_INSERT), (UPDATE, "updates", WANT_UPDATE), (DELETE, "deletes", WANT_DELETE))
 _ROWS = np.frombuffer(b"IUD", np.uint8)

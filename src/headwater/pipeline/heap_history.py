@@ -16,13 +16,18 @@ from pyspark import SparkContext
 
 from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.transaction_status import TransactionStatus, transaction_status
+from headwater.errors import CatalogError
 from headwater.pipeline.index_job import cut_runs
 from headwater.pipeline.task_run import Progress, run_tasks
-from headwater.rmgr.index import Request, build_index
+from headwater.rmgr.dbase import CREATE_FILE_COPY, parse_file_copy
+from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import EndTable
+from headwater.rmgr.registry import DBASE
 from headwater.rows.page_history import Fates, HistoryFile, HistoryScan, Locator
 from headwater.wal.directory import WalDirectory
+from headwater.wal.record import parse_record
+from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.stretches import read_stretches
 
 Int64s = NDArray[np.int64]
@@ -55,10 +60,30 @@ class HistoryTask:
             scan = HistoryScan(self.files, self.directory.major, payload)
             for lo, hi, frames in read_stretches(self.directory, self.lo, self.hi):
                 scan.add(frames)
-                ends.append(build_index(frames, lo, hi, Request((), (), self.directory.major)).rows.ends)
+                index = build_index(frames, lo, hi, Request((), (), self.directory.major))
+                self._check_moves(index)
+                ends.append(index.rows.ends)
         history = scan.finish()
         self.found.save(history)
         return RunHistory(self.found, history.cuts, history.multis, *_ended(ends))
+
+    def _check_moves(self, index: WalIndex) -> None:
+        """Whether files that are wanted were copied to another place without the log.
+
+        Raises:
+            CatalogError: they were.
+        """
+        databases = {database for _, database, _ in self.files}
+        for kept in index.kept:
+            if kept.data[RMID_AT] != DBASE or kept.data[INFO_AT] & XLR_RMGR_INFO_MASK != CREATE_FILE_COPY:
+                continue
+            record = parse_record(kept.data, kept.lsn, kept.end_lsn, self.directory.major)
+            if (copy := parse_file_copy(record.main_data, record.lsn)).database in databases:
+                raise CatalogError(
+                    f"database {copy.database} was moved to another tablespace: its files were copied without the log",
+                    lsn=record.lsn,
+                    hint="take a base backup behind that, or land changes only (--snapshot never)",
+                )
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-_ROOMS = ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding", "plugins.wal2json", "plugins.debezium")
+_ROOMS = tuple(
+    f"headwater.{room}"
+    for room in ("pipeline.decode", "plugins.pgoutput", "plugins.test_decoding", "plugins.wal2json", "plugins.debezium")
+)
 
 
-def import_rooms() -> None:
-    """Import the rooms that tasks use."""
-    for room in _ROOMS:
-        importlib.import_module(f"headwater.{room}")
+def import_rooms(more: Sequence[str] = ()) -> None:
+    """Import the rooms that tasks use.
+
+    Args:
+        more: modules besides those of decoding.
+    """
+    for room in (*_ROOMS, *more):
+        importlib.import_module(room)
 
 
 def load_kernels() -> int:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.index_job import IndexTask
+from headwater.pipeline.near_exchange import NEAR_BYTES
 from headwater.pipeline.request import OpenRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.scratch import store_value
@@ -61,6 +62,8 @@ class PlannedAhead(Generic[P]):
         bounds: of a window.
         progress: told of tasks, and of how much of the WAL has been gone through.
         seconds: wall-clock time of each step.
+        near: takes jobs that are not worth one on Spark; None for none.
+        end: LSN behind which there is no record yet; None if that is not known.
         indexed: bytes of WAL of each job.
     """
 
@@ -70,6 +73,8 @@ class PlannedAhead(Generic[P]):
     bounds: WindowBounds
     progress: StepProgress | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    near: Exchange | None = None
+    end: int | None = None
     indexed: list[int] = field(default_factory=list)
     _is_long: bool = False
 
@@ -77,6 +82,14 @@ class PlannedAhead(Generic[P]):
     def parallel(self) -> int:
         """Tasks that can run at once."""
         return int(self.spark.sparkContext.defaultParallelism)
+
+    def exchange_for(self, size: int) -> Exchange:
+        """Where a job is run.
+
+        Args:
+            size: bytes of WAL, or of files, that it is about.
+        """
+        return self.exchange if self.near is None or size > NEAR_BYTES else self.near
 
     def job_progress(self) -> Progress | None:
         """For one more job."""
@@ -93,7 +106,7 @@ class PlannedAhead(Generic[P]):
         Raises:
             HeadwaterError: any reason not to plan one.
         """
-        over = Pass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans)
+        over = Pass(plans, self._index, self.parallel, self.bounds, new_plans=new_plans, end=self.end)
         with closing(self._ahead(self._handed(over))) as windows:
             for window in windows:
                 yield window
@@ -114,7 +127,9 @@ class PlannedAhead(Generic[P]):
         try:
             yield
         except BaseException:
-            self.exchange.stop()
+            for one in (self.exchange, self.near):
+                if one is not None:
+                    one.stop()
             raise
 
     def _handed(self, over: Pass) -> Iterator[HandedWindow[P]]:
@@ -127,10 +142,11 @@ class PlannedAhead(Generic[P]):
             yield handed
 
     def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
-        self.indexed.append(sum(task.hi - task.lo for task in tasks))
+        size = sum(task.hi - task.lo for task in tasks)
+        self.indexed.append(size)
         with (
             timed(self.seconds, "index"),
-            self.exchange.run("index", _write_index, tasks, self.job_progress()) as arriving,
+            self.exchange_for(size).run("index", _write_index, tasks, self.job_progress()) as arriving,
         ):
             return [list(one.take(_PIECES)) for (one,) in arriving]
 

@@ -8,23 +8,34 @@ may be younger than the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from headwater.catalog.data_directory import DataDirectory
+from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.errors import AwaitedCatalogError, CatalogError, WalError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import OpenRequest
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import XLOG
-from headwater.rmgr.xlog import BACKUP_END, parse_backup_end
+from headwater.rmgr.xlog import (
+    BACKUP_END,
+    CHECKPOINT_ONLINE,
+    CHECKPOINT_SHUTDOWN,
+    parse_backup_end,
+    parse_checkpoint,
+)
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import Frames
-from headwater.wal.record import parse_record
+from headwater.wal.record import Record, parse_record
 from headwater.wal.record_layout import INFO_AT, RMID_AT, XLR_RMGR_INFO_MASK
 from headwater.wal.stretches import read_stretches
+
+_COMPLETING = BACKUP_END, CHECKPOINT_ONLINE, CHECKPOINT_SHUTDOWN
+"""Kinds of records that a copy may be complete at."""
 
 
 def reaches(store: CatalogStore, pieces: Iterable[WalIndex]) -> bool:
@@ -82,24 +93,63 @@ def _has_backup_end(index: WalIndex, store: CatalogStore) -> bool:
     return False
 
 
+def complete_at(store: CatalogStore, directory: WalDirectory) -> int | None:
+    """LSN to which WAL must be replayed before a copy of a cluster is one; None if that is yet to come.
+
+    Args:
+        store: the catalog of the copy, not rolled forward.
+        directory: the WAL.
+
+    Raises:
+        WalError: it cannot be read.
+    """
+    origin = store.origin
+    if store.is_complete:
+        return origin.start_lsn
+    if origin.backup_start is None and origin.reach_lsn:
+        return store.reach_lsn  # a standby's copy: it says itself how far it has replayed
+    found = _first_record(directory, origin.start_lsn, _COMPLETING, partial(_completes, origin))
+    return None if found is None else max(found.end_lsn, store.reach_lsn)
+
+
+def _completes(origin: CatalogOrigin, record: Record) -> bool:
+    """Whether a copy was complete at a record: as :meth:`CatalogStore.complete` is called."""
+    if origin.backup_start is not None:
+        return _is_end_of(origin.backup_start, record)
+    if record.kind == BACKUP_END:
+        return False
+    return parse_checkpoint(record.main_data, record.lsn, origin.major).redo > origin.start_lsn
+
+
+def _is_end_of(start: int, record: Record) -> bool:
+    return record.kind == BACKUP_END and parse_backup_end(record.main_data, record.lsn) == start
+
+
 def _backup_end_after(directory: WalDirectory, lsn: int, start: int) -> int | None:
     """Where the backup that began at ``start`` ended, if the WAL from ``lsn`` on has it and can be read."""
     segment = lsn // directory.segment_size * directory.segment_size
     if directory.segment_at(segment) is None:
         return None
     try:
-        for _, _, frames in read_stretches(directory, segment, directory.stop_lsn):
-            for i in _backup_ends(frames):
-                record = parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), directory.major)
-                if parse_backup_end(record.main_data, record.lsn) == start:
-                    return record.end_lsn
+        found = _first_record(directory, segment, (BACKUP_END,), partial(_is_end_of, start))
     except WalError:
         return None
+    return None if found is None else found.end_lsn
+
+
+def _first_record(
+    directory: WalDirectory, lsn: int, kinds: Sequence[int], is_it: Callable[[Record], bool]
+) -> Record | None:
+    """The first record of XLOG, of some kinds, that is the one that is looked for."""
+    for _, _, frames in read_stretches(directory, lsn, directory.stop_lsn):
+        for i in _of_kinds(frames, kinds):
+            record = parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), directory.major)
+            if is_it(record):
+                return record
     return None
 
 
-def _backup_ends(frames: Frames) -> Iterator[int]:
+def _of_kinds(frames: Frames, kinds: Sequence[int]) -> Iterator[int]:
     at = frames.positions
-    kinds = frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK
-    found = (frames.data[at + RMID_AT] == XLOG) & (kinds == BACKUP_END)
-    return iter(np.flatnonzero(found).tolist())
+    own = np.isin(frames.data[at + INFO_AT] & XLR_RMGR_INFO_MASK, kinds)
+    return iter(np.flatnonzero((frames.data[at + RMID_AT] == XLOG) & own).tolist())

@@ -14,7 +14,7 @@ import importlib
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from headwater.errors import SparkError
 from headwater.pipeline.java_process import java_gateway
 from headwater.pipeline.kernel_travel import send_kernels
 from headwater.pipeline.spark_needs import prepare_spark
-from headwater.pipeline.spark_settings import intended_master, is_local, missing_settings, without_submits_own
+from headwater.pipeline.spark_settings import DAEMON, intended_master, is_local, missing_settings, without_submits_own
 from headwater.pipeline.task_run import reason, run_tasks
 from headwater.temporary_directories import OwnDirectory
 
@@ -39,11 +39,13 @@ _SOCKETS, _SOCKET_DIRECTORY = "spark.python.unix.domain.socket.enabled", "spark.
 _SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 
-def spark_session(master: str | None = None) -> SparkSession:
+def spark_session(master: str | None = None, daemon: str | None = None) -> SparkSession:
     """The active session, or a new one set up for Headwater.
 
     Args:
         master: as for spark-submit; None for what the user's configuration says, and ``local[*]`` without any.
+        daemon: the module that a new session's workers are forked from; None for
+            :mod:`headwater.pipeline.worker_daemon`.
 
     Raises:
         SparkError: there is no Java, or another need is not met, or Spark refuses the master or its configuration.
@@ -52,11 +54,11 @@ def spark_session(master: str | None = None) -> SparkSession:
     if active is not None:
         return active
     if SparkContext._active_spark_context is None:
-        _start(master)
+        _start(master, daemon)
     return SparkSession.builder.getOrCreate()
 
 
-def _start(flag: str | None) -> None:
+def _start(flag: str | None, daemon: str | None) -> None:
     """Make the Spark context of this process."""
     master = intended_master(flag)
     prepare_spark(master)
@@ -66,7 +68,7 @@ def _start(flag: str | None) -> None:
         ahead.join()
         try:
             SparkContext._ensure_initialized(gateway=gateway)
-            SparkContext(conf=_configuration(flag), gateway=gateway)
+            SparkContext(conf=_configuration(flag, daemon), gateway=gateway)
         except (Py4JError, PySparkException) as error:
             raise SparkError(f"could not start Spark: {reason(error)}") from error
 
@@ -77,13 +79,16 @@ def _import_ahead() -> None:
         importlib.import_module("pyspark.testing.utils")
 
 
-def _configuration(flag: str | None) -> SparkConf:
+def _configuration(flag: str | None, daemon: str | None) -> SparkConf:
     """What the Java process found, and ours where it found nothing."""
     conf = SparkConf(_jvm=SparkContext._jvm)
     found = without_submits_own(dict(conf.getAll()))
     master = flag or found.get("spark.master") or intended_master(None)
     conf.setMaster(master)
-    for name, value in missing_settings(found, master).items():
+    ours = missing_settings(found, master)
+    if daemon is not None and DAEMON in ours:
+        ours[DAEMON] = daemon
+    for name, value in ours.items():
         conf.set(name, value)
     if is_local(master) and _SOCKET_DIRECTORY not in found:
         _keep_sockets_together(conf)
@@ -118,8 +123,19 @@ def _own_interrupt_handler() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def warm_up(spark: SparkSession) -> None:
+def load_kernels(_: int) -> int:
+    """Load what the daemon has not: it has, if it is ours; a cluster's own workers may have another."""
+    from headwater.pipeline import worker_daemon
+
+    return worker_daemon.preload()
+
+
+def warm_up(spark: SparkSession, load: Callable[[int], int] = load_kernels) -> None:
     """Start the Python workers and let Spark run a few jobs, so that the first real one does not pay for it.
+
+    Args:
+        spark: their session.
+        load: what each of these tasks does, in a worker; pickles.
 
     Raises:
         SparkError: executors have another Headwater.
@@ -130,14 +146,7 @@ def warm_up(spark: SparkSession) -> None:
     if not is_local(str(context.master)):
         check_same_program(run_tasks(context, "start", _program_digest_there, tasks, None))
     for _ in range(WARM_UP_JOBS):
-        run_tasks(context, "start", _load_kernels, tasks, None)
-
-
-def _load_kernels(_: int) -> int:
-    """Load what the daemon has not: it has, if it is ours; a cluster's own workers may have another."""
-    from headwater.pipeline import worker_daemon
-
-    return worker_daemon.preload()
+        run_tasks(context, "start", load, tasks, None)
 
 
 def _program_digest_there(_: int) -> str:

@@ -20,11 +20,13 @@ from pyspark.find_spark_home import _find_spark_home
 DEFAULT_MASTER = "local[*]"
 LOOPBACK = "127.0.0.1"
 
+DAEMON = "spark.python.daemon.module"
+
 EVERYWHERE: Mapping[str, str] = {
     "spark.app.name": "headwater",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.python.daemon.module": "headwater.pipeline.worker_daemon",
+    DAEMON: "headwater.pipeline.worker_daemon",
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.executorEnv.PYTHONSAFEPATH": "1",

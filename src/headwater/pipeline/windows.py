@@ -46,6 +46,7 @@ class Pass:
         bounds: of a window.
         grid: bytes between the LSN lines that a huge transaction may be cut at.
         new_plans: finds more.
+        end: LSN behind which there is no record yet; None if that is not known.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class Pass:
         bounds: WindowBounds = DEFAULT_BOUNDS,
         grid: int = GRID,
         new_plans: NewPlans = nothing_new,
+        end: int | None = None,
     ) -> None:
         self.plans = list(plans)
+        self._end = end
         self._index, self._parallel, self._bounds = index, parallel, bounds
         self._grid = grid
         self._new_plans = new_plans
@@ -84,6 +87,7 @@ class Pass:
         directory, end = opened.directory, opened.request.end
         last = directory.segments[-1].start_lsn + directory.segment_size
         hi = last if end is None else min(last, stop_lsn(end, directory.segment_size))
+        hi = hi if self._end is None else min(hi, self._end)
         return max(hi, self._lo)
 
     def _window(self, indexer: RunIndexer) -> dict[DatabasePlan, PlannedWindow]:

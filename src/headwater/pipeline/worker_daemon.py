@@ -14,17 +14,24 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
-def preload() -> int:
-    """Import the rooms that tasks use and load their compiled kernels; returns how many were loaded."""
+def preload(rooms: Sequence[str] = ()) -> int:
+    """Import the rooms that tasks use and load their compiled kernels.
+
+    Args:
+        rooms: modules that tasks use besides those of decoding.
+
+    Returns:
+        how many kernels were loaded.
+    """
     from headwater.kernel_cache import is_executor
     from headwater.pipeline.kernel_loading import import_rooms, load_kernels
     from headwater.pipeline.kernel_travel import receive_kernels
 
-    import_rooms()
+    import_rooms(rooms)
     if is_executor():
         receive_kernels(Path.cwd())
     return load_kernels()
@@ -42,13 +49,22 @@ def _ends_quietly(worker: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
-if __name__ == "__main__":
+def serve(rooms: Sequence[str] = ()) -> None:
+    """Be the daemon, until Spark ends it.
+
+    Args:
+        rooms: see :func:`preload`.
+    """
     from pyspark import daemon
 
     from headwater.kept_memory import keep_freed_memory
 
     keep_freed_memory()
-    preload()
+    preload(rooms)
     daemon.worker = _ends_quietly(daemon.worker)
     gc.freeze()
     daemon.manager()
+
+
+if __name__ == "__main__":
+    serve()

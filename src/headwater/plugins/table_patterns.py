@@ -17,6 +17,8 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, UsageError
 from headwater.plugins.api import CatalogView
 
+_ALL = "all"
+
 
 @dataclass(frozen=True)
 class TablePatterns:
@@ -54,7 +56,21 @@ class TablePatterns:
 
     def chooses(self, schema: RelationSchema, catalog: CatalogView) -> bool:
         """Whether changes of a relation are wanted, as of a view of the catalog."""
-        return not self.patterns or any(self._matches(name) for name in _names(schema, catalog))
+        return not self.patterns or any(self.matches(name) for name in _names(schema, catalog))
+
+    def matches(self, name: str) -> bool:
+        """Whether a table that is called ``schema.table`` is chosen by its own name."""
+        return not self.patterns or any(_expression(pattern).fullmatch(name) for pattern in self.patterns)
+
+    @property
+    def as_text(self) -> str:
+        """What :meth:`of_text` reads; the same for the same patterns in another order."""
+        return ", ".join(sorted(set(self.patterns))) or _ALL
+
+    @classmethod
+    def of_text(cls, text: str) -> TablePatterns:
+        """The patterns of a text that :attr:`as_text` has made."""
+        return cls() if text == _ALL else cls(tuple(text.split(", ")))
 
     def require_matches(self, names: Iterable[str]) -> None:
         """Whether there is a table for each pattern.
@@ -69,9 +85,6 @@ class TablePatterns:
         for pattern in self.patterns:
             if not any(_expression(pattern).fullmatch(name) for name in known):
                 raise no_table(pattern, known)
-
-    def _matches(self, name: str) -> bool:
-        return any(_expression(pattern).fullmatch(name) for pattern in self.patterns)
 
 
 EVERY_TABLE = TablePatterns()

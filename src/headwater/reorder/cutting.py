@@ -30,6 +30,11 @@ from headwater.rmgr.index_codes import UNSETTLED
 
 Int64s = NDArray[np.int64]
 
+SLICE_BYTES = 64 << 20
+"""Upper bound of the WAL bytes of one task's slices, except for a transaction's parts that cannot be cut."""
+
+SMALLEST_SLICE = 4 << 20
+
 READ_GAP = 1 << 20
 """Two stretches of WAL closer than this many bytes are read as one."""
 
@@ -37,6 +42,17 @@ MOST_BESIDE_ANOTHER = 4
 """So many times what a slice should hold, one may hold that is cut where another plan was: that one's may, too."""
 
 EVERYTHING = np.iinfo(np.int64).max
+
+
+def even_slice(plans: Sequence[Plan], slices: int) -> int:
+    """Bytes of a slice, so that tasks that can run at once have about as much each, if it is worth it.
+
+    Args:
+        plans: of the outputs of a window; a task holds one slice of each at a time.
+        slices: how many there are to be at least.
+    """
+    total = max(planned_bytes(one) for one in plans)
+    return max(SMALLEST_SLICE, min(SLICE_BYTES // len(plans), -(-total // slices)))
 
 
 def cut_slices(plan: Plan, target: int) -> list[Slice]:

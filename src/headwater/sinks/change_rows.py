@@ -49,9 +49,17 @@ CHANGE_FIELDS = (
 
 RESERVED = tuple(field.name for field in CHANGE_FIELDS)
 
-STAGED_FIELDS = (*CHANGE_FIELDS, pa.field("_relation", pa.int64()), pa.field("_heap", pa.int64()))
+_STAGED = ("_change_type", "_commit_lsn", "_lsn", "_commit_time", "_unchanged")
+STAGED_FIELDS = (
+    *(one for one in CHANGE_FIELDS if one.name in _STAGED),
+    pa.field("_relation", pa.int64()),
+    pa.field("_heap", pa.int64()),
+)
 """Those of changes that a mirror takes in: the OID of the relation that a row is of and, if a rewrite has written the
 row, of the new heap; else 0."""
+
+NAMED = pa.dictionary(pa.int32(), pa.string())
+"""Of columns with few different values, until they are written: strings in the file."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +159,8 @@ class ChangeTable:
     def _truncates(self, located: LocatedSlice, told: list[Told]) -> _Placed:
         found = np.array([one.item for one in told], np.int64)
         nothing = [pa.nulls(len(told), field.type) for field in self.table.arrow_schema]
-        names = [
-            pa.array([one.namespace for one in told], pa.string()),
-            pa.array([one.name for one in told], pa.string()),
-        ]
+        places = np.arange(len(told))
+        names = [named([one.namespace or "" for one in told], places), named([one.name or "" for one in told], places)]
         numbers = np.array([one.number for one in told], np.int64)
         no_key, unchanged = pa.array([False] * len(told), pa.bool_()), pa.array([[]] * len(told), NAMES)
         types = np.full(len(told), _TRUNCATE)
@@ -175,16 +181,12 @@ class ChangeTable:
         names, numbers, truncates = told or (_names(located, found), numbers_in_records(located)[found], [])
         own = dict(zip(self.names, columns, strict=True)) | place_columns(located, found, numbers)
         own |= {
-            "_change_type": pa.array(CHANGE_TYPES).take(pa.array(types)),
+            "_change_type": named(CHANGE_TYPES, types),
             "_is_key": is_key,
             "_unchanged": unchanged,
         }
         own |= dict(zip(("_schema", "_table"), names, strict=True)) | self._more(located, found, truncates)
-        arrays = [
-            own[field.name].cast(field.type) if field.name in own else pa.nulls(len(found), field.type)
-            for field in self.schema
-        ]
-        return _Placed(2 * found + behind, pa.table(arrays, schema=self.schema))
+        return _Placed(2 * found + behind, framed(own, len(found), self.schema))
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,34 @@ class StagedChanges(ChangeTable):
         return {"_relation": pa.array(oids), "_heap": pa.array(heaps)}
 
 
+def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArray:
+    """Names as a column.
+
+    Args:
+        names: the different ones, or more; which: n numbers of names.
+    """
+    distinct = list(dict.fromkeys(names))
+    numbers = np.array([distinct.index(name) for name in names] or [0], np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(numbers[which]), pa.array(distinct, pa.string()))
+
+
+def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.Table:
+    """Rows of a change table.
+
+    Args:
+        columns: by name, in the schema's types or such as are cast to them; those that are missing are null.
+        rows: how many.
+        schema: of the table; what is :data:`NAMED` stays so.
+    """
+    arrays, fields = [], []
+    for one in schema:
+        found = columns[one.name] if one.name in columns else pa.nulls(rows, one.type)
+        is_named = found.type == NAMED
+        arrays.append(found if is_named else found.cast(one.type))
+        fields.append(one.with_type(NAMED) if is_named else one)
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
 def has_identity(version: RelationSchema) -> bool:
     """Whether the WAL tells which row an update or a delete is of."""
     return version.replica_identity == "f" or (version.replica_identity in "di" and bool(version.identity_columns))
@@ -281,5 +311,4 @@ class _Placed:
 def _names(located: LocatedSlice, found: Rows) -> list[pa.Array]:
     """The names that relations had."""
     schemas, layout = [use.schema for use in located.changes.relations], located.changes.items.layout[found]
-    parts = ([one.namespace for one in schemas], [one.name for one in schemas])
-    return [pa.array(part, pa.string()).take(pa.array(layout)) for part in parts]
+    return [named([one.namespace for one in schemas], layout), named([one.name for one in schemas], layout)]

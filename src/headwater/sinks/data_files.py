@@ -6,9 +6,11 @@ again, but for columns of floats, whose bounds do not say whether there is a NaN
 
 from __future__ import annotations
 
+import base64
 import os
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,36 +21,49 @@ from headwater.sinks.file_bounds import has_order, is_bound
 from headwater.sinks.lake_table import DataFile
 from headwater.sinks.parquet_options import parquet_options
 
+_ARROW = b"ARROW:schema"
+"""Under which key of a file Arrow looks for the schema that it was written with (parquet/arrow/schema.cc)."""
 
-def write_data_file(rows: pa.Table, place: str, name: str) -> DataFile:
+
+def write_data_file(rows: pa.Table, place: str, name: str, schema: pa.Schema | None = None) -> DataFile:
     """Write rows into a file of a name that no other attempt has; it is on the disk then.
 
     Args:
         rows: at least one.
         place: the directory; name: of the file.
+        schema: as for :func:`write_batches`; None for that of the rows.
     """
-    return write_batches([rows], rows.schema, place, name)
+    return write_batches([rows], schema or rows.schema, place, name)
 
 
 def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:
     """The same of rows that come one batch after the other, each in row groups of its own.
 
     Args:
-        batches: of the columns of ``schema``.
+        batches: of the columns of ``schema``, of which strings may be in dictionaries, in all batches alike.
         schema: them.
         place: the directory; name: of the file.
     """
     footers: list[pq.FileMetaData] = []
     seen = _Seen(schema)
+    there = iter(batches)
+    first = next(there, schema.empty_table())
     with open(os.path.join(place, name), "xb") as sink:
-        with pq.ParquetWriter(sink, schema, metadata_collector=footers, **parquet_options(schema)) as writer:
-            for batch in batches:
+        options = {**parquet_options(schema), "store_schema": False, "metadata_collector": footers}
+        with pq.ParquetWriter(sink, _as_read(first, schema), **options) as writer:
+            for batch in chain([first], there):
                 writer.write_table(batch)
                 seen.add(batch)
         sink.flush()
         os.fsync(sink.fileno())
         size = sink.tell()
     return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
+
+
+def _as_read(batch: pa.Table, schema: pa.Schema) -> pa.Schema:
+    """The columns of a batch, with what tells Arrow's readers that they are those of a schema."""
+    told = base64.b64encode(schema.serialize().to_pybytes())
+    return batch.schema.with_metadata({**(schema.metadata or {}), _ARROW: told})
 
 
 class _Seen:

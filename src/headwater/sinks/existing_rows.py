@@ -66,13 +66,18 @@ def consistent_point(window: PlannedWindow) -> int | None:
     """
     store, builder = window.behind.store, window.followed.control.builder
     if store.origin.is_exported:
-        raise LakeError(
-            "a catalog that was exported by a server has no rows of tables",
-            hint="take a base backup, or land changes only (--snapshot never)",
-        )
+        raise no_rows_in_export()
     if builder.consistent_at is None:
         return None
     return max(builder.consistent_at, window.followed.completed_at or 0, store.reach_lsn - 1)
+
+
+def no_rows_in_export() -> LakeError:
+    """The error of a catalog that is no copy of a cluster."""
+    return LakeError(
+        "a catalog that was exported by a server has no rows of tables",
+        hint="take a base backup, or land changes only (--snapshot never)",
+    )
 
 
 def existing_rows(store: CatalogStore, plugin: SlicePlugin, lsn: int) -> ExistingRows:

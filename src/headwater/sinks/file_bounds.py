@@ -1,4 +1,4 @@
-"""The least and the greatest values of a file's columns, as tasks find them and manifests keep them.
+"""The least and the greatest values of a file's columns: which columns have them, and how manifests keep them.
 
 Only of columns whose values have an order that everybody agrees about: numbers, dates, timestamps, times, texts by
 their bytes, booleans, UUIDs. A column with a long text or a NaN at one end has no bounds.
@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 MOST_BYTES = 256
 """Of a text that is a bound."""
@@ -63,26 +62,6 @@ def _read(value: Any) -> Any:
     return _READ[kind](text)
 
 
-def bounds_of(rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """The least and the greatest values of columns, and how many nulls they have.
-
-    Args:
-        rows: of a file.
-
-    Returns:
-        by column; columns without bounds are missing in the first two.
-    """
-    lower: dict[str, Any] = {}
-    upper: dict[str, Any] = {}
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if not has_order(column.type):
-            continue
-        least, greatest = _extremes(column)
-        if is_bound(least) and is_bound(greatest):
-            lower[name], upper[name] = least, greatest
-    return lower, upper, {name: rows[name].null_count for name in rows.column_names}
-
-
 def has_order(type: pa.DataType) -> bool:
     """Whether values of a type have bounds."""
     types = pa.types
@@ -97,27 +76,6 @@ def has_order(type: pa.DataType) -> bool:
         or types.is_timestamp(type)
         or types.is_time(type)
     )
-
-
-def _extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    """Both ends of a column, None for none."""
-    if column.type == pa.uuid():
-        return _uuid_extremes(column)
-    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-        return None, None
-    found = pc.min_max(column)
-    try:
-        return found["min"].as_py(), found["max"].as_py()
-    except (ValueError, OverflowError):  # a date that Python has not
-        return None, None
-
-
-def _uuid_extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    stored = pa.chunked_array([chunk.storage for chunk in column.chunks], pa.binary(16)).drop_null()
-    order = pc.array_sort_indices(stored.cast(pa.binary()))
-    if not len(order):
-        return None, None
-    return uuid.UUID(bytes=stored[order[0].as_py()].as_py()), uuid.UUID(bytes=stored[order[-1].as_py()].as_py())
 
 
 def is_bound(value: Any) -> bool:

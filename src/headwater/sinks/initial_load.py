@@ -32,6 +32,7 @@ from headwater.catalog.data_directory import DataDirectory
 from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.heap_history import HeapHistory, heap_history
 from headwater.pipeline.heap_pages import HeapPages
@@ -47,7 +48,7 @@ from headwater.rows.render import locate
 from headwater.rows.session import SessionSettings
 from headwater.rows.toast_values import values_in
 from headwater.rows.typed import typed_columns
-from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.change_rows import ChangeTable, framed, named
 from headwater.sinks.data_files import write_batches
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable
 from headwater.sinks.lake_table import DataFile, errors_at, file_name
@@ -113,6 +114,13 @@ class InitialLoad:
     def _reader(self, context: SparkContext, progress: Progress | None) -> _Reader:
         catalog = self.opened.request.catalog
         copy = DataDirectory(catalog)
+        if copy.start_lsn != self.rows.start_lsn:
+            raise CatalogError(
+                f"rows are read from the backup that begins at {Lsn(self.rows.start_lsn)}, this one begins at "
+                f"{Lsn(copy.start_lsn)}",
+                file=catalog,
+                hint="give that backup, or begin anew in another place",
+            )
         leaves = [leaf for load in self.loads for leaf in load.table.leaves]
         files = sorted({file for leaf in leaves for file in (leaf.locator, leaf.toast) if file is not None})
         copy.expect_heaps(files)
@@ -271,30 +279,22 @@ class _Rows:
 
     def _framed(self, columns: list[pa.Array], tid: Int64s) -> pa.Table:
         """Rows with the columns of changes."""
-        count = len(tid)
+        count, same = len(tid), np.zeros(len(tid), np.int32)
         own = dict(zip(self._form.names, columns, strict=True))
         lsn = pa.array(np.full(count, self._lsn, np.int64))
-        own |= {"_change_type": _same(READ, count), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
-        own |= {"_schema": _same(self._schema.namespace, count), "_table": _same(self._schema.name, count)}
+        own |= {"_change_type": named([READ], same), "_commit_lsn": lsn, "_lsn": lsn, "_seq": pa.array(tid)}
+        own |= {"_schema": named([self._schema.namespace], same), "_table": named([self._schema.name], same)}
         offsets = pa.array(np.zeros(count + 1, np.int32))
         own["_unchanged"] = pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), type=NAMES)
         own["_is_key"] = pa.array(np.zeros(count, np.bool_))
         own["_relation"], own["_heap"] = (pa.array(np.full(count, oid, np.int64)) for oid in (self._schema.oid, 0))
-        arrays = [
-            own[field.name].cast(field.type) if field.name in own else pa.nulls(count, field.type)
-            for field in self._form.schema
-        ]
-        return pa.table(arrays, schema=self._form.schema)
+        return framed(own, count, self._form.schema)
 
     def _error(self, reason: str) -> CatalogError:
         return CatalogError(
             f'table "{self._schema.namespace}.{self._schema.name}": {reason}',
             hint="the backup is damaged; take it again",
         )
-
-
-def _same(value: str, count: int) -> pa.Array:
-    return pa.array([value], pa.string()).take(pa.array(np.zeros(count, np.int32)))
 
 
 def _items(chunks: int, at: Int64s, length: Int64s, lsn: int) -> Items:

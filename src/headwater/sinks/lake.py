@@ -2,7 +2,7 @@
 
 ::
 
-    shop/_headwater/target.json       what the tables are made of, and in what format
+    shop/_headwater/target.json       what the tables are made of, in what format, and which of the source's land
     shop/_headwater/tables.json       the tables' names, by the OIDs of the source's
     shop/_headwater/detached.json     OIDs of partitions that took rows with them
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
@@ -48,6 +48,10 @@ SNAPSHOTS = (INITIAL, NEVER)
 
 _NEWEST = (1 << 63) - 1
 _OWN = "its own"
+_TABLES, _ADDING = "tables", "adding"
+
+_STATE_BYTES = 1 << 20
+"""No segment of WAL is smaller."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,19 @@ class LandingTarget:
         return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot, impl)
 
 
+@dataclass(frozen=True)
+class Adding:
+    """Tables that are being added to those of a target.
+
+    Attributes:
+        tables: which land then.
+        lsn: where the target has come to; their rows are those that they had there.
+    """
+
+    tables: TablePatterns
+    lsn: int
+
+
 def own_directory(place: Path) -> Path:
     """Where a target keeps what is none of its tables."""
     return place / "_headwater"
@@ -169,6 +186,8 @@ class Lake:
         self.target = target
         self._own = own_directory(target.place)
         self._tables: dict[int, tuple[str, LakeTable]] = {}
+        self._unwritten: tuple[KeptState, datetime | None] | None = None
+        self._written, self._has_committed = -1, True
         with errors_at(target.place):
             self._states.mkdir(parents=True, exist_ok=True)
         self._lock = lock_alone(self._own / "lock", target.place)
@@ -254,14 +273,60 @@ class Lake:
         with errors_at(self.target.place):
             self._require("source", source)
 
-    def require_tables(self, tables: TablePatterns) -> None:
-        """See that the same tables are chosen as in the target's first run.
+    @property
+    def chosen(self) -> TablePatterns | None:
+        """Which tables land; None where nothing has landed yet.
 
         Raises:
-            LakeError: others are; what came of them before would be missing.
+            LakeError: it cannot be read.
         """
         with errors_at(self.target.place):
-            self._require("tables", ", ".join(sorted(tables.patterns)) or "all")
+            known = self._load("target.json").get(_TABLES)
+        return None if known is None else TablePatterns.of_text(str(known))
+
+    @property
+    def adding(self) -> Adding | None:
+        """What a run has begun to add; None for nothing.
+
+        Raises:
+            LakeError: it cannot be read.
+        """
+        with errors_at(self.target.place):
+            known = self._load("target.json").get(_ADDING)
+        return None if known is None else Adding(TablePatterns.of_text(known["tables"]), int(Lsn.parse(known["lsn"])))
+
+    def choose(self, tables: TablePatterns) -> None:
+        """These tables land from here on; whatever was being added is there.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        self._note_choice({_TABLES: tables.as_text})
+
+    def note_adding(self, adding: Adding) -> None:
+        """Other tables are about to be added: until they are there, nothing else lands.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        self._note_choice({_ADDING: {"tables": adding.tables.as_text, "lsn": str(Lsn(adding.lsn))}})
+
+    def _note_choice(self, found: dict[str, Any]) -> None:
+        with errors_at(self.target.place):
+            known = self._load("target.json")
+            rest = {name: value for name, value in known.items() if name != _ADDING}
+            if {**rest, **found} != known:
+                self._save("target.json", {**rest, **found})
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tables, in which there may be nothing yet.
+
+        Raises:
+            LakeError: they cannot be read.
+        """
+        with errors_at(self.target.place):
+            return [str(name) for name in self._load("tables.json").values()]
 
     def kept(self) -> KeptState | None:
         """The state where the last run has come to; None for none.
@@ -274,6 +339,9 @@ class Lake:
     def resolve(self, kept: KeptState, commit_time: datetime | None) -> None:
         """All tables have everything up to a state.
 
+        It is written if any table has got something since the one that was written, or when it is a little further on:
+        so a run that is begun again finds no table that is further than one window, and needs no WAL of long ago.
+
         Where one has more, which an earlier run has landed that was to go further and was ended, they do not belong
         together yet: that is told of a later window.
 
@@ -284,8 +352,23 @@ class Lake:
             SlotError: it cannot be written.
             LakeError: likewise.
         """
+        self._unwritten = kept, commit_time
+        if self._has_committed or kept.state.lsn // _STATE_BYTES != self._written // _STATE_BYTES:
+            self.write_state()
+
+    def write_state(self) -> None:
+        """Write the state where the run has come to, unless it is written.
+
+        Raises:
+            SlotError: it cannot be written.
+            LakeError: likewise.
+        """
+        if self._unwritten is None:
+            return
+        kept, commit_time = self._unwritten
         self._note(kept.state.lsn, commit_time)
         path = keep_state(self._states, kept)
+        self._written, self._unwritten, self._has_committed = kept.state.lsn, None, False
         with errors_at(self.target.place):
             for other in self._states.glob("*.state"):
                 if other != path:
@@ -310,6 +393,22 @@ class Lake:
         """
         if self._resolved.last.tables:
             self._note(self._resolved.last.lsn, None)
+
+    def is_together(self, lsn: int) -> bool:
+        """Whether no table has landed further than to an LSN, as it may where a run was killed.
+
+        Raises:
+            LakeError: one cannot be read.
+        """
+        return all(table.landed.commit_lsn < lsn for _name, table in list(self.tables()))
+
+    def note_added(self, lsn: int) -> None:
+        """Tables were added as they were at an LSN, to where all others have come.
+
+        Raises:
+            LakeError: it cannot be written.
+        """
+        self._note(lsn, None)
 
     def _note(self, lsn: int, commit_time: datetime | None) -> None:
         tables = self._tables.values()
@@ -383,6 +482,7 @@ class Lake:
             LakeConflictError: somebody else has written to one.
             LakeError: one cannot be written.
         """
+        self._has_committed |= bool(commits)
         self._format.commit(commits)
 
     def _name(self, schema: RelationSchema) -> str:

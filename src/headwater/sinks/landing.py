@@ -21,26 +21,42 @@ a window to one that is not read from the text of the old one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
 
 from headwater.catalog.store import CatalogStore
-from headwater.errors import UsageError, warn
+from headwater.errors import AwaitedCatalogError, UsageError, warn
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
+from headwater.pipeline.near_exchange import NearExchange
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
+from headwater.pipeline.reach import complete_at
 from headwater.pipeline.request import DecodeRequest, OpenRequest, check_database, open_request
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.task_run import Progress
-from headwater.sinks.lake import NEVER, Lake, LandingTarget
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.added_tables import (
+    added_tables,
+    catalog_of_backup,
+    is_adding,
+    require_all_chosen,
+    require_new,
+    too_late,
+)
+from headwater.sinks.existing_rows import ExistingRows
+from headwater.sinks.lake import NEVER, Adding, Lake, LandingTarget
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import MODES, Mode
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
+from headwater.wal.growing_directory import GrowingDirectory, unbroken
 
 
 def land(
@@ -68,28 +84,31 @@ def land(
         HeadwaterError: any reason not to decode. What was committed stays.
     """
     with Lake(target) as lake:
-        lake.require_tables(request.tables)
         kept = lake.kept()
         if kept is not None:
             check_database(kept.state, request, str(target.place))
         told = None if progress is None else StepProgress(progress)
         run = _Run(spark, request, lake, bounds, told, watch)
         if following is None:
-            run.go(run.opened(kept))
+            run.once(kept)
         else:
             run.follow(kept, following)
+        lake.write_state()
         return run.result
 
 
 @dataclass
 class _Run:
-    """One call of :func:`land`: passes over WAL, one if it is not followed.
+    """One call of :func:`land`: passes over WAL, one if it is not followed and no tables are added.
 
     Attributes:
         spark, bounds, told: see :class:`~headwater.pipeline.planned_ahead.PlannedAhead`.
         request: the window.
         lake: where to; watch: told of what has landed.
         result: of all passes so far.
+        tables: that land; those that the request asks for, until when some of them have to wait for their rows.
+        until: LSN at or behind which these can be had; None if it is not known.
+        has_warned: that some wait.
     """
 
     spark: SparkSession
@@ -99,40 +118,144 @@ class _Run:
     told: StepProgress | None
     watch: LandingWatch
     result: LandingResult = field(default_factory=LandingResult)
+    tables: TablePatterns | None = None
+    until: int | None = None
+    has_warned: bool = False
 
     @property
     def mode(self) -> Mode:
         """What is kept of the source."""
         return MODES[self.lake.target.mode]
 
-    def opened(self, kept: KeptState | None, directory: WalDirectory | None = None) -> OpenRequest:
-        """The request from where the last run has come to, or from the backup."""
-        return open_request(self.request, partial(_row_changes, self.request, self.mode), kept, directory)
+    def once(self, kept: KeptState | None) -> None:
+        """To the end of the WAL; where tables are added, that is where their rows are loaded first."""
+        while not self.has_all(kept):
+            assert kept is not None
+            behind = self.go(self.opened(kept))
+            if behind is None or self.until is None or behind.state.lsn < self.until:
+                self._warn_of_waiting(behind or kept)
+                return
+            kept = behind
+        self.go(self.opened(kept))
 
     def follow(self, kept: KeptState | None, following: Following) -> None:
         """Pass by pass, each to the end of what is there, until it is told to end."""
         while kept is None:
             # An early look may find a copied catalog that is not complete yet: then none of it has landed.
-            made = following.when_there(lambda: self.go(self.opened(None, following.look(None)), following))
+            made = following.when_there(lambda: self._begin(following))
             if made is None:
                 return
             kept = made
-        while (directory := following.behind(kept)) is not None:
+        while (directory := self._more(kept, following)) is not None:
             kept = self.go(self.opened(kept, directory), following) or kept
 
+    def _more(self, kept: KeptState, following: Following) -> WalDirectory | None:
+        """The WAL behind a state, once there is some; None if it is told to end before."""
+        if following.when_there(lambda: self.has_all(kept)) is False and not self.has_warned:
+            self._warn_of_waiting(kept)
+        return following.behind(kept)
+
+    def _begin(self, following: Following) -> KeptState | None:
+        self.has_all(None)
+        return self.go(self.opened(None, following.look(None)), following)
+
+    def opened(
+        self, kept: KeptState | None, directory: WalDirectory | None = None, tables: TablePatterns | None = None
+    ) -> OpenRequest:
+        """The request from where the last run has come to, or from the backup; with the tables that land, or others."""
+        request = self._request_of(tables or self.tables or self.request.tables)
+        return open_request(request, partial(_row_changes, request, self.mode), kept, directory)
+
+    def _request_of(self, tables: TablePatterns) -> DecodeRequest:
+        return replace(self.request, tables=tables)
+
     def go(self, opened: OpenRequest, following: Following | None = None) -> KeptState | None:
-        """Land from where a request begins to the end of its WAL.
+        """Land from where a request begins to the end of its WAL, or to where tables can be added.
 
         Returns:
             the state behind it; None if it was told to end before any.
         """
         wants_existing = _wants_existing(opened, self.lake.target)
-        with open_exchange(self.spark.sparkContext) as exchange:
-            handing = Handing(exchange.hand, self.mode, start_of(opened), wants_existing)
-            ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds)
-            return LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing).run(
-                following
-            )
+        with self._passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
+            return landing_pass.run(following, self.until)
+
+    @contextmanager
+    def _passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
+        with ExitStack() as stack:
+            exchange = stack.enter_context(open_exchange(self.spark.sparkContext))
+            near = stack.enter_context(NearExchange(exchange)) if is_followed else None
+            parallel = self.spark.sparkContext.defaultParallelism
+            handing = Handing(exchange.hand, parallel, self.mode, start_of(opened), wants_existing)
+            ahead = PlannedAhead(self.spark, exchange, handing, self.bounds, self.told, self.result.seconds, near)
+            yield LandingPass(ahead, opened, self.lake, self.mode, self.result, self.watch, wants_existing)
+
+    def has_all(self, kept: KeptState | None) -> bool:
+        """Whether all tables land that are asked for; those that do not yet are added, if that can be done at a state.
+
+        Args:
+            kept: the state; None before there is any.
+
+        Raises:
+            LakeError: what has landed would not go on, or another choice is being made.
+            HeadwaterError: rows of tables cannot be read or written.
+        """
+        if self.tables is not None and self.tables == self.request.tables:
+            return True
+        known, adding, asked = self.lake.chosen, self.lake.adding, self.request.tables
+        if adding is not None and adding.tables.as_text != asked.as_text:
+            raise is_adding(adding)
+        if known is not None and (adding is not None or known.as_text != asked.as_text):
+            if kept is None or not kept.state.control.builder.is_consistent:
+                require_all_chosen(self.lake, asked)
+            elif not self._added(kept, known, adding):
+                self.tables = known
+                return False
+        self.lake.choose(asked)
+        self.tables, self.until = asked, None
+        return True
+
+    def _added(self, kept: KeptState, known: TablePatterns, adding: Adding | None) -> bool:
+        """Add tables, as they were where a state is; whether that could be done."""
+        lsn = kept.state.lsn
+        directory = unbroken(GrowingDirectory(self.request.source).look(None), lsn)
+        opened = self.opened(kept, directory, self.request.tables)
+        before = _row_changes(self._request_of(known), self.mode, opened.store)
+        tables = added_tables(opened.store, before, opened.plugin, lsn - 1)
+        if not tables:
+            return True
+        if self.lake.target.snapshot == NEVER:
+            require_new(self.lake, tables)
+            _warn_of_mirrors(self.lake.target)
+            return True
+        try:
+            copy = catalog_of_backup(opened.request, opened.store.database_oid, directory)
+            complete = complete_at(copy, directory)
+        except AwaitedCatalogError:
+            complete = None
+        if complete is None or complete > lsn or not self.lake.is_together(lsn):
+            if adding is not None:
+                raise too_late(adding)
+            self.until = None if complete is None else max(complete, lsn + 1)
+            return False
+        self._load(opened, ExistingRows(lsn - 1, copy.start_lsn, tables))
+        return True
+
+    def _load(self, opened: OpenRequest, rows: ExistingRows) -> None:
+        with self._passing(opened, wants_existing=False, is_followed=False) as landing_pass:
+            waiting = landing_pass.waiting(rows)
+            self.lake.write_state()
+            self.lake.note_adding(Adding(self.request.tables, rows.lsn + 1))
+            landing_pass.load(rows, waiting)
+        self.lake.note_added(rows.lsn + 1)
+
+    def _warn_of_waiting(self, kept: KeptState) -> None:
+        self.has_warned = True
+        where = "that is not in the WAL yet" if self.until is None else f"at {Lsn(self.until)}"
+        warn(
+            f"tables that are added wait until the backup was complete, {where}; the others have landed up to "
+            f"{Lsn(kept.state.lsn)}",
+            hint="run it again when there is more WAL",
+        )
 
 
 def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
@@ -142,11 +265,8 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
         UsageError: they would, and what follows them is left out.
     """
     if target.snapshot == NEVER:
-        if MODES[target.mode].mirrors and opened.state is None:
-            warn(
-                "mirrors have only rows that came behind the backup: those that tables had before are missing",
-                hint="land them, too (--snapshot initial), unless the tables were empty",
-            )
+        if opened.state is None:
+            _warn_of_mirrors(target)
         return False
     if opened.request.start is not None:
         raise UsageError(
@@ -154,6 +274,14 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
             hint="leave out the start, or land changes only (--snapshot never)",
         )
     return opened.state is None or not opened.state.control.builder.is_consistent
+
+
+def _warn_of_mirrors(target: LandingTarget) -> None:
+    if MODES[target.mode].mirrors:
+        warn(
+            "mirrors have only rows that came behind the backup: those that tables had before are missing",
+            hint="land them, too (--snapshot initial), unless the tables were empty",
+        )
 
 
 def _row_changes(request: DecodeRequest, mode: Mode, store: CatalogStore) -> RowChanges:

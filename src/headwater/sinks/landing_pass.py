@@ -26,21 +26,20 @@ from headwater.pipeline.following import Following
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.request import OpenRequest, settings_together
-from headwater.reorder.cutting import cut_slices
+from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
 from headwater.sinks.data_files import write_data_file
-from headwater.sinks.existing_rows import ExistingRows, consistent_point, existing_rows
+from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
 from headwater.sinks.lake import Lake
 from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
-from headwater.sinks.modes import Landing, Mode, Settled, Written, notes
+from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 
-_SLICE_BYTES = 64 << 20
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -66,7 +65,8 @@ class Part:
     """A window on its way to the tasks.
 
     Attributes:
-        slices: ready for tasks; tables: that they have changes of.
+        slices: ready for tasks; size: bytes of the records that they are about.
+        tables: that they have changes of.
         kept: the state behind it.
         transactions: how many it has.
         commit_time: of the last transaction up to there; None where that is not known.
@@ -77,6 +77,7 @@ class Part:
     """
 
     slices: list[Handed[Slice]]
+    size: int
     tables: list[SourceTable]
     kept: KeptState
     transactions: int
@@ -91,12 +92,13 @@ class Handing:
     """Makes parts, in the thread that plans.
 
     Attributes:
-        hand: a slice; mode: what is kept.
+        hand: a slice; parallel: tasks that can run at once; mode: what is kept.
         lo: LSN where the next window begins.
         wants_existing: rows that were there before have to land yet.
     """
 
     hand: Callable[[Slice], Handed[Slice]]
+    parallel: int
     mode: Mode
     lo: int
     wants_existing: bool
@@ -116,11 +118,14 @@ class Handing:
             since,
         )
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
-        slices = [self.hand(one) for one in cut_slices(assembly.plan, _SLICE_BYTES)]
+        # One for each core: each makes a file of each table.
+        size = even_slice([assembly.plan], self.parallel)
+        slices = cut_slices(assembly.plan, size)
         settings = settings_together(output.opened for output in plan.outputs)
         times = assembly.plan.units.commit_time[~assembly.plan.units.is_bare]
         return Part(
-            slices,
+            [self.hand(one) for one in slices],
+            sum(one.size for one in slices),
             tables,
             KeptState(plan.state_behind(behind), settings),
             len(times),
@@ -162,11 +167,12 @@ class LandingPass:
     watch: LandingWatch
     with_rows: bool
 
-    def run(self, following: Following | None) -> KeptState | None:
+    def run(self, following: Following | None, until: int | None = None) -> KeptState | None:
         """Land window by window.
 
         Args:
             following: how the log is followed; None where it is not.
+            until: LSN at or behind which to end early, with a window; None to go on to the end of the WAL.
 
         Returns:
             the state behind the last one; None if there was none.
@@ -176,7 +182,9 @@ class LandingPass:
         plan = DatabasePlan([output], goes_on=following is not None, has_rows=self.with_rows)
         kept: KeptState | None = None
         lo = start_of(self.opened)
-        self.watch.begins(lo, self._end(following, lo))
+        end = self._end(following, lo)
+        self.ahead.end = None if following is None else end
+        self.watch.begins(lo, end)
         with closing(self.ahead.windows([plan])) as windows:
             for window in windows:
                 (part,) = window.parts
@@ -186,7 +194,8 @@ class LandingPass:
                 kept, self.result.resolved_lsn = part.kept, window.hi
                 self.watch.passed(self._passed(lo, window.hi, part, before, time.monotonic() - began, following))
                 lo = window.hi
-                if following is not None and following.stopping.is_told:
+                is_told = following is not None and following.stopping.is_told
+                if is_told or (until is not None and kept.state.lsn >= until):
                     break
         return kept
 
@@ -220,13 +229,13 @@ class LandingPass:
     def _land(self, part: Part) -> None:
         since = -1
         if part.existing is not None:
-            self._load(part.existing)
+            self.load(part.existing, self.waiting(part.existing))
             since = part.existing.lsn
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
-        written = self._written(self._decoder, part.slices, changes)
-        self._commit(list(self.mode.settled(landings, written, self._merged)))
+        written = self._written(self._decoder, part, changes)
+        self._commit(list(self.mode.settled(landings, written, self._merging)))
         self.lake.clear_staging()
         self.lake.resolve(part.kept, part.commit_time)
 
@@ -241,14 +250,29 @@ class LandingPass:
     def _decoder(self) -> SliceDecoder:
         return SliceDecoder(self.opened.directory, self.opened.plugin, self.opened.session)
 
-    def _load(self, rows: ExistingRows) -> None:
-        """Land rows that were there before, but of tables that have them."""
-        waiting = [one for one in rows.tables if self._waits(one.source, rows.lsn)]
+    def waiting(self, rows: ExistingRows) -> list[ExistingTable]:
+        """The tables that have not the rows yet that they had before.
+
+        Raises:
+            LakeError: one has others.
+        """
+        self.lake.require_source(self._source)
+        return [one for one in rows.tables if self._waits(one.source, rows.lsn)]
+
+    def load(self, rows: ExistingRows, waiting: Sequence[ExistingTable]) -> None:
+        """Land rows that were there before.
+
+        Args:
+            rows: them; waiting: the tables that do not have them.
+
+        Raises:
+            HeadwaterError: they cannot be read or written; tables that were committed have theirs.
+        """
         landings = [self._landing(number, self.mode.existing(one.source)) for number, one in enumerate(waiting)]
         loads = [TableLoad(one, landing.changes) for one, landing in zip(waiting, landings, strict=True)]
 
         def commit(number: int, files: list[DataFile]) -> None:
-            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merged)])
+            self._commit([self.mode.loaded(landings[number], files, rows.lsn, self._merging)])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
@@ -270,23 +294,26 @@ class LandingPass:
             )
         return table.landed.commit_lsn < lsn
 
-    def _written(
-        self, decoder: SliceDecoder, slices: Sequence[Handed[Slice]], forms: Sequence[ChangeTable]
-    ) -> dict[int, list[Written]]:
+    def _written(self, decoder: SliceDecoder, part: Part, forms: Sequence[ChangeTable]) -> dict[int, list[Written]]:
         """What tasks have written, by table, in the order of the output."""
         found: dict[int, list[Written]] = {}
-        progress = self.ahead.job_progress()
-        with self.ahead.exchange.run("land", partial(_write, decoder, forms), slices, progress) as arriving:
+        exchange, work = self.ahead.exchange_for(part.size), partial(_write, decoder, forms)
+        with exchange.run("land", work, part.slices, self.ahead.job_progress()) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
                 for one in arrived.summary:
                     found.setdefault(one.table, []).append(one)
         return found
 
+    @property
+    def _merging(self) -> Merging:
+        return Merging(self._merged, self.ahead.parallel)
+
     def _merged(self, merges: Sequence[Merge]) -> list[Merged]:
         """What tasks have merged."""
         found: list[Merged] = []
-        with self.ahead.exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
+        exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
+        with exchange.run("merge", _merge, merges, self.ahead.job_progress()) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
                 found.append(arrived.summary)
@@ -317,7 +344,7 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
     def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         found = [(number, form.rows(located)) for number, form in enumerate(forms)]
-        return [_file(number, forms[number].staging, rows) for number, rows in found if rows is not None]
+        return [_file(number, forms[number], rows) for number, rows in found if rows is not None]
 
     yield write
 
@@ -327,7 +354,7 @@ def _merge(task: Merge) -> Iterator[Write[Merged]]:
     yield lambda _: task.run()
 
 
-def _file(number: int, place: str, rows: pa.Table) -> Written:
+def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
     """Write rows into a file of a name that no other attempt has."""
     last = pc.max(rows["_commit_lsn"]).as_py()
-    return notes(number, write_data_file(rows, place, file_name(last)), last, rows)
+    return notes(number, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)

@@ -19,13 +19,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.sinks.lake_table import DataFile
-from headwater.sinks.mirror import FILE_BYTES, comparable, has_place
+from headwater.sinks.mirror import FILE_BYTES, FILE_ROWS, comparable, has_place
 
 GROUP_BYTES = 4 * FILE_BYTES
 """Of a group's files, about."""
 
 GROUP_VALUES = 1 << 20
 """Different values of the key's first column that changes of a group have, about."""
+
+LEAST_ROWS = 1 << 17
+"""Of a group's files, below which another task costs more than it saves."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,12 @@ class Group:
 
 def is_small(file: DataFile) -> bool:
     """Whether new rows go to a file."""
-    return file.size < FILE_BYTES // 4
+    return file.size < FILE_BYTES // 4 and file.rows < FILE_ROWS // 4
 
 
-def groups(files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool) -> list[Group]:
+def groups(
+    files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, touches_all: bool, tasks: int = 1
+) -> list[Group]:
     """The groups of a mirror.
 
     Args:
@@ -55,13 +60,15 @@ def groups(files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray, *, 
         key: the first column of its key.
         values: that changes have in it; null for what concerns no key.
         touches_all: all files are concerned, whatever values there are.
+        tasks: that can run at once; there are more groups if one is as large as a group may be.
     """
     if not has_place(values.type) or pa.types.is_floating(values.type):
         return [Group(None, None, tuple(files.values()))]
     if any(key not in one.lower or one.nulls.get(key, 0) for one in files.values()):
         return [Group(None, None, tuple(files.values()))]
     try:
-        grouping = _Grouping.of(list(files.values()), key, values, touches_all)
+        share = max(sum(one.rows for one in files.values()) // tasks, LEAST_ROWS)
+        grouping = _Grouping.of(list(files.values()), key, values, touches_all, share)
     except (pa.ArrowException, AttributeError):  # bounds of another type, which the column had
         return [Group(None, None, tuple(files.values()))]
     return list(grouping.groups())
@@ -76,6 +83,7 @@ class _Grouping:
         lower, upper: int64[f] theirs.
         values: int64[v] those of changes, ascending, each once; scalars: they.
         touches_all: see there.
+        share: rows of files from which on a group is full.
     """
 
     files: list[DataFile]
@@ -84,9 +92,12 @@ class _Grouping:
     values: NDArray[np.int64]
     scalars: pa.Array
     touches_all: bool
+    share: int
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool) -> _Grouping:
+    def of(
+        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray, touches_all: bool, share: int
+    ) -> _Grouping:
         """Number them."""
         bounds = [one.lower[key] for one in files] + [one.upper[key] for one in files]
         shown = pc.unique(comparable(values.drop_null()))
@@ -101,6 +112,7 @@ class _Grouping:
             changed[by_value],
             shown.take(pa.array(by_value)),
             touches_all,
+            share,
         )
 
     def groups(self) -> Iterator[Group]:
@@ -116,12 +128,15 @@ class _Grouping:
                 yield Group(above, upto, ())
                 above = upto
             done = end
-            if (sum(one.size for one in files) >= GROUP_BYTES or done - first >= GROUP_VALUES) and done > first:
+            if done > first and (done - first >= GROUP_VALUES or self._is_full(files)):
                 upto = self.scalars[done - 1]
                 yield Group(above, upto, tuple(files))
                 above, first, files = upto, done, []
         if done > first or files:
             yield Group(above, None, tuple(files))
+
+    def _is_full(self, files: Sequence[DataFile]) -> bool:
+        return sum(one.size for one in files) >= GROUP_BYTES or sum(one.rows for one in files) >= self.share
 
     def _territories(self) -> Iterator[tuple[int, list[DataFile]]]:
         """By block: how many values are up to where the next one begins, and which of its files are concerned."""

@@ -52,6 +52,9 @@ from headwater.sinks.row_codes import row_codes
 FILE_BYTES = 32 << 20
 """Of a file, about; one that is smaller than a quarter of it takes in new rows."""
 
+FILE_ROWS = 1 << 19
+"""Of a file, at most; likewise."""
+
 PARTITION = pa.field("_partition", pa.int64())
 VALID_FIELDS = (
     pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
@@ -125,6 +128,7 @@ class Merge:
         files: names of the group's files, and where they lie.
         small: names of those that new rows go to.
         last: START of the last commit record of the window.
+        size: bytes of all these files.
     """
 
     table: int
@@ -135,6 +139,7 @@ class Merge:
     files: tuple[tuple[str, str], ...]
     small: frozenset[str]
     last: int
+    size: int
 
     def run(self) -> Merged:
         """Do it.
@@ -353,7 +358,7 @@ class _Merging:
                 raise self._no_key(changes, name, own)
             type = self.form.schema.field(name).type
             columns.append(pa.chunked_array([chunk for part in told for chunk in part[name].chunks] + own.chunks, type))
-        return row_codes(columns, rows)
+        return row_codes(columns, rows, are_dense=self.form.identity.is_whole)
 
     def _no_key(self, changes: pa.Table, name: str, values: pa.ChunkedArray) -> LakeError:
         at = int(np.argmax(values.is_null().to_numpy()))
@@ -384,8 +389,8 @@ class _Merging:
         is_row = (np.append(np.full(int(starts[-1]), OLD, np.uint8), self.staged.kind[self.picks]) != GONE)[rows]
         end = folded.end[rows]
         merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
-        left = merged.take(pa.array(np.flatnonzero(is_row & (end == NEVER))))
-        files = self._files(self._clustered(left))
+        left = merged.take(self._clustered(merged, np.flatnonzero(is_row & (end == NEVER))))
+        files = self._files(left)
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
         return files
@@ -454,13 +459,13 @@ class _Merging:
             return bool(self.kills)
         return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
 
-    def _clustered(self, rows: pa.Table) -> pa.Table:
-        """Rows in the order of their keys."""
-        keys = [name for name in self.form.key if has_place(self.form.schema.field(name).type)]
-        if not keys or not len(rows):
-            return rows
-        ordered = pa.table({name: comparable(rows[name]) for name in keys})
-        return rows.take(pc.sort_indices(ordered, sort_keys=[(name, "ascending") for name in keys]))
+    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array:
+        """Numbers of rows, in the order of their keys."""
+        keys, chosen = [name for name in self.form.key if has_place(self.form.schema.field(name).type)], pa.array(which)
+        if not keys or not len(which):
+            return chosen
+        ordered = pa.table({name: comparable(rows[name]).take(chosen) for name in keys})
+        return chosen.take(pc.sort_indices(ordered, sort_keys=[(name, "ascending") for name in keys]))
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
         """Versions that have ended, with what ended them."""
@@ -581,13 +586,13 @@ def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
-    """Write rows into files of about :data:`FILE_BYTES`, under names that no other attempt has.
+    """Write rows into files of about :data:`FILE_BYTES`, or :data:`FILE_ROWS`, under names that no other attempt has.
 
     Args:
         rows: in their order; none make no file.
         place: a directory; last: START of the last commit record, for the names.
     """
-    pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), 1)
+    pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), -(-len(rows) // FILE_ROWS), 1)
     step = -(-len(rows) // pieces)
     for start in range(0, len(rows), max(step, 1)):
         yield write_data_file(rows.slice(start, step), place, file_name(last))

@@ -93,8 +93,16 @@ class Settled:
     rows: int
 
 
-RunMerges = Callable[[Sequence[Merge]], list[Merged]]
-"""Runs a task for each."""
+@dataclass(frozen=True)
+class Merging:
+    """What runs merges.
+
+    Attributes:
+        run: runs a task for each; parallel: how many can run at once.
+    """
+
+    run: Callable[[Sequence[Merge]], list[Merged]]
+    parallel: int
 
 
 class Mode(ABC):
@@ -138,28 +146,28 @@ class Mode(ABC):
 
     @abstractmethod
     def settled(
-        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
         """What is committed of each table of which there is anything.
 
         Args:
             landings: of the window.
             written: what tasks have staged, by the number of the table.
-            run: runs merges.
+            merging: runs merges.
 
         Raises:
             LakeError: changes do not fit the tables.
         """
 
     @abstractmethod
-    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """What is committed of a table whose rows were there before.
 
         Args:
             landing: it.
             files: what tasks have staged of it.
             lsn: that it then has.
-            run: runs merges.
+            merging: runs merges.
         """
 
 
@@ -192,7 +200,7 @@ class Changelog(Mode):
         return Landing(number, name, table, source, changes, changes.schema)
 
     def settled(
-        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
         """The files as they are."""
         for number, files in written.items():
@@ -200,7 +208,7 @@ class Changelog(Mode):
             last = max(one.last for one in files)
             yield Settled(landings[number], added, [], last, sum(one.rows for one in added))
 
-    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """The files as they are."""
         return Settled(landing, files, [], lsn, sum(one.rows for one in files))
 
@@ -282,12 +290,14 @@ class Mirror(Mode):
         )
 
     def settled(
-        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], run: RunMerges
+        self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
         """The files that stand for those that had to be rewritten."""
-        merges = [one for landing in landings for one in _merges(landing, written.get(landing.number, []))]
+        merges = [
+            one for landing in landings for one in _merges(landing, written.get(landing.number, []), merging.parallel)
+        ]
         done: dict[int, list[Merged]] = {}
-        for merged in run(merges) if merges else []:
+        for merged in merging.run(merges) if merges else []:
             done.setdefault(merged.table, []).append(merged)
         for landing in landings:
             files, parts = written.get(landing.number, []), done.get(landing.number, [])
@@ -297,10 +307,10 @@ class Mirror(Mode):
                 removed = [path for part in parts for path in part.removed]
                 yield Settled(landing, added, removed, last, sum(one.file.rows for one in files))
 
-    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, run: RunMerges) -> Settled:
+    def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """The same rows, in the order of the key."""
         staged = [Written(landing.number, file, lsn) for file in files]
-        found = list(self.settled([landing], {landing.number: staged}, run))
+        found = list(self.settled([landing], {landing.number: staged}, merging))
         return replace(found[0], last=lsn) if found else Settled(landing, [], [], lsn, 0)
 
 
@@ -358,8 +368,8 @@ def _last(landing: Landing, files: Sequence[Written]) -> int:
     return max([landing.table.landed.commit_lsn, landing.source.story.changed_at, *(one.last for one in files)])
 
 
-def _merges(landing: Landing, files: Sequence[Written]) -> Iterator[Merge]:
-    """The tasks of a mirror."""
+def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterator[Merge]:
+    """The tasks of a mirror; as many as can run at once, if there is enough for them."""
     form, kills = landing.mirror, any(one.kills for one in files)
     assert form is not None
     if not files and not form.gone and not form.rewrites_all:
@@ -372,7 +382,8 @@ def _merges(landing: Landing, files: Sequence[Written]) -> Iterator[Merge]:
     if is_one:
         found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
     else:
-        found = groups(mine, form.key[0], staged_rows(paths, [form.key[0]])[0], touches_all=touches_all)
+        values = staged_rows(paths, [form.key[0]])[0]
+        found = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
     for group in found:
         yield Merge(
             landing.number,
@@ -383,6 +394,7 @@ def _merges(landing: Landing, files: Sequence[Written]) -> Iterator[Merge]:
             tuple((one.path, landing.table.locate(one.path)) for one in group.files),
             frozenset(one.path for one in group.files if is_small(one)),
             _last(landing, files),
+            sum(one.size for one in group.files) + sum(one.file.size for one in files),
         )
 
 

@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 
-def row_codes(columns: Sequence[pa.ChunkedArray], rows: int) -> Codes:
+def row_codes(columns: Sequence[pa.ChunkedArray], rows: int, *, are_dense: bool = True) -> Codes:
     """int64[rows] a number for each row, dense from 0 on where columns differ at all.
 
     Args:
         columns: of equal length; none makes all rows equal.
         rows: how many.
+        are_dense: else any numbers will do: integers are their own.
     """
+    if not are_dense and len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
+        numbers: Codes = columns[0].to_numpy().astype(np.int64, copy=False)
+        return numbers
     codes = np.zeros(rows, np.int64)
     for column in columns:
         codes = _joined(codes, value_codes(column.combine_chunks()))

@@ -27,12 +27,18 @@ def wal_source(
         timeline: the timeline to follow, None for the newest.
 
     Raises:
-        UsageError: an address is of another machine, or none is given.
+        UsageError: an address is of another machine, none is given, or there are options and no store.
     """
     named = [addresses] if isinstance(addresses, str) else list(addresses)
     if not named:
         raise UsageError("no directory of WAL segments is given")
-    return WalSource(tuple(_place(address, tuple(options)) for address in named), timeline)
+    places = tuple(_place(address, tuple(options)) for address in named)
+    if options and not any(place.options for place in places):
+        raise UsageError(
+            f"storage options are given ({', '.join(name for name, _ in options)}), and no WAL is in a store",
+            hint="name the store's address (s3://...) with --wal, or leave them out",
+        )
+    return WalSource(places, timeline)
 
 
 def _place(address: str, options: tuple[tuple[str, str], ...]) -> Place:

@@ -64,6 +64,16 @@ def test_lists() -> None:
             TablePatterns.parse(["a.b", text])
 
 
+def test_texts_of_patterns() -> None:
+    patterns = TablePatterns.parse(["c.*, a.b", "a.b"])
+    assert patterns.as_text == "a.b, c.*"
+    assert TablePatterns.of_text(patterns.as_text).as_text == patterns.as_text
+    assert TablePatterns.of_text(EVERY_TABLE.as_text) == EVERY_TABLE
+    assert patterns.matches("c.d")
+    assert not patterns.matches("a.c")
+    assert EVERY_TABLE.matches("a.c")
+
+
 def test_partitions_follow_their_ancestors_and_new_heaps_their_tables() -> None:
     root = replace(ORDERS, oid=1, name="root", kind="p")
     middle = replace(ORDERS, oid=2, name="middle", kind="p", is_partition=True, ancestors=(1,))

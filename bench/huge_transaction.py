@@ -1,0 +1,36 @@
+"""What the largest worker holds while it decodes one transaction of 5 GB; see :mod:`schemas`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from results import MEGABYTE, Measurement, Result, Sitting
+from schema_workloads import ONE_TRANSACTION, WIDE_ROW_WAL
+from schemas import Cost, measure_schema
+
+SIZE = 5 << 10
+"""MB of WAL."""
+
+RUNS = 3
+
+
+def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
+    """Decode the transaction beside the server, which has its own settings."""
+    size = SIZE if sitting.changes is None else max(1, (sitting.changes * WIDE_ROW_WAL) >> 20)
+    found = measure_schema(
+        replace(ONE_TRANSACTION, size=size), sitting.runs or RUNS, sitting.directory, sitting.console
+    )
+    peaks = tuple(one / MEGABYTE for one in found.ours.worker_runs)
+    more = {"wal_mb": found.wal_bytes / MEGABYTE, "driver_mb": found.ours.peak_bytes / MEGABYTE} | _speed(
+        found.ours, found.server
+    )
+    about = f"one transaction of {size / 1024:.3g} GB: largest worker"
+    return [Result("memory_huge_txn_mb", about, "MB", peaks, is_cost=True, target=1000, more=more)]
+
+
+def _speed(ours: Cost, server: Cost) -> dict[str, float]:
+    return {"seconds": ours.median, "server_seconds": server.median, "server_mb": server.peak_bytes / MEGABYTE}
+
+
+MEASUREMENT = Measurement(("memory_huge_txn_mb",), measure)
