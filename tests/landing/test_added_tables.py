@@ -183,7 +183,7 @@ OTHERS = [
     for mode in ("changelog", "current", "history")
     for copy in ("online", "early")
 ]
-DAILY = [("parquet", "changelog", "online"), ("delta", "current", "early"), ("iceberg", "history", "online")]
+DAILY = [("parquet", "changelog", "online"), ("delta", "current", "early")]
 
 
 @pytest.mark.parametrize(
@@ -287,15 +287,16 @@ def test_a_choice_that_matched_nothing_can_be_another_one(spark: SparkSession, l
 
 
 CASES = [
-    ("parquet", "current", 2),
-    pytest.param("parquet", "changelog", 15, marks=pytest.mark.slow),
-    pytest.param("delta", "current", 15, marks=pytest.mark.slow),
-    pytest.param("delta", "changelog", 15, marks=pytest.mark.slow),
-    pytest.param("iceberg", "history", 15, marks=pytest.mark.slow),
-    pytest.param("iceberg", "changelog", 15, marks=pytest.mark.slow),
+    ("parquet", "current", 15),
+    ("parquet", "changelog", 15),
+    ("delta", "current", 15),
+    ("delta", "changelog", 15),
+    ("iceberg", "history", 15),
+    ("iceberg", "changelog", 15),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "mode", "kills"), CASES)
 @pytest.mark.timeout(3600)
 def test_killed_while_tables_are_added(
@@ -307,7 +308,8 @@ def test_killed_while_tables_are_added(
     log.check(target)
 
 
-@pytest.mark.parametrize(("form", "mode", "kills"), [("parquet", "current", 1), *CASES[1:]])
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "mode", "kills"), CASES)
 @pytest.mark.timeout(3600)
 def test_killed_while_rows_of_before_land(
     log: Log, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str, kills: int

@@ -28,7 +28,7 @@ from landing.work import Work, read
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-DAILY = [("parquet", CHANGELOG), ("delta", CHANGELOG), ("iceberg", CHANGELOG)]
+DAILY = [("parquet", CHANGELOG), ("delta", CHANGELOG)]
 SLOW = [(form, mode) for form in FORMATS for mode in MODES if (form, mode) not in DAILY]
 KINDS = [*DAILY, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)]
 NO_ROOM = r"No space left on device|disk is full"

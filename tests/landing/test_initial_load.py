@@ -195,7 +195,7 @@ DELETE FROM near WHERE id > 30;
 """
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_backup_in_tar_format(spark: SparkSession, tmp_path: Path, packed: bool) -> None:
     keys = {"near": ["id"], "far": ["id"]}
     with server_of(16) as server:
@@ -470,7 +470,7 @@ def _other(major: int) -> Any:
     return pytest.param(major, 1, "changelog" if major % 2 else "current", marks=pytest.mark.slow)
 
 
-CASES = [(16, 1, "changelog"), (16, 2, "current"), *map(_other, (14, 15, 17, 18))]
+CASES = [pytest.param(16, 1, "changelog", marks=pytest.mark.slow), (16, 2, "current"), *map(_other, (14, 15, 17, 18))]
 
 
 @pytest.mark.parametrize(("major", "seed", "mode"), CASES)

@@ -126,7 +126,13 @@ def test_mirrors_are_what_the_server_has(
     assert (again.rows, again.files) == ({}, 0)
 
 
-@pytest.mark.parametrize(("format", "window"), [("parquet", SEGMENT), ("delta", ALL), ("iceberg", SEGMENT)])
+@pytest.mark.parametrize(
+    ("format", "window"),
+    [
+        ("parquet", SEGMENT),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("delta", ALL), ("iceberg", SEGMENT))),
+    ],
+)
 def test_history_has_what_there_was_at_any_time(
     spark: SparkSession, log: Log, tmp_path: Path, format: str, window: int
 ) -> None:
