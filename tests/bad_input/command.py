@@ -19,7 +19,8 @@ from headwater.cli.main import main
 from headwater.errors import HeadwaterWarning
 
 COMMAND = Path(sys.executable).with_name("headwater")
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 300
+"""A command that compiles kernels anew, as in a fresh clone, takes minutes beside two others."""
 
 IDLE_WORKER = re.compile(
     r"Traceback \(most recent call last\):\n"
