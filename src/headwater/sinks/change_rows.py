@@ -273,9 +273,9 @@ def named(names: Sequence[str], which: NDArray[np.integer]) -> pa.DictionaryArra
     Args:
         names: the different ones, or more; which: n numbers of names.
     """
-    distinct = list(dict.fromkeys(names))
-    numbers = np.array([distinct.index(name) for name in names] or [0], np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(numbers[which]), pa.array(distinct, pa.string()))
+    number: dict[str, int] = {}
+    numbers = np.array([number.setdefault(name, len(number)) for name in names] or [0], np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(numbers[which]), pa.array(list(number), pa.string()))
 
 
 def framed(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.Table:

@@ -250,10 +250,11 @@ class Lake:
         """Remove what is there: a run that ended has left it, or it is merged.
 
         Args:
-            turn: in which it was staged; None for any.
+            turn: in which it was staged; None for any, as where no window is staged before the last one is committed.
         """
+        some = "*" if turn is None or not self.stages_ahead else f"{turn}-*"
         with errors_at(self.target.place):
-            for path in self._own.glob(f"staged/{'*' if turn is None else f'{turn}-*'}/*"):
+            for path in self._own.glob(f"staged/{some}/*"):
                 path.unlink(missing_ok=True)
 
     def has(self, schema: RelationSchema) -> bool:
