@@ -195,43 +195,59 @@ def advance(
         CatalogError, DecodingError, PluginError: as the catalog, records, plugins or tables demand.
     """
     _check_seam(start, index)
+    window = _followed_window(start, index, store, detailed)
+    if isinstance(window, Refinement):
+        return window
+    check_files(store)
+    first_wanted = outputs[0].scope.start
+    check_window(index, window.followed, None if skips_gaps else first_wanted)
+    if is_end:
+        _check_end(window, outputs)
+    replayed = _all_replayed(window, outputs)
+    if isinstance(replayed, Refinement):
+        return replayed
+    rolled(store, max(first_wanted, start.lsn), window.lsn, is_end)
+    left = still_open(start.left, index, window.txns, window.control, [one.accounting for one in replayed])
+    assemblies = tuple(_assembled(window, one, watch) for one in replayed)
+    return Advanced(assemblies, _behind(window, left, replayed, assemblies), window.followed)
+
+
+def _followed_window(
+    start: Start, index: WalIndex, store: CatalogStore, detailed: tuple[tuple[int, int], ...]
+) -> _Window | Refinement:
+    """What all outputs share of a window, the catalog rolled forward over it; or what the index lacks for that."""
     followed = follow(start.control, index, store)
     txns = committed_transactions(index.rows, followed.levels)
     control = settle(index.rows, txns, start.control, followed, store)
     lacking = Refinement(_files(index.rows, store, start), frozenset(needed_cuts(index.rows, txns).tolist()))
     if lacking != UNREFINED:
         return lacking
-    check_files(store)
-    first_wanted = outputs[0].scope.start
-    check_window(index, followed, None if skips_gaps else first_wanted)
-    window = _Window(start, index, store, detailed, txns, control, followed, index.last_end or start.lsn)
-    if is_end:
-        _check_end(window, outputs)
-    replayed = []
-    for output, before in zip(outputs, start.outputs, strict=True):
+    return _Window(start, index, store, detailed, txns, control, followed, index.last_end or start.lsn)
+
+
+def _all_replayed(window: _Window, outputs: Sequence[OpenOutput]) -> list[_Replayed] | Refinement:
+    """What each output is given; or what the index lacks for any of them."""
+    lacking, replayed = UNREFINED, []
+    for output, before in zip(outputs, window.start.outputs, strict=True):
         with errors_of_output(output.name):
             found = _replayed(window, output, before)
         if isinstance(found, Refinement):
             lacking |= found
         else:
             replayed.append(found)
-    if lacking != UNREFINED:
-        return lacking
-    rolled(store, max(first_wanted, start.lsn), window.lsn, is_end)
-    left = still_open(start.left, index, txns, control, [one.accounting for one in replayed])
-    assemblies = tuple(_assembled(window, one, watch) for one in replayed)
-    behind = Behind(
-        store,
-        control,
-        window.lsn,
-        index.last_lsn or start.last_lsn,
-        left,
-        tuple(
-            OutputState(one.output.asked, made.memory, one.two_phase_at, one.accounting)
-            for one, made in zip(replayed, assemblies, strict=True)
-        ),
+    return replayed if lacking == UNREFINED else lacking
+
+
+def _behind(
+    window: _Window, left: OpenTransactions, replayed: Sequence[_Replayed], assemblies: Sequence[Assembly]
+) -> Behind:
+    """What the window leaves behind, of all outputs."""
+    outputs = tuple(
+        OutputState(one.output.asked, made.memory, one.two_phase_at, one.accounting)
+        for one, made in zip(replayed, assemblies, strict=True)
     )
-    return Advanced(assemblies, behind, followed)
+    last_lsn = window.index.last_lsn or window.start.last_lsn
+    return Behind(window.store, window.control, window.lsn, last_lsn, left, outputs)
 
 
 def _check_end(window: _Window, outputs: Sequence[OpenOutput]) -> None:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from headwater.pg.version import VERSIONS
 from headwater.reorder import _accounting as k
+from headwater.reorder import _reorder_buffer as buf
 from headwater.reorder.keys import Integers, lookup
 from headwater.reorder.replays import TwoPhase, gids
 from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
@@ -135,7 +136,7 @@ class _Events:
             self._truncates(),
             self._messages(),
             self._invalidations(),
-            self._part(k.COMMANDS, rows.commands.lsn, rows.commands.xid, SIZE=k.CHANGE_SIZE),
+            self._part(k.COMMANDS, rows.commands.lsn, rows.commands.xid, SIZE=buf.CHANGE_SIZE),
             self._part(k.RUNS, self._running.lsn, None, OTHER=self._running.oldest),
             self._prepares(),
             self._ends(),
@@ -179,7 +180,7 @@ class _Events:
 
     def _truncates(self) -> Int64s:
         table = _unfiltered(self._rows.truncates, self._rules)
-        size = k.CHANGE_SIZE + OID_SIZE * table.relations.counts
+        size = buf.CHANGE_SIZE + OID_SIZE * table.relations.counts
         return self._part(k.TRUNCATES, table.lsn, table.xid, SIZE=size, ORIGIN=table.origin)
 
     def _messages(self) -> Int64s:
@@ -193,7 +194,7 @@ class _Events:
         table = table.take(np.flatnonzero(table.xid)) if len(table) else table
         first = np.flatnonzero(np.diff(table.lsn, prepend=-1))
         count = np.diff(np.append(first, len(table)))
-        size = k.CHANGE_SIZE + k.MESSAGE_SIZE * count
+        size = buf.CHANGE_SIZE + buf.MESSAGE_SIZE * count
         return self._part(k.INVALIDATES, table.lsn[first], table.xid[first], SIZE=size, COUNT=count)
 
     def _prepares(self) -> Int64s:
@@ -257,19 +258,19 @@ def _exact_cells(table: Int64s, detailed: Stretches, first: int, cells: int, gri
     return is_exact
 
 
-def _buffer(before: Accounting, xids: Int64s, table: Int64s, lists: Ragged, is_exact: Bools) -> k.Buffer:
-    txns = np.zeros((k.TXN_FIELDS, len(xids)), np.int64)
-    txns[k.XID] = xids
-    for row in (k.CHILD, k.NEXT, k.BEFORE, k.BASE_NEXT, k.BASE_BEFORE):
-        txns[row] = k.NONE
-    counts = np.zeros(k.COUNTS, np.int64)
-    for end in (k.TOP_HEAD, k.TOP_TAIL, k.BASE_HEAD, k.BASE_TAIL):
-        counts[end] = k.NONE
+def _buffer(before: Accounting, xids: Int64s, table: Int64s, lists: Ragged, is_exact: Bools) -> buf.Buffer:
+    txns = np.zeros((buf.TXN_FIELDS, len(xids)), np.int64)
+    txns[buf.XID] = xids
+    for row in (buf.CHILD, buf.NEXT, buf.BEFORE, buf.BASE_NEXT, buf.BASE_BEFORE):
+        txns[row] = buf.NONE
+    counts = np.zeros(buf.COUNTS, np.int64)
+    for end in (buf.TOP_HEAD, buf.TOP_TAIL, buf.BASE_HEAD, buf.BASE_TAIL):
+        counts[end] = buf.NONE
     committed = np.zeros(len(before.committed) + len(xids), np.int64)
     committed[: len(before.committed)] = before.committed
-    counts[k.N_COMMITTED] = len(before.committed)
-    blocks = np.zeros((k.BLOCK_FIELDS, 1024), np.int64)
-    buffer = k.Buffer(
+    counts[buf.N_COMMITTED] = len(before.committed)
+    blocks = np.zeros((buf.BLOCK_FIELDS, 1024), np.int64)
+    buffer = buf.Buffer(
         table, lists.starts, lists.values, txns, committed, blocks, is_exact, np.zeros_like(is_exact), counts
     )
     if len(before.xid):
@@ -277,24 +278,24 @@ def _buffer(before: Accounting, xids: Int64s, table: Int64s, lists: Ragged, is_e
     return buffer
 
 
-def _restore(before: Accounting, buffer: k.Buffer) -> None:
+def _restore(before: Accounting, buffer: buf.Buffer) -> None:
     """Put what was queued before into the buffer."""
-    at, top = (np.searchsorted(buffer.txns[k.XID], xids) for xids in (before.xid, before.top))
+    at, top = (np.searchsorted(buffer.txns[buf.XID], xids) for xids in (before.xid, before.top))
     for row, column in _saved(before):
         buffer.txns[row, at] = column
-    k.restore(at, top, before.size, before.base, buffer)
+    buf.restore(at, top, before.size, before.base, buffer)
 
 
 _SAVED = (
-    (k.FLAGS, "flags"),
-    (k.QUEUED, "queued"),
-    (k.OLDEST, "oldest"),
-    (k.NEWEST, "newest"),
-    (k.ORIGIN_ID, "origin"),
-    (k.INVALS, "invals"),
-    (k.HI, "hi"),
-    (k.HI_TAKEN, "hi_taken"),
-    (k.SINCE, "since"),
+    (buf.FLAGS, "flags"),
+    (buf.QUEUED, "queued"),
+    (buf.OLDEST, "oldest"),
+    (buf.NEWEST, "newest"),
+    (buf.ORIGIN_ID, "origin"),
+    (buf.INVALS, "invals"),
+    (buf.HI, "hi"),
+    (buf.HI_TAKEN, "hi_taken"),
+    (buf.SINCE, "since"),
 )
 """Rows of the kernel's table, and the columns of the accounting that keep them."""
 
@@ -303,8 +304,8 @@ def _saved(before: Accounting) -> Iterator[tuple[int, Int64s]]:
     return ((row, getattr(before, name)) for row, name in _SAVED)
 
 
-def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> k.Rules:
-    return k.Rules(
+def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> buf.Rules:
+    return buf.Rules(
         limit=rules.limit,
         immediate=rules.immediate,
         needs_streamable=VERSIONS[rules.major].streams_what_is_sent,
@@ -315,53 +316,53 @@ def _kernel_rules(rules: StreamRules, lo: int, grid: int, first_cell: int) -> k.
     )
 
 
-def _run(buffer: k.Buffer, rules: k.Rules) -> k.Buffer:
+def _run(buffer: buf.Buffer, rules: buf.Rules) -> buf.Buffer:
     while k.account_events(rules, buffer) == k.NEED_BLOCKS:
-        used = int(buffer.counts[k.BLOCKS])
-        room = 2 * used + 3 * int(buffer.counts[k.OPEN]) + 8
-        blocks = np.zeros((k.BLOCK_FIELDS, room), np.int64)
+        used = int(buffer.counts[buf.BLOCKS])
+        room = 2 * used + 3 * int(buffer.counts[buf.OPEN]) + 8
+        blocks = np.zeros((buf.BLOCK_FIELDS, room), np.int64)
         blocks[:, :used] = buffer.blocks[:, :used]
         buffer = buffer._replace(blocks=blocks)
-    k.note_all_unsure(rules, buffer)
+    buf.note_all_unsure(rules, buffer)
     return buffer
 
 
-def _blocks(buffer: k.Buffer) -> Blocks:
-    found = buffer.blocks[:, : buffer.counts[k.BLOCKS]]
+def _blocks(buffer: buf.Buffer) -> Blocks:
+    found = buffer.blocks[:, : buffer.counts[buf.BLOCKS]]
     return Blocks(
-        xid=buffer.txns[k.XID, found[k.B_TXN]],
-        place=found[k.B_PLACE].copy(),
-        lo=found[k.B_LO].copy(),
-        lo_taken=found[k.B_LO_TAKEN].copy(),
-        hi=found[k.B_HI].copy(),
-        hi_taken=found[k.B_HI_TAKEN].copy(),
-        is_first=found[k.B_IS_FIRST] != 0,
-        is_last=found[k.B_IS_LAST] != 0,
-        first=found[k.B_FIRST].copy(),
-        last=found[k.B_LAST].copy(),
-        origin=found[k.B_ORIGIN].astype(np.uint16),
+        xid=buffer.txns[buf.XID, found[buf.B_TXN]],
+        place=found[buf.B_PLACE].copy(),
+        lo=found[buf.B_LO].copy(),
+        lo_taken=found[buf.B_LO_TAKEN].copy(),
+        hi=found[buf.B_HI].copy(),
+        hi_taken=found[buf.B_HI_TAKEN].copy(),
+        is_first=found[buf.B_IS_FIRST] != 0,
+        is_last=found[buf.B_IS_LAST] != 0,
+        first=found[buf.B_FIRST].copy(),
+        last=found[buf.B_LAST].copy(),
+        origin=found[buf.B_ORIGIN].astype(np.uint16),
     )
 
 
-def _marked(buffer: k.Buffer, is_top: bool) -> tuple[Int64s, Int64s]:
+def _marked(buffer: buf.Buffer, is_top: bool) -> tuple[Int64s, Int64s]:
     """(Sub)transactions that were streamed, and where first."""
     x = buffer.txns
-    chosen = np.flatnonzero((x[k.SINCE] != 0) & ((x[k.TOP] == np.arange(x.shape[1])) == is_top))
-    return x[k.XID, chosen], x[k.SINCE, chosen]
+    chosen = np.flatnonzero((x[buf.SINCE] != 0) & ((x[buf.TOP] == np.arange(x.shape[1])) == is_top))
+    return x[buf.XID, chosen], x[buf.SINCE, chosen]
 
 
-def _accounting(buffer: k.Buffer, hi: int) -> Accounting:
+def _accounting(buffer: buf.Buffer, hi: int) -> Accounting:
     x, counts = buffer.txns, buffer.counts
     order = np.empty(x.shape[1], np.int64)
-    order = order[: k.list_open(order, buffer)]
+    order = order[: buf.list_open(order, buffer)]
     columns = {name: x[row, order] for row, name in _SAVED}
     return Accounting(
         lsn=hi,
-        committed=np.sort(buffer.committed[: counts[k.N_COMMITTED]]),
-        xid=x[k.XID, order],
-        top=x[k.XID, x[k.TOP, order]],
-        size=x[k.OWN_SIZE, order],
-        base=x[k.BASE, order],
+        committed=np.sort(buffer.committed[: counts[buf.N_COMMITTED]]),
+        xid=x[buf.XID, order],
+        top=x[buf.XID, x[buf.TOP, order]],
+        size=x[buf.OWN_SIZE, order],
+        base=x[buf.BASE, order],
         **columns,
     )
 

@@ -71,7 +71,7 @@ class Accounting:
             the snapshots that are handed out.
         xid: int64[n] toplevel transactions in the order in which they showed, each before its subtransactions, which
             ascend; top: int64[n] toplevel xid.
-        flags: int64[n] of :mod:`headwater.reorder._accounting`.
+        flags: int64[n] of :mod:`headwater.reorder._reorder_buffer`.
         size: int64[n] bytes queued in memory; queued: int64[n] changes queued, also those that were spilled.
         oldest, newest: int64[n] ``lsn`` of the first and last of them; origin: int64[n] the first one's origin.
         base: int64[n] where a toplevel one got its base snapshot, 0 without one.
