@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,9 @@ from headwater.slots.value_file import sync_directory
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
     from deltalake.transaction import AddAction, RemoveAction
+
+_LOGGED = re.compile(r"\d{20}\.[\w.-]+|_last_checkpoint")
+"""Names of a log's files; not of what ``deltalake`` stages beside them."""
 
 
 class DeltaLakeTable(LakeTable):
@@ -194,13 +198,19 @@ class DeltaFormat(LakeFormat):
 def _opened(place: Path) -> DeltaTable | None:
     from deltalake import DeltaTable
 
-    if not (place / "_delta_log").is_dir():
+    if not _has_log(place):
         names = os.listdir(place) if place.is_dir() else []
         if any(name.endswith(".parquet") and not is_written_here(name) for name in names):
             raise LakeError("a directory with files of something else", file=str(place))
         place.mkdir(parents=True, exist_ok=True)
         return None
     return DeltaTable(str(place))
+
+
+def _has_log(place: Path) -> bool:
+    """Whether a commit was ever made: a first one that failed leaves a log without files, or with what it staged."""
+    log = place / "_delta_log"
+    return log.is_dir() and any(_LOGGED.fullmatch(name) for name in os.listdir(log))
 
 
 def _application(source: str) -> str:

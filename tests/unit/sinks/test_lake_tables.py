@@ -99,6 +99,18 @@ def test_files_whose_values_are_the_ends_of_their_types(tmp_path: Path, open_tab
     assert read(tmp_path / "public.t").select(rows.column_names).to_pydict() == rows.to_pydict()
 
 
+@pytest.mark.parametrize("left", [(), ("00000000000000000000.json#1",), ("_commit_1d2c.json.tmp",)])
+def test_a_delta_log_without_a_commit_is_no_table_yet(tmp_path: Path, left: tuple[str, ...]) -> None:
+    """It is what a first commit leaves for which no room was left, or that was killed."""
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    for name in left:
+        (tmp_path / "t" / "_delta_log" / name).touch()
+    with open_delta(tmp_path / "t") as table:
+        assert table.landed == Landed(-1, None, SOURCE)
+        add(table, 7, id=[1, 2])
+    assert read_delta(tmp_path / "t").num_rows == 2
+
+
 def said(table: LakeTable) -> tuple[int, LakeSchema]:
     assert table.landed.schema is not None
     return table.landed.commit_lsn, LakeSchema.of(table.landed.schema)
