@@ -52,7 +52,7 @@ format: $(READY) ## rewrite the sources in the project's format
 
 types: $(READY) ## check types
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy tools bench tests/conftest.py tests/oracle
+	$(VENV)/bin/mypy tools bench tests/conftest.py tests/oracle tests/landing
 
 test: servers ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
 	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"

@@ -23,7 +23,8 @@ from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_view import read_as_of
-from headwater.sinks.landing import LandingResult, land
+from headwater.sinks.landing import land
+from headwater.sinks.landing_pass import LandingResult
 from landing.mirrors import read_table
 from landing.test_following import Source, end, following
 from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of
@@ -367,7 +368,8 @@ def has(target: Path, name: str, ids: list[int]) -> bool:
     place = target / f"public.{name}"
     if not any((place / "_headwater").glob("*.json")):
         return False
-    rows, kept = read_table(place, "parquet").to_pylist(), set()
+    rows = read_table(place, "parquet").to_pylist()
+    kept: set[int] = set()
     for row in sorted(rows, key=lambda row: (row["_commit_lsn"], row["_lsn"], row["_seq"])):
         (kept.discard if row["_change_type"] == "delete" else kept.add)(row["id"])
     return sorted(kept) == ids

@@ -60,7 +60,7 @@ def test_killed_at_steps_of_commits(
 
 def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> bool:
     """Land until a step; whether there were as many."""
-    arguments = (DRIVER, target.place, str(step), *work.arguments(target))
+    arguments = [str(DRIVER), str(target.place), str(step), *work.arguments(target)]
     with running(*arguments, directory=directory, program=sys.executable) as process:
         said = process.said()
         status = process.process.wait()

@@ -24,17 +24,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
+from headwater.plugins.table_patterns import EVERY_TABLE
 from headwater.sinks.lake import FORMATS, LandingTarget
 from headwater.sinks.lake_view import read_as_of
 from headwater.sinks.landing import land
 from headwater.sinks.modes import CHANGELOG, CURRENT, HISTORY, MODES
 from landing.folded_changes import FoldedByKey, FoldedWholes, in_order
-from landing.mirror_workload import TABLES
 from landing.mirrors import HeldColumn, Rows, columns_by_number, current_files, mirror_rows, plain, read_table
 from landing.random_logs import ONLINE, STOPPED, Held, Moment, RandomLog, random_log
-from landing.test_mirrors import WIDENED, as_of
-from landing.threaded_work import KEYS, MORE_TABLES
+from landing.test_mirrors import as_of
+from landing.threaded_work import KEYS
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -76,14 +75,6 @@ def _keep(log: RandomLog) -> None:
         shutil.copytree(path, kept / name, ignore=shutil.ignore_patterns("pg_wal") if name != "wal" else None)
 
 
-def _followed_in(format: str) -> TablePatterns:
-    """The tables that a format can follow: columns of a Delta table do not become wider."""
-    if format != "delta":
-        return EVERY_TABLE
-    names = [name.strip('"') for name in (*TABLES, *MORE_TABLES, "made_*") if name not in WIDENED]
-    return TablePatterns(tuple(f"public.{name}" for name in names))
-
-
 @dataclass(frozen=True)
 class Landed:
     """A target, and what it is compared with.
@@ -102,11 +93,6 @@ class Landed:
     def moments(self) -> list[Moment]:
         """Those that it can be compared at."""
         return self.log.moments_of(self.copy)
-
-    def held(self, moment: Moment) -> dict[str, Held]:
-        """The tables of a moment that land in it."""
-        is_left_out = WIDENED if self.target.format == "delta" else ()
-        return {name: held for name, held in moment.tables.items() if name not in is_left_out}
 
     def place(self, name: str) -> Path:
         """Of a table."""
@@ -133,10 +119,10 @@ def test_landed_tables_are_what_the_server_had(
     for end in (*ends, None):
         window = dice.choice(WINDOWS)
         print(f"{copy}, windows of {window}, to {end}")
-        request = DecodeRequest(str(log.wal), str(log.copies[copy]), "postgres", end=end, tables=_followed_in(format))
+        request = DecodeRequest(str(log.wal), str(log.copies[copy]), "postgres", end=end, tables=EVERY_TABLE)
         land(spark, request, landed.target, bounds=WindowBounds(window))
     CHECKS[mode](landed)
-    for name in dice.sample(sorted(landed.held(log.moments[-1])), OTHERS_READ):
+    for name in dice.sample(sorted(log.moments[-1].tables), OTHERS_READ):
         if landed.place(name).exists():
             require_same_to_others(spark, landed.place(name), format)
     shutil.rmtree(tmp_path / "lake")
@@ -148,7 +134,7 @@ def check_current(landed: Landed) -> None:
         if moment.lsn not in landed.ends:
             continue
         versions = read_as_of(landed.target.place, moment.lsn).tables
-        for name, held in landed.held(moment).items():
+        for name, held in moment.tables.items():
             version = versions.get(landed.place(name).name)
             if version is None:
                 assert not held.rows, name
@@ -160,7 +146,7 @@ def check_current(landed: Landed) -> None:
 
 def require_last(landed: Landed, left: pc.Expression | None = None) -> None:
     """See that what is there now is what the server has."""
-    for name, held in landed.held(landed.log.moments[-1]).items():
+    for name, held in landed.log.moments[-1].tables.items():
         if not landed.place(name).exists():
             assert not held.rows, name
             continue
@@ -170,9 +156,9 @@ def require_last(landed: Landed, left: pc.Expression | None = None) -> None:
 
 def check_history(landed: Landed) -> None:
     """Versions as of now, and as of every moment."""
-    last = landed.held(landed.log.moments[-1])
+    last = landed.log.moments[-1].tables
     for moment in landed.moments:
-        for name, held in landed.held(moment).items():
+        for name, held in moment.tables.items():
             if name not in last or not landed.place(name).exists():
                 continue
             left = {(one.number, one.type) for one in last[name].columns}
@@ -188,7 +174,7 @@ def check_history(landed: Landed) -> None:
 
 def check_changelog(landed: Landed) -> None:
     """Changes folded up, as of every moment."""
-    for name in landed.held(landed.log.moments[-1]):
+    for name in landed.log.moments[-1].tables:
         if landed.place(name).exists():
             _check_changes(landed, name)
 

@@ -253,8 +253,10 @@ def test_killed_between_steps_of_commits(
     print(f"seed {seed}")
     rng, environment = random.Random(seed), {**os.environ, "PYSPARK_SUBMIT_ARGS": quoted_arguments(catalog, more)}
 
+    schemas = {name: rows.schema for name, rows in work.whole("changelog").items()}
+
     def read(_: LandingTarget, name: str) -> pa.Table | None:
-        return rows_of_files(spark, catalog, "killed", name, work.rows[name].schema)
+        return rows_of_files(spark, catalog, "killed", name, schemas[name])
 
     kills = 0
     while kills < asked and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):
@@ -289,7 +291,7 @@ def is_killed(work: Work, target: LandingTarget, environment: Mapping[str, str],
     """Land until a step of a commit; whether there were as many. Step 0: to the end."""
     assert target.namespace is not None
     arguments = [*work.arguments(target), "--catalog-impl", "spark", "--namespace", target.namespace, "--quiet"]
-    command = [sys.executable, DRIVER, str(step), *arguments]
+    command = [sys.executable, str(DRIVER), str(step), *arguments]
     ended = subprocess.run(command, env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
     return ended.returncode != 0

@@ -185,8 +185,9 @@ def drop_column(session: Session) -> None:
     names = [c.name for c in table.columns if c.name != "id" or session.rng.random() < 0.1]
     if names:
         name = session.rng.choice(names)
-        # The key of some tables includes a column of this name.
-        added = f", ADD COLUMN c{session.next_number()} integer" if name in ("id", "filler") else ""
+        # The key of some tables includes a column of this name, or it was renamed.
+        goes_with_key = name in ("id", "filler") or name.startswith("renamed ")
+        added = f", ADD COLUMN c{session.next_number()} integer" if goes_with_key else ""
         session.run(f'ALTER TABLE {table.name} DROP COLUMN "{name}" CASCADE{added}', "drop column")
 
 

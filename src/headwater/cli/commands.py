@@ -415,10 +415,10 @@ def ddl_command(**flags: Any) -> None:
 )
 @_land_flag(
     "--schema-evolution",
-    type=click.Choice(["evolve", "fail"]),
+    type=click.Choice(["evolve", "fail", "split"]),
     default="evolve",
     show_default=True,
-    help="When a table gets other columns: let those of the lake follow, or stop.",
+    help="When a table gets other columns: let those of the lake follow, stop, or begin another table.",
 )
 @_land_flag(
     "--window-bytes",

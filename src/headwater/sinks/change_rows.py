@@ -63,6 +63,18 @@ NAMED = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
+class Apart:
+    """Which changes of a table go to one of several in the lake; pickles.
+
+    Attributes:
+        versions: of relations, whose changes do; truncates: LSNs of their records, likewise.
+    """
+
+    versions: frozenset[RelationSchema]
+    truncates: frozenset[int]
+
+
+@dataclass(frozen=True)
 class ChangeTable:
     """What a task needs to know of a table in the lake; pickles.
 
@@ -72,6 +84,7 @@ class ChangeTable:
         schema: all columns of the table in the lake.
         landed: START of the commit record of the last transaction that has landed.
         staging: where files are written.
+        apart: which changes of the source's table are meant; None for all.
     """
 
     table: TypedTable
@@ -79,6 +92,7 @@ class ChangeTable:
     schema: pa.Schema
     landed: int
     staging: str
+    apart: Apart | None = None
 
     def rows(self, located: LocatedSlice) -> pa.Table | None:
         """The table's rows of a slice that have not landed yet; None for none.
@@ -91,7 +105,7 @@ class ChangeTable:
         own = np.array([self._has(use.schema) for use in located.changes.relations] or [False], np.bool_)
         found = change_rows(items)
         found = found[own[items.layout[found]] & is_new[found]]
-        told = [one for one in told_of(located) if one.topmost == self.table.schema.oid and is_new[one.item]]
+        told = [one for one in told_of(located) if self._is_told(one, located) and is_new[one.item]]
         if not len(found) and not told:
             return None
         parts = [self._changes(located, found), self._truncates(located, told)]
@@ -103,7 +117,13 @@ class ChangeTable:
 
     def _has(self, version: RelationSchema) -> bool:
         """Whether changes of a relation, as it was then, go there."""
-        return version.topmost == self.table.schema.oid
+        is_own = version.topmost == self.table.schema.oid
+        return is_own and (self.apart is None or version in self.apart.versions)
+
+    def _is_told(self, told: Told, located: LocatedSlice) -> bool:
+        """Whether a truncate goes there."""
+        is_own = told.topmost == self.table.schema.oid
+        return is_own and (self.apart is None or int(located.changes.items.lsn[told.item]) in self.apart.truncates)
 
     def _as_read(self, version: RelationSchema) -> RelationSchema:
         """What says where columns are in rows of a relation."""

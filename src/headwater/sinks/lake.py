@@ -3,7 +3,7 @@
 ::
 
     shop/_headwater/target.json       what the tables are made of, in what format, and which of the source's land
-    shop/_headwater/tables.json       the tables' names, by the OIDs of the source's
+    shop/_headwater/tables.json       the tables' names, by the OIDs of the source's; further ones with a number behind
     shop/_headwater/detached.json     OIDs of partitions that took rows with them
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
@@ -19,6 +19,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, SPARK_DELTA, SPARK_ICEBERG, Target
 from headwater.sinks.delta_table import DeltaFormat
-from headwater.sinks.lake_schema import EVOLVE
+from headwater.sinks.lake_schema import EVOLVE, LakeSchema, Shape, has_shape
 from headwater.sinks.lake_table import Expired, LakeFormat, LakeTable, TableCommit, errors_at, lock_alone
 from headwater.sinks.parquet_table import ParquetFormat
 from headwater.sinks.resolved import ResolvedLog, resolved_states
@@ -185,7 +187,8 @@ class Lake:
     def __init__(self, target: LandingTarget) -> None:
         self.target = target
         self._own = own_directory(target.place)
-        self._tables: dict[int, tuple[str, LakeTable]] = {}
+        self._tables: dict[str, tuple[str, LakeTable]] = {}
+        self._claimed: dict[str, Shape] = {}
         self._turn = 0
         self._unwritten: tuple[KeptState, datetime | None] | None = None
         self._written, self._has_committed = -1, True
@@ -260,16 +263,16 @@ class Lake:
     def has(self, schema: RelationSchema) -> bool:
         """Whether a relation has a table."""
         with errors_at(self.target.place):
-            return str(schema.oid) in self._load("tables.json")
+            return str(schema.oid) in self._names
 
     @property
     def stages_ahead(self) -> bool:
         """See :class:`~headwater.sinks.lake_table.LakeFormat`."""
         return self._format.stages_ahead
 
-    def is_open(self, schema: RelationSchema) -> bool:
-        """Whether this run has a relation's table open."""
-        return schema.oid in self._tables
+    def is_open(self, schema: RelationSchema, shape: Shape | None = None) -> bool:
+        """Whether this run has a relation's table open; of those that it has, one of a shape."""
+        return all(key in self._tables for key in self._keys(schema)) and self._chosen(schema, shape) is not None
 
     def note_detached(self, oids: Iterable[int]) -> None:
         """These were partitions of tables that are mirrored, and have taken rows with them."""
@@ -340,13 +343,13 @@ class Lake:
 
     @property
     def names(self) -> list[str]:
-        """The names of the tables, in which there may be nothing yet.
+        """The names that relations had when they landed first; in their tables there may be nothing yet.
 
         Raises:
             LakeError: they cannot be read.
         """
         with errors_at(self.target.place):
-            return [str(name) for name in self._load("tables.json").values()]
+            return [name for key, name in self._names.items() if key.isdecimal()]
 
     def kept(self) -> KeptState | None:
         """The state where the last run has come to; None for none.
@@ -464,36 +467,39 @@ class Lake:
             LakeError: one cannot be read.
         """
         with errors_at(self.target.place):
-            names, source = self._load("tables.json"), str(self._load("target.json").get("source", ""))
-        for oid, name in names.items():
-            if int(oid) not in self._tables:
-                self._tables[int(oid)] = name, self._format.table(self.target.place / name, source, name)
-            if self._tables[int(oid)][1].version >= 0:
-                yield self._tables[int(oid)]
+            keys, source = list(self._names), str(self._load("target.json").get("source", ""))
+        for key in keys:
+            if self._opened(key, source).version >= 0:
+                yield self._tables[key]
 
-    def table(self, schema: RelationSchema, source: str, begins_at: int) -> tuple[str, LakeTable]:
+    def table(
+        self, schema: RelationSchema, source: str, begins_at: int, shape: Shape | None = None
+    ) -> tuple[str, LakeTable]:
         """The table of a relation, by its OID, and its name, which it keeps from when it landed first.
 
         Args:
             schema: the relation.
             source: see :class:`~headwater.sinks.lake_table.Landed`.
             begins_at: LSN before which this run has nothing, 0 where it goes on from a state.
+            shape: columns that it must have, of the several tables that the relation may have; None for the last one.
 
         Raises:
             LakeError: its name is another one's; or changes between what it has and this run may be missing.
         """
-        if schema.oid not in self._tables:
-            name = self._name(schema)
-            table = self._format.table(self.target.place / name, source, name)
-            self._tables[schema.oid] = name, table
-            if -1 < table.landed.commit_lsn < begins_at:
-                raise LakeError(
-                    f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, this run begins at "
-                    f"{Lsn(begins_at)}: what is between may be missing",
-                    file=str(self.target.place),
-                    hint="the target has lost its state; begin with an older backup",
-                )
-        return self._tables[schema.oid]
+        for known in self._keys(schema):
+            self._opened(known, source)
+        key = self._chosen(schema, shape) or self._name(schema)
+        name, table = self._names[key], self._opened(key, source)
+        if shape is not None:
+            self._claimed[key] = shape
+        if -1 < table.landed.commit_lsn < begins_at:
+            raise LakeError(
+                f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, this run begins at "
+                f"{Lsn(begins_at)}: what is between may be missing",
+                file=str(self.target.place),
+                hint="the target has lost its state; begin with an older backup",
+            )
+        return name, table
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """Commit to the tables of a window, together as far as the format can.
@@ -505,19 +511,51 @@ class Lake:
         self._has_committed |= bool(commits)
         self._format.commit(commits)
 
-    def _name(self, schema: RelationSchema) -> str:
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The tables' names by their keys, older ones first: OIDs, and behind those numbers of further tables."""
+        return {key: str(name) for key, name in self._load("tables.json").items()}
+
+    def _keys(self, schema: RelationSchema) -> list[str]:
+        """Of the tables that a relation has."""
         with errors_at(self.target.place):
-            names = self._load("tables.json")
-            found = names.get(str(schema.oid))
-            if found is None:
-                found = f"{schema.namespace}.{schema.name}"
-                if found in names.values() or "/" in found:
-                    raise LakeError(
-                        f'"{found}" is another table now, of OID {schema.oid}, or no name of a directory',
-                        hint="land it to another place, or leave it out (--tables)",
-                    )
-                self._save("tables.json", {**names, str(schema.oid): found})
-        return str(found)
+            return [key for key in self._names if key.partition(".")[0] == str(schema.oid)]
+
+    def _opened(self, key: str, source: str) -> LakeTable:
+        if key not in self._tables:
+            name = self._names[key]
+            self._tables[key] = name, self._format.table(self.target.place / name, source, name)
+        return self._tables[key][1]
+
+    def _chosen(self, schema: RelationSchema, shape: Shape | None) -> str | None:
+        """The last of a relation's tables, which are open, that has a shape, or the first without columns yet."""
+        keys = self._keys(schema)
+        if shape is None:
+            return keys[-1] if keys else None
+        columns = {key: self._columns(key) for key in keys}
+        having = [key for key, found in columns.items() if found is not None and has_shape(found, shape)]
+        return having[-1] if having else next((key for key, found in columns.items() if found is None), None)
+
+    def _columns(self, key: str) -> Shape | None:
+        """Of an open table, or those that it is to have; None for none yet."""
+        schema = self._tables[key][1].landed.schema
+        return self._claimed.get(key) if schema is None else LakeSchema.of(schema).shape
+
+    def _name(self, schema: RelationSchema) -> str:
+        """Name a table of a relation; gives its key."""
+        keys, name = self._keys(schema), f"{schema.namespace}.{schema.name}"
+        own = {self._names[key] for key in keys}
+        found = next(one for one in chain([name], (f"{name}_{number}" for number in count(2))) if one not in own)
+        if found in self._names.values() or "/" in found:
+            raise LakeError(
+                f'"{found}" is another table now, of OID {schema.oid}, or no name of a directory',
+                hint="land it to another place, or leave it out (--tables)",
+            )
+        key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
+        with errors_at(self.target.place):
+            self._save("tables.json", {**self._names, key: found})
+        self._names[key] = found
+        return key
 
     def _require(self, what: str, value: str, unless_said: str | None = None) -> None:
         """See that something is as it was, or note it; a target from before that was noted has `unless_said`."""

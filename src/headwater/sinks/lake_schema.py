@@ -3,7 +3,8 @@
 A column is known by its ``attnum``, which PostgreSQL never uses again, so a rename changes nothing in the lake, and a
 column that is dropped and made again is another one. A column stays in the lake for ever: what was dropped is null from
 then on. A column whose type becomes one that holds all values of the old one is widened, where the lake's tables can
-be; with any other type it is a new column, of a name with a number behind it.
+be; with any other type it is a new column, of a name with a number behind it. Or it is not changed at all, and a table
+of the source whose columns become others has another table there.
 
 Each field of the table says whose it is, the source's table and column by their numbers, in its metadata, which Parquet
 files, manifests and Delta keep.
@@ -11,16 +12,20 @@ files, manifests and Delta keep.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from headwater.errors import LakeError
 
-EVOLVE, FAIL = "evolve", "fail"
-SCHEMA_EVOLUTION = (EVOLVE, FAIL)
-"""What is done when a table's columns are others than those in the lake."""
+EVOLVE, FAIL, SPLIT = "evolve", "fail", "split"
+SCHEMA_EVOLUTION = (EVOLVE, FAIL, SPLIT)
+"""What is done when a table's columns are others than those in the lake: these follow, it is an error, or changes go
+to another table of the lake from then on."""
+
+Shape = Mapping[int, pa.DataType]
+"""A table's columns: types in the lake, by ``attnum``."""
 
 COLUMN_MARK = b"headwater.column"
 """Metadata of a field: the source's table and column by their numbers."""
@@ -79,6 +84,11 @@ class LakeSchema:
             raise LakeError(f"the columns of a table in the lake are not as headwater marks them: {error}") from None
         return cls(oid, columns)
 
+    @property
+    def shape(self) -> Shape:
+        """Its columns; of several that were the same one in the source, the last."""
+        return {column.number: column.type for column in self.columns}
+
     def holding(self, column: LakeColumn) -> LakeColumn:
         """The column that holds the values of a column of the source; there is one."""
         return next(one for one in reversed(self.columns) if one.number == column.number and holds(one, column))
@@ -115,13 +125,15 @@ def evolved(
             f"{table} is another table now: its OID is {oid}, that of the one in the lake {lake.oid}",
             hint="land it to another place, or remove the one in the lake",
         )
+    if policy == SPLIT:
+        return lake  # chosen because it has them
     taken = {name.lower() for name in reserved} | {column.name.lower() for column in lake.columns}
     found = _Evolution(list(lake.columns), taken, widens).all(oid, columns)
     if found != lake and policy == FAIL:
         differing = [column.name for column in found.columns if column not in lake.columns]
         raise LakeError(
             f"{table} has other columns than in the lake: {', '.join(differing)}",
-            hint="--schema-evolution evolve lets the lake's follow",
+            hint="--schema-evolution evolve lets the lake's follow, split begins another table",
         )
     return found
 
@@ -162,6 +174,11 @@ class _Evolution:
 def holds(lake: LakeColumn, column: LakeColumn) -> bool:
     """Whether a column of the lake has a type for the values of one of the source."""
     return is_wider(column.type, lake.type)
+
+
+def has_shape(columns: Shape, shape: Shape) -> bool:
+    """Whether a table has all columns of a shape, as they are."""
+    return shape.items() <= columns.items()
 
 
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:

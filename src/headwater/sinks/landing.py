@@ -53,7 +53,7 @@ from headwater.sinks.existing_rows import ExistingRows
 from headwater.sinks.lake import NEVER, Adding, Lake, LandingTarget
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
-from headwater.sinks.modes import MODES, Mode
+from headwater.sinks.modes import Mode, mode_of
 from headwater.slots.kept_state import KeptState
 from headwater.wal.directory import WalDirectory
 from headwater.wal.growing_directory import GrowingDirectory, unbroken
@@ -125,7 +125,7 @@ class _Run:
     @property
     def mode(self) -> Mode:
         """What is kept of the source."""
-        return MODES[self.lake.target.mode]
+        return mode_of(self.lake.target)
 
     def once(self, kept: KeptState | None) -> None:
         """To the end of the WAL; where tables are added, that is where their rows are loaded first."""
@@ -277,7 +277,7 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
 
 
 def _warn_of_mirrors(target: LandingTarget) -> None:
-    if MODES[target.mode].mirrors:
+    if mode_of(target).mirrors:
         warn(
             "mirrors have only rows that came behind the backup: those that tables had before are missing",
             hint="land them, too (--snapshot initial), unless the tables were empty",

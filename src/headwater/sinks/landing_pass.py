@@ -242,7 +242,7 @@ class LandingPass:
         A transaction of it has committed later than all that were, so tables that have not heard of those yet leave out
         the same: only their columns matter, and which tables there are.
         """
-        is_known = all(self.lake.is_open(one.last) for one in part.tables)
+        is_known = all(self.lake.is_open(one.last, one.shape) for one in part.tables)
         return is_known and self.lake.stages_ahead and not self._has_other_columns
 
     @property
@@ -292,7 +292,7 @@ class LandingPass:
 
     def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        return self.lake.table(source.last, self._source, begins_at)
+        return self.lake.table(source.last, self._source, begins_at, source.shape)
 
     @property
     def _decoder(self) -> SliceDecoder:

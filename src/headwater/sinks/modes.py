@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.catalog.relation import Column, RelationSchema
 from headwater.catalog.store import CatalogStore
-from headwater.errors import LakeError
+from headwater.errors import LakeError, UsageError
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
-from headwater.sinks.lake import Lake
+from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake_schema import SPLIT, Shape
 from headwater.sinks.lake_table import DataFile, LakeTable
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
@@ -32,6 +34,7 @@ from headwater.sinks.source_tables import (
     change_table,
     landed_columns,
     mirrored_tables,
+    shape_of,
     source_tables,
 )
 
@@ -172,16 +175,23 @@ class Mode(ABC):
 
 
 class Changelog(Mode):
-    """Every change is a row."""
+    """Every change is a row.
+
+    Args:
+        shapes: tell of each version of a table which columns it has in the lake; None where one table holds all.
+    """
 
     name = CHANGELOG
     mirrors = False
+
+    def __init__(self, shapes: Callable[[RelationSchema], Shape] | None = None) -> None:
+        self.shapes = shapes
 
     def tables(
         self, plan: Plan, store: CatalogStore, lo: int, hi: int, wants: Callable[[RelationSchema], bool], since: int
     ) -> list[SourceTable]:
         """See :class:`Mode`."""
-        return source_tables(plan, store, lo, hi, since)
+        return source_tables(plan, store, lo, hi, since, self.shapes)
 
     def existing(self, source: SourceTable) -> SourceTable:
         """See :class:`Mode`."""
@@ -261,6 +271,7 @@ class Mirror(Mode):
             pa.schema([*STAGED_FIELDS, *columns.lake.fields]),
             table.landed.commit_lsn,
             lake.staging(number),
+            None,
             name,
             source.story.members,
             fills,
@@ -319,6 +330,22 @@ MODES: Mapping[str, Mode] = {
     CURRENT: Mirror(has_history=False),
     HISTORY: Mirror(has_history=True),
 }
+
+
+def mode_of(target: LandingTarget) -> Mode:
+    """What a target keeps.
+
+    Raises:
+        UsageError: it cannot be kept so.
+    """
+    if target.schema_evolution != SPLIT:
+        return MODES[target.mode]
+    if target.mode != CHANGELOG:
+        raise UsageError(
+            "a mirror is one table, whatever its columns",
+            hint="--schema-evolution split is for change tables (--mode changelog)",
+        )
+    return Changelog(partial(shape_of, target=target))
 
 
 def _is_gone(column: Column, source: SourceTable) -> bool:

@@ -6,13 +6,16 @@ partitioned one that it is a partition of at the change: so one that is detached
 
 Columns of a table are known by their numbers; those of a partition by the names that they share with its root, whose
 numbers differ. A window in which a name means two columns of a partition is refused.
+
+Where each table of the lake has one shape (``--schema-evolution split``), a table of the source counts as several, one
+for each that it has had in the window.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +26,9 @@ from headwater.errors import LakeError
 from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
-from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, ChangeTable
+from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
 from headwater.sinks.lake import LandingTarget
-from headwater.sinks.lake_schema import LakeColumn, LakeSchema, evolved
+from headwater.sinks.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.sinks.lake_table import LakeTable
 from headwater.sinks.mirrored import TableStory, WindowCatalog
 
@@ -42,15 +45,26 @@ class SourceTable:
         versions: of the relations that its changes are of.
         story: what else happens to it; None if nobody has asked.
         dropped: numbers of columns that it has no more.
+        shape: of the lake's table; None for any.
+        apart: which of its changes are meant, None for all.
     """
 
     last: RelationSchema
     versions: tuple[RelationSchema, ...]
     story: TableStory | None = None
     dropped: frozenset[int] = frozenset()
+    shape: Shape | None = None
+    apart: Apart | None = None
 
 
-def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int = -1) -> list[SourceTable]:
+def source_tables(
+    plan: Plan,
+    store: CatalogStore,
+    lo: int,
+    hi: int,
+    since: int = -1,
+    shapes: Callable[[RelationSchema], Shape] | None = None,
+) -> list[SourceTable]:
     """The tables of a window.
 
     Args:
@@ -58,6 +72,7 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int 
         store: the catalog, rolled forward over it.
         lo, hi: LSNs where it begins and ends.
         since: transactions whose commit record starts up to there do not count.
+        shapes: see :class:`~headwater.sinks.modes.Changelog`.
 
     Raises:
         LakeError: columns of a partition cannot be told apart, or those of its root cannot be known.
@@ -68,12 +83,59 @@ def source_tables(plan: Plan, store: CatalogStore, lo: int, hi: int, since: int 
         groups.setdefault(_topmost(version, store, lsn), []).append((lsn, version))
     found = []
     for oid, own in groups.items():
+        if shapes is not None:
+            found += [_of_shape(stage, store, lo, hi) for stage in _stages(oid, own, store, hi, shapes)]
+            continue
         versions = tuple(dict.fromkeys(version for _, version in own))
         last = _last(oid, own, store, hi)
         _require_names(last, versions, store, lo, hi)
         dropped = frozenset(column.number for column in last.columns if column.is_dropped)
         found.append(SourceTable(_with_dropped(last, versions), versions, dropped=dropped))
     return found
+
+
+@dataclass
+class _Stage:
+    """What a table has had of changes while its columns were the same, or fewer.
+
+    Attributes:
+        shape: they; root: the table, as it was last then, under its first name: so that it does not depend on windows.
+        touched: LSNs and versions of relations; truncates: whose are LSNs of truncates.
+    """
+
+    shape: Shape
+    root: RelationSchema
+    touched: list[tuple[int, RelationSchema]] = field(default_factory=list)
+
+
+def _stages(
+    oid: int,
+    touched: Iterable[tuple[int, RelationSchema]],
+    store: CatalogStore,
+    hi: int,
+    shapes: Callable[[RelationSchema], Shape],
+) -> list[_Stage]:
+    """A table's changes, apart by the columns that it had; in the order in which they came about."""
+    stages: list[_Stage] = []
+    ordered = sorted(touched, key=lambda one: one[0])
+    for lsn, version in ordered:
+        own = version if version.oid == oid else store.view(lsn).relation(oid)
+        root = own or _last(oid, ordered, store, hi)
+        shape = shapes(root)
+        stage = next((one for one in reversed(stages) if has_shape(one.shape, shape)), None)
+        if stage is None:
+            stage = _Stage(shape, root)
+            stages.append(stage)
+        stage.root = replace(root, namespace=stage.root.namespace, name=stage.root.name)
+        stage.touched.append((lsn, version))
+    return stages
+
+
+def _of_shape(stage: _Stage, store: CatalogStore, lo: int, hi: int) -> SourceTable:
+    versions = tuple(dict.fromkeys(version for _, version in stage.touched))
+    _require_names(stage.root, versions, store, lo, hi)
+    apart = Apart(frozenset(versions), frozenset(lsn for lsn, _ in stage.touched))
+    return SourceTable(_with_dropped(stage.root, versions), versions, shape=stage.shape, apart=apart)
 
 
 def mirrored_tables(
@@ -220,6 +282,17 @@ class LandedColumns:
     names: tuple[str, ...]
 
 
+def shape_of(schema: RelationSchema, target: LandingTarget) -> Shape:
+    """The columns that a table has in the lake."""
+    return {
+        one.number: one.type for one in _columns(TypedTable(schema, target.on_unrepresentable, target.types), target)
+    }
+
+
+def _columns(typed: TypedTable, target: LandingTarget) -> list[LakeColumn]:
+    return [LakeColumn(one.name, one.number, target.types.held(typed.type_of(one).arrow)) for one in typed.columns]
+
+
 def landed_columns(
     source: SourceTable, table: LakeTable, name: str, target: LandingTarget, reserved: Sequence[str]
 ) -> LandedColumns:
@@ -236,7 +309,7 @@ def landed_columns(
     types = target.types
     typed = TypedTable(source.last, target.on_unrepresentable, types)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
-    columns = [LakeColumn(one.name, one.number, types.held(typed.type_of(one).arrow)) for one in typed.columns]
+    columns = _columns(typed, target)
     lake = evolved(
         before,
         source.last.oid,
@@ -261,4 +334,4 @@ def change_table(source: SourceTable, table: LakeTable, name: str, target: Landi
     """
     found = landed_columns(source, table, name, target, RESERVED)
     schema = table.file_schema(pa.schema([*CHANGE_FIELDS, *found.lake.fields]))
-    return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging)
+    return ChangeTable(found.typed, found.names, schema, table.landed.commit_lsn, table.staging, source.apart)
