@@ -1,8 +1,8 @@
 """``headwater land`` that kills itself between steps of its commits: ``spark_catalog_driver.py STEP ARGUMENTS...``.
 
-A step is what is done to a table of a catalog (it is made, its columns follow, rows are read to be appended, its place
-in the log is asked for), and the note that all tables have a window. Before the STEP-th one the process kills itself
-and Java; 0 is never.
+A step is what is done to a table of a catalog (rows are taken from it, it is made, its columns follow, rows are read
+to be written, its place in the log is asked for), and the note that all tables have a window. Before the STEP-th one
+the process kills itself and Java; 0 is never.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Steps:
 
 if __name__ == "__main__":
     steps = Steps(int(sys.argv[1]))
-    for owner, names in ((SparkTable, ("_make", "_follow", "_rows", "_require")), (Lake, ("resolve",))):
+    for owner, names in ((SparkTable, ("concerned", "_make", "_follow", "_rows", "_require")), (Lake, ("resolve",))):
         for name in names:
             setattr(owner, name, steps.counted(getattr(owner, name)))
     sys.argv = ["headwater", *sys.argv[2:]]

@@ -1,4 +1,4 @@
-"""Change tables in catalogs of Spark's, by the real connectors' writers (``make test-lakes``).
+"""Tables in catalogs of Spark's, by the real connectors' writers (``make test-lakes``).
 
 Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is told of by ``--connector``:
 its jars, in a directory of its name.
@@ -6,6 +6,7 @@ its jars, in a directory of its name.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -14,28 +15,38 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import headwater
+from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.compaction import compact
+from headwater.sinks.data_files import write_data_file
 from headwater.sinks.lake import Lake, LandingTarget
-from headwater.sinks.lake_table import Landed
+from headwater.sinks.lake_schema import LakeSchema
+from headwater.sinks.lake_table import DataFile, Landed, Sought, file_name
 from headwater.sinks.lake_view import read_as_of, tables_of
+from headwater.sinks.landing import land
 from headwater.sinks.spark_catalog import CONNECTORS, quoted
 from headwater.sinks.spark_table import SparkTable
+from landing.mirrors import mirror_rows
 from landing.test_change_tables import DETACHED, Log, folded, landed, log
+from landing.test_mirrors import Log as MirroredLog
+from landing.test_mirrors import as_of, worked
 from landing.work import Work
 
-__all__ = ["log"]
+__all__ = ["log", "mirrored"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -84,10 +95,10 @@ class Catalog:
         jars = ",".join(str(path) for path in sorted(self.jars.glob("*.jar")))
         return " ".join(["--jars", jars, *settings, "pyspark-shell"])
 
-    def target(self, place: Path, namespace: str) -> LandingTarget:
+    def target(self, place: Path, namespace: str, mode: str = "changelog") -> LandingTarget:
         """Landing to a namespace of it."""
         where = f"{self.name}.{namespace}"
-        return LandingTarget(place, self.format, namespace=where, catalog_impl="spark")
+        return LandingTarget(place, self.format, mode=mode, namespace=where, catalog_impl="spark")
 
 
 @pytest.fixture(scope="session")
@@ -184,7 +195,7 @@ def test_two_that_land(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
     schema, connector = pa.schema([pa.field("x", pa.int64())]), CONNECTORS[catalog.format](spark)
 
     def opened(source: str = "1/2") -> SparkTable:
-        return SparkTable(connector, f"{catalog.name}.two.one", tmp_path / "staged", source)
+        return SparkTable(connector, f"{catalog.name}.two.one", tmp_path / "staged", tmp_path / "taken", source)
 
     one = opened()
     one.commit([], Landed(10, schema, "1/2"))
@@ -198,10 +209,59 @@ def test_two_that_land(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
         opened("3/4")
 
 
+def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Path) -> None:
+    """What is taken from a table goes with the commit, but for rows that come again; the others stay."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog.name}.merged")
+    name = f"{catalog.name}.merged.one"
+    connector = CONNECTORS[catalog.format](spark)
+    table = SparkTable(connector, name, tmp_path / "staged", tmp_path / "taken", "1/2")
+    schema = pa.schema([("id", pa.int32()), ("of", pa.list_(pa.string())), ("at", pa.timestamp("us", tz="UTC"))])
+
+    def staged(ids: list[int], of: str) -> list[DataFile]:
+        rows = pa.table([ids, [[of]] * len(ids), [datetime(1500, 1, 1, tzinfo=UTC)] * len(ids)], schema=schema)
+        return [write_data_file(rows, table.staging, file_name(0))]
+
+    def held() -> dict[int, str]:
+        spark.catalog.refreshTable(name)
+        return {row.id: row.of[0] for row in spark.table(name).collect()}
+
+    table.commit(staged([1, 2, 3, 4], "a"), Landed(10, schema, "1/2"))
+    changes = (f"{table.staging}/{staged([2, 3, 9], 'b')[0].path}",)
+    taken = table.concerned(Sought(changes, ("id",), is_all=False))
+    assert sum(one.rows for one in taken.values()) == 2
+    found = pa.concat_tables([pq.read_table(table.locate(path)) for path in taken])
+    assert found.sort_by("id").cast(schema).to_pylist()[0] == {
+        "id": 2,
+        "of": ["a"],
+        "at": datetime(1500, 1, 1, tzinfo=UTC),
+    }
+    table.commit(staged([2, 9], "b"), Landed(20, schema, "1/2"), list(taken))
+    assert held() == {1: "a", 2: "b", 4: "a", 9: "b"}
+    again = SparkTable(connector, name, tmp_path / "staged", tmp_path / "taken", "1/2")
+    assert again.landed.commit_lsn == 20
+    everything = again.concerned(Sought((), ("id",), is_all=True))
+    assert sum(one.rows for one in everything.values()) == 4
+    assert (min(one.lower["id"] for one in everything.values()), again.landed.schema) == (1, schema)
+    again.commit([], Landed(30, schema, "1/2"), list(everything))
+    assert held() == {}
+    assert again.concerned(Sought((), ("id",), is_all=True)) == {}
+    again.commit([], Landed(40, schema, "1/2"))
+    more = schema.append(pa.field("more", pa.int64()))
+    again._follow(more, 50)  # and the run ends
+    left = SparkTable(connector, name, tmp_path / "staged", tmp_path / "taken", "1/2")
+    assert (left.landed.commit_lsn, left.landed.schema) == (40, schema)
+    left.commit([], Landed(50, more, "1/2"))
+    assert SparkTable(connector, name, tmp_path / "staged", tmp_path / "taken", "1/2").landed.schema == more
+    with pytest.raises(LakeError, match="whose files are not kept here"):
+        left.commit([], Landed(60, more, "1/2"), list(taken))
+
+
 def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     target = catalog.target(tmp_path / "lake", "errors")
-    with pytest.raises(LakeError, match="keep change tables"):
-        landed(spark, log, replace(target, mode="current", place=tmp_path / "current"))
+    with pytest.raises(LakeError, match="keep tables of Delta or Iceberg"):
+        landed(spark, log, replace(target, format="parquet", place=tmp_path / "parquet"))
+    with pytest.raises(LakeError, match="do not keep histories"):
+        landed(spark, log, replace(target, mode="history", place=tmp_path / "history"))
     with pytest.raises(LakeError, match="catalog nowhere: "):
         landed(spark, log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
     landed(spark, log, target, end=log.middle)
@@ -212,6 +272,52 @@ def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, t
         Lake(LandingTarget(target.place, catalog.format, namespace=target.namespace)),
     ):
         pass
+
+
+@pytest.fixture(scope="module")
+def mirrored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredLog]:
+    """Work on tables of every replica identity, after some that the backup has."""
+    place = tmp_path_factory.mktemp("mirrored")
+    yield from worked(find_programs(16), place, 4, ddl=request.param == "ddl", before=300, steps=400)
+
+
+@pytest.mark.parametrize("mirrored", ["rows", "ddl"], indirect=True)
+def test_mirrors_are_what_the_server_has(
+    spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    target = catalog.target(tmp_path / "lake", request.node.callspec.params["mirrored"], "current")
+    asked = DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres")
+    middle = sorted(mirrored.moments)[len(mirrored.moments) // 2]
+    land(spark, replace(asked, end=middle), target)
+    require_equal(spark, mirrored, target, middle)
+    land(spark, asked, target)
+    require_equal(spark, mirrored, target, max(mirrored.moments))
+    assert sum(len(rows) for _, rows in mirrored.tables.values()) > 50
+    again = land(spark, asked, target)
+    assert (again.rows, again.files) == ({}, 0)
+
+
+def require_equal(spark: Any, log: MirroredLog, target: LandingTarget, lsn: int) -> None:
+    """See that mirrors are what the server has had at an LSN."""
+    for name, (numbers, rows) in log.moments[lsn].items():
+        table = f"public.{name}"
+        if not spark.catalog.tableExists(sql_name(target, table)):
+            assert not rows
+            continue
+        spark.catalog.refreshTable(sql_name(target, table))
+        held, columns = rows_of(spark, target, table), columns_by_number(spark, target, table)
+        if target.mode == "history":
+            held = held.filter(as_of(lsn))
+        assert mirror_rows(held, [columns[number] for number in numbers]) == rows, name
+
+
+def columns_by_number(spark: Any, target: LandingTarget, name: str) -> dict[int, str]:
+    """The names in the lake of the source's columns."""
+    place, source = target.place / "_headwater", json.loads((target.place / "_headwater/target.json").read_text())
+    connector = CONNECTORS[target.format](spark)
+    table = SparkTable(connector, sql_name(target, name), place / "read", place / "taken", source["source"])
+    assert table.landed.schema is not None
+    return {column.number: column.name for column in LakeSchema.of(table.landed.schema).columns}
 
 
 def test_streams_into_the_connectors_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
@@ -239,8 +345,9 @@ def test_streams_into_the_connectors_tables(spark: Any, catalog: Catalog, log: L
         assert spark.table(name).toArrow().sort_by(order).to_pylist() == wanted
 
 
+@pytest.mark.parametrize("mode", ["changelog", "current"])
 def test_killed_between_steps_of_commits(
-    spark: Any, catalog: Catalog, work: Work, tmp_path: Path, request: pytest.FixtureRequest
+    spark: Any, catalog: Catalog, work: Work, tmp_path: Path, request: pytest.FixtureRequest, mode: str
 ) -> None:
     """Each process has a catalog that outlives it: of Delta a Hive metastore in a file, of Iceberg directories."""
     asked = request.config.getoption("--kills") or FEW_KILLS
@@ -248,15 +355,15 @@ def test_killed_between_steps_of_commits(
     if catalog.format == "delta":
         url = f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true"
         more = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.javax.jdo.option.ConnectionURL": url}
-    target = catalog.target(tmp_path / "lake", "killed")
+    target = catalog.target(tmp_path / "lake", f"killed_{mode}", mode)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     rng, environment = random.Random(seed), {**os.environ, "PYSPARK_SUBMIT_ARGS": quoted_arguments(catalog, more)}
 
-    schemas = {name: rows.schema for name, rows in work.whole("changelog").items()}
+    schemas = {name: rows.schema for name, rows in work.whole(mode).items()}
 
     def read(_: LandingTarget, name: str) -> pa.Table | None:
-        return rows_of_files(spark, catalog, "killed", name, schemas[name])
+        return rows_of_files(spark, catalog, f"killed_{mode}", name, schemas[name])
 
     kills = 0
     while kills < asked and is_killed(work, target, environment, rng.randint(1, MOST_STEPS)):

@@ -60,6 +60,34 @@ def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, na
     return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
 
 
+def read_data_file(place: str, name: str, schema: pa.Schema) -> DataFile:
+    """What the footer of a file tells that another program has written.
+
+    Args:
+        place: the directory; name: of the file.
+        schema: its columns.
+    """
+    path = os.path.join(place, name)
+    footer = pq.read_metadata(path)
+    floats = {one.name for one in schema if pa.types.is_floating(one.type)}  # nothing tells of a NaN
+    return DataFile(
+        name, footer.num_rows, os.path.getsize(path), *_bounds(footer, schema, floats), _nulls(footer, schema)
+    )
+
+
+def _nulls(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, int]:
+    """Nulls of columns that are not nested; where the footer does not tell, all may be."""
+    found = {}
+    for leaf, field in _leaves(schema):
+        if _is_leaf(field.type):
+            groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+            told = [(one.column(leaf).statistics, one.num_rows) for one in groups]
+            found[field.name] = sum(
+                rows if one is None or one.null_count is None else one.null_count for one, rows in told
+            )
+    return found
+
+
 def _as_read(batch: pa.Table, schema: pa.Schema) -> pa.Schema:
     """The columns of a batch, with what tells Arrow's readers that they are those of a schema."""
     told = base64.b64encode(schema.serialize().to_pybytes())

@@ -158,10 +158,15 @@ def _iceberg(target: LandingTarget) -> LakeFormat:
 def _spark(target: LandingTarget) -> LakeFormat:
     from headwater.sinks.spark_table import SparkFormat
 
-    if target.format not in SPARK_TYPES or target.mode != "changelog" or target.namespace is None:
+    if target.format not in SPARK_TYPES or target.namespace is None:
         raise LakeError(
-            "Spark's writers keep change tables of Delta or Iceberg in a catalog, and nothing else",
-            hint="--mode changelog and --namespace CATALOG.NAMESPACE, or leave out --catalog-impl spark",
+            "Spark's writers keep tables of Delta or Iceberg in a catalog, and nothing else",
+            hint="--format delta or iceberg and --namespace CATALOG.NAMESPACE, or leave out --catalog-impl spark",
+        )
+    if target.mode == "history":
+        raise LakeError(
+            "Spark's writers do not keep histories: a MERGE of them has not been tried",
+            hint="--mode changelog or current, or leave out --catalog-impl spark",
         )
     return SparkFormat(target.place, target.format, target.namespace)
 

@@ -124,6 +124,21 @@ class Landed:
     source: str
 
 
+@dataclass(frozen=True)
+class Sought:
+    """The rows of a mirror that changes may be of.
+
+    Attributes:
+        changes: paths of files of changes, which have the key's columns; null there concerns no key.
+        key: these columns; none for rows that are told otherwise.
+        is_all: all rows, whatever the changes are.
+    """
+
+    changes: tuple[str, ...]
+    key: tuple[str, ...]
+    is_all: bool
+
+
 class LakeTable(ABC):
     """A table that is open to be written; use it as a context manager, or call :meth:`close`."""
 
@@ -158,6 +173,16 @@ class LakeTable(ABC):
     @abstractmethod
     def files(self) -> Mapping[str, DataFile]:
         """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
+
+    def concerned(self, sought: Sought) -> Mapping[str, DataFile]:
+        """Files with the rows of the table that changes may be of, and maybe others; by their paths.
+
+        What is committed next may take these away, and no others.
+
+        Raises:
+            LakeError: they cannot be read.
+        """
+        return self.files
 
     @abstractmethod
     def locate(self, path: str) -> str:

@@ -24,7 +24,7 @@ from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
 from headwater.sinks.lake import Lake, LandingTarget
 from headwater.sinks.lake_schema import SPLIT, Shape
-from headwater.sinks.lake_table import DataFile, LakeTable
+from headwater.sinks.lake_table import DataFile, LakeTable, Sought
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows
@@ -402,10 +402,11 @@ def _merges(landing: Landing, files: Sequence[Written], parallel: int) -> Iterat
     if not files and not form.gone and not form.rewrites_all:
         return
     paths = tuple(f"{landing.changes.staging}/{one.file.path}" for one in files)
-    # Versions that have ended are in files that nobody rewrites.
-    mine = {path: one for path, one in landing.table.files.items() if not _is_closed(one)}
-    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
     touches_all = kills or bool(form.gone) or form.rewrites_all
+    sought = Sought(paths, form.key, touches_all or form.identity.is_whole)
+    # Versions that have ended are in files that nobody rewrites.
+    mine = {path: one for path, one in landing.table.concerned(sought).items() if not _is_closed(one)}
+    is_one = form.identity.is_whole or not form.key or any(one.moves_unchanged for one in files) or not paths
     if is_one:
         found = [Group(None, None, tuple(one for one in mine.values() if _concerns(form, one, touches_all)))]
     else:

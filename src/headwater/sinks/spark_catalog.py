@@ -27,8 +27,9 @@ from headwater.rows.type_forms import ARROW_FORMS
 from headwater.sinks.lake_table import Landed, TableSize, errors_at
 
 SOURCE, COMMIT_LSN = "headwater.source", "headwater.commit-lsn"
-COLUMNS = "headwater.columns"
-"""Properties of a table: what its rows are of; and which columns of the source its columns are, by their names."""
+COLUMNS, COMING = "headwater.columns", "headwater.coming-columns"
+"""Properties of a table: what its rows are of; which columns of the source its columns are, by their names; and LSNs
+that it must have come to before these columns count."""
 
 _ARROW = {form.spark: form.type for form in ARROW_FORMS.values()}
 _CONFLICTS = ("Concurrent", "CommitFailedException", "ValidationException", "CommitStateUnknownException")
@@ -99,6 +100,10 @@ class Connector(ABC):
         """Of a write, that say what the table has then."""
 
     @abstractmethod
+    def settings(self, landed: Landed) -> dict[str, str]:
+        """The same as :meth:`options`, of the session, for a MERGE: it has no options."""
+
+    @abstractmethod
     def size(self, name: str, version: int) -> TableSize:
         """What a version of a table is made of."""
 
@@ -134,6 +139,10 @@ class DeltaConnector(Connector):
     def options(self, landed: Landed) -> dict[str, str]:
         """See :class:`Connector`."""
         return {"txnAppId": _application(landed.source), "txnVersion": str(landed.commit_lsn)}
+
+    def settings(self, landed: Landed) -> dict[str, str]:
+        """See :class:`Connector`."""
+        return {f"spark.databricks.delta.write.{key}": value for key, value in self.options(landed).items()}
 
     def size(self, name: str, version: int) -> TableSize:
         """See :class:`Connector`."""
@@ -181,6 +190,10 @@ class IcebergConnector(Connector):
         own = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
         return {f"snapshot-property.{key}": value for key, value in own.items()}
 
+    def settings(self, landed: Landed) -> dict[str, str]:
+        """See :class:`Connector`."""
+        return {f"spark.sql.iceberg.{key}": value for key, value in self.options(landed).items()}
+
     def size(self, name: str, version: int) -> TableSize:
         """See :class:`Connector`."""
         row = self.spark.sql(f"SELECT summary FROM {name}.snapshots WHERE snapshot_id = {version}").head()
@@ -195,6 +208,22 @@ CONNECTORS: Mapping[str, type[Connector]] = {"delta": DeltaConnector, "iceberg":
 def _application(source: str) -> str:
     """Of the transaction identifier; the same as without a JVM, so that either goes on with a table of the other."""
     return f"headwater {source}"
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session that hold meanwhile."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, known in before.items():
+            if known is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, known)
 
 
 @contextmanager

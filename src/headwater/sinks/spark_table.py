@@ -5,20 +5,21 @@
     tasks   ->  files of rows in the target's directory, which driver and executors share  (_headwater/staged/NAME)
     commit  ->  Spark reads these and appends them to the table, wherever that is; with it, how far the table has come
 
-So rows are written twice, the second time by Java. That buys any catalog and store that Spark is configured for.
-Which column of the source is which, a property of the table says; it is set before columns are added, so that a run
-that is killed in between finds it again.
+So rows are written twice, the second time by Java. That buys any catalog and store that Spark is configured for. Of a
+mirror, rows that changes concern are taken out first, and merged in again (:mod:`headwater.sinks.spark_merge`). Which
+column of the source is which, a property of the table says; it is set before columns are added, with the LSN of the
+rows that they are added for: a run that is killed in between finds them again, and no column that has no values yet.
 
 Exactly once: a table's own word is asked before a commit and behind it. Delta itself refuses one of two that commit at
 once. Iceberg takes both; whoever was second finds that, and says so.
 
-Known gaps: mirrors, which would be a MERGE; files of a version (compaction and expiry are the catalog's own).
+Known gaps: files of a version (compaction and expiry are the catalog's own).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -32,9 +33,10 @@ from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.spark import spark_session
 from headwater.sinks.lake_schema import COLUMN_MARK
-from headwater.sinks.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, TableSize
+from headwater.sinks.lake_table import DataFile, Expired, LakeFormat, LakeTable, Landed, Sought, TableSize
 from headwater.sinks.spark_catalog import (
     COLUMNS,
+    COMING,
     CONNECTORS,
     SOURCE,
     Connector,
@@ -44,6 +46,10 @@ from headwater.sinks.spark_catalog import (
     quoted,
     spark_errors,
 )
+from headwater.sinks.spark_merge import Taken, merge, replace, take
+
+_NEVER = (1 << 63) - 1
+"""Behind any LSN."""
 
 
 class SparkFormat(LakeFormat):
@@ -81,8 +87,10 @@ class SparkFormat(LakeFormat):
         *namespace, _ = identifier = self.identifier(name)
         with spark_errors(place):
             self._connector.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(*namespace)}")
-        staging = self._place / "_headwater" / "staged" / quote(name, safe=" ")
-        return SparkTable(self._connector, quoted(*identifier), staging, source)
+        own, directory = self._place / "_headwater", quote(name, safe=" ")
+        return SparkTable(
+            self._connector, quoted(*identifier), own / "staged" / directory, own / "taken" / directory, source
+        )
 
     def identifier(self, name: str) -> tuple[str, ...]:
         """What a table is called in Spark."""
@@ -120,16 +128,17 @@ class SparkTable(LakeTable):
     Args:
         connector: of its format.
         name: as SQL has it.
-        staging: a directory, which is made.
+        staging: a directory, which is made; taken: one for rows of a mirror meanwhile.
         source: what its rows must be of.
 
     Raises:
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, connector: Connector, name: str, staging: Path, source: str) -> None:
+    def __init__(self, connector: Connector, name: str, staging: Path, taken: Path, source: str) -> None:
         self._connector, self._spark, self._name, self._source = connector, connector.spark, name, source
-        self._staging = staging
+        self._staging, self._taken = staging, Taken(taken)
+        self._hidden: set[str] = set()
         with spark_errors(staging):
             staging.mkdir(parents=True, exist_ok=True)
             self._is_there = self._spark.catalog.tableExists(name)
@@ -160,30 +169,64 @@ class SparkTable(LakeTable):
         return {}
 
     def locate(self, path: str) -> str:
-        """See :class:`LakeTable`.
+        """See :class:`LakeTable`: of rows that were taken.
 
         Raises:
-            LakeError: always.
+            LakeError: it is none of them.
         """
-        raise files_are_sparks(self._staging)
+        self._require_taken([path])
+        return str(self._taken.place / path)
+
+    def concerned(self, sought: Sought) -> Mapping[str, DataFile]:
+        """See :class:`LakeTable`: rows as they are now, in files for the next commit."""
+        self._taken = Taken(self._taken.place)
+        if self._landed.commit_lsn >= 0 and (sought.is_all or sought.key):
+            assert self._landed.schema is not None
+            with spark_errors(self._staging):
+                self._spark.catalog.refreshTable(self._name)
+                self._require([self._landed.commit_lsn])
+                self._taken = take(self._spark, self._name, self._landed.schema, sought, self._taken.place)
+        return self._taken.files
+
+    def _require_taken(self, paths: Iterable[str]) -> None:
+        if not set(paths) <= set(self._taken.files):
+            raise files_are_sparks(self._staging)
 
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
         """See :class:`LakeTable`."""
-        if removed or has_same_rows:
+        self._require_taken(removed)
+        if has_same_rows:
             raise files_are_sparks(self._staging)
         assert landed.schema is not None
         with spark_errors(self._staging):
             if self._is_there:
                 self._require([self._landed.commit_lsn])
-                self._follow(landed.schema)
+                self._follow(landed.schema, landed.commit_lsn)
             else:
                 self._make(landed.schema)
-            rows = self._rows(added, landed.schema)
-            rows.writeTo(self._name).options(**self._connector.options(landed)).append()
+            self._write(added, landed, removed)
             self._require([landed.commit_lsn, self._landed.commit_lsn])
-        self._landed = landed
+        self._taken.drop()
+        self._landed, self._taken = landed, Taken(self._taken.place)
+        self._hidden -= set(landed.schema.names)
+
+    def _write(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
+        """Put files in the place of others, of rows that were taken, and say with that how far the table has come."""
+        taken, options, staged = self._taken, self._connector.options(landed), [self._staged(one) for one in added]
+        assert landed.schema is not None
+        if not removed:
+            self._rows(staged, landed.schema).writeTo(self._name).options(**options).append()
+        elif taken.key:
+            rows, ended = self._rows(staged, landed.schema), self._spark.read.parquet(*taken.paths(removed))
+            merge(rows, ended, self._name, taken.key, self._connector.settings(landed))
+        else:
+            left = taken.paths(name for name in taken.files if name not in removed)
+            replace(self._rows([*staged, *left], landed.schema), self._name, options)
+
+    def _staged(self, file: DataFile) -> str:
+        return f"file://{self.staging}/{file.path}"
 
     def _require(self, expected: Sequence[int]) -> None:
         """See that nobody has landed the same meanwhile; Delta passes over rows that it has, without a word."""
@@ -196,12 +239,10 @@ class SparkTable(LakeTable):
                 hint="only one land may write to a table; end the other one, and begin again",
             )
 
-    def _rows(self, added: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
-        """Rows that tasks have written."""
+    def _rows(self, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
+        """Rows of files."""
         columns = StructType.fromDDL(columns_sql(schema))
-        if not added:
-            return self._spark.createDataFrame([], columns)
-        return self._spark.read.schema(columns).parquet(*(f"file://{self.staging}/{one.path}" for one in added))
+        return self._spark.read.schema(columns).parquet(*paths) if paths else self._spark.createDataFrame([], columns)
 
     def _make(self, schema: pa.Schema) -> None:
         properties = f"{literal(SOURCE)} = {literal(self._source)}, {literal(COLUMNS)} = {literal(_marks(schema))}"
@@ -211,17 +252,27 @@ class SparkTable(LakeTable):
         )
         self._is_there = True
 
-    def _follow(self, schema: pa.Schema) -> None:
-        """Let the table's columns follow: wider ones, then what they are, then new ones."""
+    def _follow(self, schema: pa.Schema, lsn: int) -> None:
+        """Let the table's columns follow: wider ones, then what they are, then new ones, for rows of an LSN."""
         there = {field.name: arrow_type(field.dataType) for field in self._columns()}
         for field in schema:
             if there.get(field.name, field.type) != field.type:
                 self._connector.widen(self._name, field.name, field.type)
         more = [field for field in schema if field.name not in there]
+        if more or self._hidden:
+            said = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn)}
+            shown = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.items())
+            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({shown})")
         if more:
-            marks = f"{literal(COLUMNS)} = {literal(_marks(schema))}"
-            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({marks})")
             self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({columns_sql(pa.schema(more))})")
+
+    def _coming(self, schema: pa.Schema, lsn: int) -> str:
+        """Columns that hold nothing before the rows of an LSN; those that an ended run has left never do."""
+        assert self._landed.schema is not None
+        left = dict.fromkeys(sorted(self._hidden - set(schema.names)), str(Lsn(_NEVER)))
+        return json.dumps(
+            left | {name: str(Lsn(lsn)) for name in schema.names if name not in self._landed.schema.names}
+        )
 
     def _columns(self) -> StructType:
         self._spark.catalog.refreshTable(self._name)
@@ -237,8 +288,11 @@ class SparkTable(LakeTable):
                 hint="land another server, or another database, to another namespace",
             )
         marks = _read_marks(properties.get(COLUMNS, "{}"))
-        fields = [_field(field.name, arrow_type(field.dataType), marks) for field in self._columns()]
         last = next(self._connector.positions(self._name, self._source), -1)
+        coming = _read_marks(properties.get(COMING, "{}"))
+        self._hidden = {name for name, lsn in coming.items() if Lsn.parse(lsn) > last}
+        own = [field for field in self._columns() if field.name not in self._hidden]
+        fields = [_field(field.name, arrow_type(field.dataType), marks) for field in own]
         return Landed(last, pa.schema(fields), self._source)
 
 
@@ -257,7 +311,7 @@ def _marks(schema: pa.Schema) -> str:
 
 
 def _read_marks(text: str) -> dict[str, str]:
-    """What :func:`_marks` has written.
+    """Names by names, as properties have them.
 
     Raises:
         LakeError: something else.
@@ -265,4 +319,4 @@ def _read_marks(text: str) -> dict[str, str]:
     try:
         return {str(key): str(value) for key, value in json.loads(text).items()}
     except (ValueError, AttributeError) as error:
-        raise LakeError(f"the property {COLUMNS} of the table is damaged: {error}") from None
+        raise LakeError(f"a property of the table, {COLUMNS} or {COMING}, is damaged: {error}") from None
