@@ -143,3 +143,17 @@ def test_a_killed_server_that_went_on(spark: SparkSession, tmp_path: Path) -> No
         with pytest.raises(CatalogError, match="without its WAL") as refused:
             landed(spark, server.wal_directory, copy, LandingTarget(tmp_path / "refused", mode="current"))
         assert "pg_basebackup" in (refused.value.hint or "")
+
+
+def test_a_table_rebuilt_shortly_before(spark: SparkSession, tmp_path: Path) -> None:
+    """No page is younger than where decoding can begin; the file of then is empty, and no change follows."""
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+            connection.execute("VACUUM FULL rebuilt")
+        kill(server)
+        copy = server.copy_data_directory(tmp_path / "copy")
+        expected = recovered(server)
+        target = LandingTarget(tmp_path / "lake", mode="current")
+        landed(spark, copy / "pg_wal", copy, target)
+        compare(target, expected, KEYS, server)
