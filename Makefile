@@ -71,7 +71,7 @@ values: servers servers-19 ## compare generated values of all types, on each sup
 EXPRESSIONS := 5000
 
 filters: servers ## compare random row filters, on PostgreSQL 15 to 18 (EXPRESSIONS=...)
-	$(VENV)/bin/pytest --all-majors --expressions $(EXPRESSIONS) -s tests/values/test_filter_oracle.py
+	$(VENV)/bin/pytest --all-majors --expressions $(EXPRESSIONS) -s tests/values/test_filter_oracle.py tests/values/test_own_conditions.py
 
 KILLS := 200
 

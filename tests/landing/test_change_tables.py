@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,6 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
@@ -25,11 +24,11 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import FORMATS, Lake, LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.parquet_table import read_parquet_table
+from landing.mirrors import read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -125,22 +124,6 @@ def landed(spark: SparkSession, log: Log, target: LandingTarget, **request: Any)
     return land(spark, asked, target, bounds=WindowBounds(1 << 20))
 
 
-def read_delta(place: Path) -> pa.Table:
-    return DeltaTable(str(place)).to_pyarrow_table()
-
-
-def read_iceberg(place: Path) -> pa.Table:
-    with closing(own_catalog(place.parent)) as catalog:
-        return catalog.load_table(tuple(place.name.split(".", 1))).scan().to_arrow()
-
-
-READERS: dict[str, Callable[[Path], pa.Table]] = {
-    "parquet": read_parquet_table,
-    "delta": read_delta,
-    "iceberg": read_iceberg,
-}
-
-
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"] != "update_preimage"
 
@@ -163,7 +146,7 @@ def folded(changes: pa.Table, key: tuple[str, ...], columns: list[str]) -> list[
     return [rows[place] for place in sorted(rows)]
 
 
-@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
     target, tables = LandingTarget(tmp_path / "lake", format), TablePatterns.parse(["public.orders,public.event*"])
     first = landed(spark, log, target, end=log.middle, tables=tables)
@@ -172,7 +155,7 @@ def test_changes_folded_up_are_what_the_server_has(spark: SparkSession, log: Log
     again = landed(spark, log, target, tables=tables)
     assert (again.rows, again.files) == ({}, 0)
     assert second.resolved_lsn is not None
-    read = READERS[format]
+    read = partial(read_table, format=format)
     orders = read(target.place / "public.orders")
     columns = ["id", "note", "total", "tags", "made", "how", "ref"]
     assert orders.schema.field("total").type == pa.decimal128(10, 2)
@@ -208,7 +191,7 @@ def test_a_wider_column_of_a_delta_table_is_a_new_one(spark: SparkSession, log: 
     target = LandingTarget(tmp_path / "lake", "delta")
     landed(spark, log, target, end=log.middle)
     landed(spark, log, target)
-    small = read_delta(target.place / "public.small")
+    small = read_table(target.place / "public.small", "delta")
     assert (small.schema.field("id").type, small.schema.field("id_2").type) == (pa.int16(), pa.int32())
     before = small.filter(pc.field("_change_type") != "truncate").to_pylist()
     rows = [{**row, "id": row["id"] if row["id_2"] is None else row["id_2"]} for row in before]

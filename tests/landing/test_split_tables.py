@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
@@ -20,11 +18,10 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.change_rows import CHANGE_FIELDS
-from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import FORMATS, Lake, LandingTarget
 from headwater.sinks.lake_schema import SPLIT
 from headwater.sinks.landing import land
-from headwater.sinks.parquet_table import read_parquet_table
+from landing.mirrors import read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -139,27 +136,11 @@ def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int = 1
     land(spark, asked, target, bounds=WindowBounds(window))
 
 
-def read_delta(place: Path) -> pa.Table:
-    return DeltaTable(str(place)).to_pyarrow_table()
-
-
-def read_iceberg(place: Path) -> pa.Table:
-    with closing(own_catalog(place.parent)) as catalog:
-        return catalog.load_table(tuple(place.name.split(".", 1))).scan().to_arrow()
-
-
-READERS: dict[str, Callable[[Path], pa.Table]] = {
-    "parquet": read_parquet_table,
-    "delta": read_delta,
-    "iceberg": read_iceberg,
-}
-
-
 def rows_of(target: LandingTarget) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
     """Every table's rows, in the order of the changes."""
     with Lake(target) as lake:
         names = [name for name, _ in lake.tables()]
-    return {name: _rows(READERS[target.format](target.place / name)) for name in names}
+    return {name: _rows(read_table(target.place / name, target.format)) for name in names}
 
 
 def _rows(table: pa.Table) -> list[tuple[str, str, dict[str, Any]]]:
@@ -171,7 +152,7 @@ def _rows(table: pa.Table) -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("format", FORMATS)
 def test_each_table_of_the_lake_has_had_one_shape(spark: SparkSession, log: Log, tmp_path: Path, format: str) -> None:
     target = LandingTarget(tmp_path / "lake", format, schema_evolution=SPLIT)
     landed(spark, log, target)

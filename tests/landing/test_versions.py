@@ -22,7 +22,7 @@ from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.sinks.compaction import compact
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import FORMATS, Lake, LandingTarget
 from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.modes import MODES
 from headwater.sinks.parquet_table import read_parquet_table
@@ -31,8 +31,6 @@ from landing.mirrors import columns_by_number, current_files, mirror_rows, read_
 from landing.test_mirrors import SEGMENT, Log, landed, worked
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
-
-FORMATS = ["parquet", "delta", "iceberg"]
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import pytest
 from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, find_programs
 from headwater.flat_values import same
 from headwater.pg.lsn import Lsn
-from headwater.reorder.accounting import Running, StreamRules, account
+from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.replays import TwoPhase
-from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Streams
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Blocks, Running, Streams
 from headwater.reorder.transactions import toplevel_of
 from headwater.rmgr.index import Request, WalIndex, build_index, joined_stretches
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED, CHUNKS

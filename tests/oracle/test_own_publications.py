@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 SETUP = """
 CREATE TABLE t (id int PRIMARY KEY, small int2, big int8, n numeric, f float8, x text, v varchar(20), c char(5),
-                d date, s timestamp, z timestamptz, b bool, u uuid, name name COLLATE "C", j jsonb, r float4);
+                d date, s timestamp, z timestamptz, b bool, u uuid, name name COLLATE "C", j jsonb, r float4, a int[]);
 CREATE TABLE k (id int PRIMARY KEY, total numeric NOT NULL, note text);
 ALTER TABLE k REPLICA IDENTITY FULL;
 CREATE TABLE m (id int PRIMARY KEY, total numeric, note text);
@@ -32,7 +32,8 @@ WORK = """
 INSERT INTO t SELECT i, i % 5, i * 1000000000::int8, i / 3.0, i / 7.0, 'text ' || i, 'v' || i % 3, 'c' || i % 4,
     date '2024-01-01' + i, timestamp '2024-01-01' + i * interval '7 hours', timestamptz '2024-01-01 00:00+00' + i *
     interval '7 hours', CASE i % 3 WHEN 0 THEN true WHEN 1 THEN false END,
-    ('00000000-0000-0000-0000-0000000000' || to_char(i, 'FM00'))::uuid, 'n' || i, '{"a": 1}', i
+    ('00000000-0000-0000-0000-0000000000' || to_char(i, 'FM00'))::uuid, 'n' || i, '{"a": 1}',
+    CASE i WHEN 1 THEN 0.1 ELSE i END, ARRAY[i, i % 3 + 1]
     FROM generate_series(1, 40) i;
 INSERT INTO t (id) VALUES (100);
 INSERT INTO k SELECT i, i * 10, 'note' FROM generate_series(1, 20) i;
@@ -96,8 +97,60 @@ TEXTS = [
     f"t WHERE (id NOT IN (1, 2, 3)) {INSERTS}",
     f"t WHERE (true) {INSERTS}",
     f"t WHERE (j = '{{\"a\": 1}}') {INSERTS}",
+    f"t WHERE (r IN (0.1, 2)) {INSERTS}",
+    f"t WHERE (id IN (1, id, small, NULL)) {INSERTS}",
+    f"t WHERE (id IN ('1', '2') OR id NOT IN (1, 2, id)) {INSERTS}",
+    f"t WHERE (c NOT IN ('c1', 'c2') AND v <> 'v1' OR x IN (v, 'text 3', 'text 4')) {INSERTS}",
+    f"t WHERE (big IN (1000000000, 2000000000, 3)) {INSERTS}",
+    f"t WHERE (n IN (1, 2.0, 3)) {INSERTS}",
+    f"t WHERE (id = ANY (ARRAY[1, 2, 3])) {INSERTS}",
+    f"t WHERE (big = ANY (ARRAY[1, 2000000000])) {INSERTS}",
+    f"t WHERE (n = ANY (ARRAY[1, 2])) {INSERTS}",
+    f"t WHERE (n = ANY (ARRAY[1, 2.0])) {INSERTS}",
+    f"t WHERE (id = ANY ('{{1, 2,30}}')) {INSERTS}",
+    f"t WHERE (id < ALL (ARRAY[small + 10, 30])) {INSERTS}",
+    f"t WHERE (x <> ALL (ARRAY['text 1', 'text 2'])) {INSERTS}",
+    f"t WHERE (v = ANY (ARRAY['v1', 'v2'])) {INSERTS}",
+    f"t WHERE (x LIKE ANY (ARRAY['text 1%', '%5'])) {INSERTS}",
+    f"t WHERE (id = ANY (ARRAY['1', '2'])) {INSERTS}",
+    f"t WHERE (id = ANY (a)) {INSERTS}",
+    f"t WHERE (big = ANY (a) OR 1 <> ALL (a)) {INSERTS}",
+    f"t WHERE (a = '{{1}}') {INSERTS}",
+    f"t WHERE (length(x) > 6 AND upper(v) = 'V1') {INSERTS}",
+    f"t WHERE (length(c) = 2 AND lower(c) = 'c1') {INSERTS}",
+    f"t WHERE (substring(x from 6 for 1) = '1' OR left(x, 4) <> 'text') {INSERTS}",
+    f"t WHERE (trim(both 'v' from v) = '1') {INSERTS}",
+    f"t WHERE (starts_with(x, 'text 2') AND strpos(x, '5') > 0) {INSERTS}",
+    f"t WHERE (abs(small - 3) = 1 AND mod(id, 4) = 1) {INSERTS}",
+    f"t WHERE (round(n, 1) = 1.3 OR round(f) = 2 OR floor(n) = 4) {INSERTS}",
+    f"t WHERE (mod(big, 7) = 3 AND abs(f) > 1) {INSERTS}",
+    f"t WHERE (extract(month from d) = 2 AND extract(day from s) > 3) {INSERTS}",
+    f"t WHERE (date_part('day', s) = 5 OR date_trunc('month', s) = '2024-01-01') {INSERTS}",
+    f"t WHERE (extract(year from z) = 2024) {INSERTS}",
+    f"t WHERE (md5(x) > '5') {INSERTS}",
+    f"t WHERE (md5(x) = md5('text 5') AND hashtext(x) < 2147483647) {INSERTS}",
+    f"t WHERE (now() > z) {INSERTS}",
+    f"t WHERE (length('a') = 1) {INSERTS}",
+    f"t WHERE (length(id) = 1) {INSERTS}",
+    f"t WHERE (CASE small WHEN 1 THEN true WHEN 2 THEN id > 20 END) {INSERTS}",
+    f"t WHERE (CASE WHEN small = 0 THEN false ELSE 10 / small > 3 END) {INSERTS}",
+    f"t WHERE (CASE WHEN b THEN id WHEN b IS NULL THEN n END > 5) {INSERTS}",
+    f"t WHERE (CASE v WHEN 'v1' THEN 'a' WHEN 'v2' THEN 'b' ELSE x END = 'a') {INSERTS}",
+    f"t WHERE (CASE WHEN b THEN x ELSE id END = '1') {INSERTS}",
+    f"t WHERE (coalesce(b, id > 10)) {INSERTS}",
+    f"t WHERE (coalesce(x, v, 'none') = 'none' OR coalesce(small, n, 1) = 2) {INSERTS}",
+    f"t WHERE (coalesce(NULL, x) IS NULL) {INSERTS}",
+    f"t WHERE (nullif(id, 7) IS NULL OR nullif(small, 2.0) = 1) {INSERTS}",
+    f"t WHERE (nullif(v, 'v1') IS NULL) {INSERTS}",
+    f"t WHERE (greatest(id, small * 10, 12) = 12 OR least(n, f) < 0.5) {INSERTS}",
+    f"t WHERE (greatest(d, s) = s AND least(d, '2024-01-20') = d) {INSERTS}",
+    f"t WHERE (greatest(x, 'b') = x) {INSERTS}",
 ]
-REFUSED = {f"t WHERE (name = 'n7') {INSERTS}", f"t WHERE (j = '{{\"a\": 1}}') {INSERTS}"}
+REFUSED = {
+    f"t WHERE (name = 'n7') {INSERTS}",
+    f"t WHERE (j = '{{\"a\": 1}}') {INSERTS}",
+    f"t WHERE (a = '{{1}}') {INSERTS}",
+}
 """What the server takes, and is not known here."""
 
 MAJORS = [pytest.param(16, marks=pytest.mark.slow), 18]
@@ -188,7 +241,11 @@ def test_without_parentheses_and_on_other_plugins(server: Server, spark: Any) ->
         ("k WHERE (total = 'x')", UnsupportedFilterError, "numeric"),
         ("k WHERE (id = '99999999999')", ExpressionError, "out of range for type integer"),
         ("k WHERE (id = note)", PluginError, "operator does not exist"),
-        ("k WHERE (length(note) > 1)", UnsupportedFilterError, "FuncCall"),
+        ("k WHERE (exp(total) > 1)", UnsupportedFilterError, "exp"),
+        ("k WHERE (count(*) > 1)", UnsupportedFilterError, "count"),
+        ("k WHERE (CASE WHEN id = 1 THEN note ELSE total END = 1)", PluginError, "CASE types"),
+        ("t WHERE (extract(year from z) = 1)", PluginError, "not immutable"),
+        ("t WHERE (cardinality(a) = 1)", UnsupportedFilterError, "type"),
         ("t WHERE (small = 1)", PluginError, "not part of the replica identity"),
         ("t WHERE (d < z)", PluginError, "not immutable"),
     ],

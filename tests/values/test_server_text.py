@@ -18,8 +18,9 @@ from generated_values import ARRAYS, NEWER, VALUES, array_of, taken_by
 from stored_tables import compare, store, type_info
 
 from headwater.demo.embedded_postgres import EmbeddedPostgres
-from headwater.errors import UnsupportedTypeError
+from headwater.errors import UnsupportedTypeError, UsageError
 from headwater.rows import timezones
+from headwater.rows._text_codes import LABEL_SIZE
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import MAX_NESTING, text_code
 
@@ -78,6 +79,9 @@ ZONES += [
     "Asia/Gaza",
 ]
 ZONES += ["AAA3BBB,M3.2.0,M11.1.0", "XYZ-10XYD,J60/3,299/25:30", "XXX3EDT4,0/0,J365/23", "Etc/GMT-14", "+100:00"]
+INTERVALS = ["-08:30:00", "14:00", "-00:00:30", "PT-8H-30M", "PT5H45M", "PT0S", "PT-7.9S", "@ 8 hours 30 mins ago"]
+INTERVALS += ["@ 1 hour 2 mins 3 secs", "@ 0", "-8:30:00", "00:00:59.999999", "167:59:59", "0", "-61.5"]
+ZONES += ["<-0830>+08:30", "INTERVAL '-08:30:00'", "interval  '@ 5 hours 45 mins'"]
 
 
 @pytest.fixture(scope="session")
@@ -172,6 +176,38 @@ def test_bytea_escape(server: EmbeddedPostgres, connection: psycopg.Connection[A
         assert compare(server, connection, "escaped", type, session) == len(values)
     finally:
         connection.execute("reset bytea_output; drop table escaped")
+
+
+@pytest.mark.parametrize("style", ["postgres", "postgres_verbose", "sql_standard", "iso_8601"])
+def test_zones_by_an_interval(connection: psycopg.Connection[Any], style: str) -> None:
+    """As SET TIME ZONE INTERVAL makes text of it, and as it is given: what moment and text are then."""
+    moment, form = "timestamptz '2024-05-06 07:08:09+00'", "YYYY-MM-DD HH24:MI:SS TZ"
+    ask = f"select extract(timezone from {moment})::int, to_char({moment}, '{form}')"
+    connection.execute("select set_config('intervalstyle', %s, false)", (style,))
+    try:
+        for given in INTERVALS:
+            connection.execute(
+                f"create or replace function zoned() returns int language sql as 'select 1' "
+                f"set time zone interval '{given}'"
+            )
+            (kept,) = connection.execute("select proconfig[1] from pg_proc where proname = 'zoned'").fetchone() or ("",)
+            for value in (kept.partition("=")[2], f"INTERVAL '{given}'"):
+                connection.execute("select set_config('timezone', %s, false)", (value,))
+                zone = timezones.load_timezone(value)
+                at = zone.labels[zone.label[0] * LABEL_SIZE :]
+                text = bytes(at[1 : 1 + at[0]]).decode()
+                east, shown = connection.execute(ask).fetchone() or (0, "")
+                assert (int(zone.offset[0]), text) == (east, shown.rpartition(" ")[2]), value
+    finally:
+        connection.execute("reset timezone; reset intervalstyle; drop function if exists zoned()")
+
+
+@pytest.mark.parametrize("value", ["INTERVAL '1 day'", "INTERVAL '168:00:00'", "INTERVAL '-8:30", "interval '1 mon'"])
+def test_intervals_that_are_no_zones(connection: psycopg.Connection[Any], value: str) -> None:
+    with pytest.raises(psycopg.Error):
+        connection.execute("select set_config('timezone', %s, false)", (value,))
+    with pytest.raises(UsageError, match="invalid value for parameter"):
+        timezones.load_timezone(value)
 
 
 @pytest.mark.parametrize("zone", ZONES)

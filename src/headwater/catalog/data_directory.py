@@ -15,9 +15,11 @@ import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from headwater.catalog.commit_log import CommitLog, commit_log_of
+from headwater.catalog.crashed_copy import WrittenWal, written_wal
 from headwater.catalog.file_tree import TABLESPACES, DirectoryTree, FileTree
 from headwater.catalog.heap_files import HeapFile
 from headwater.catalog.pages import BLCKSZ
@@ -30,7 +32,13 @@ from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.rmgr.relmap import crc_offset, parse_relation_map
 from headwater.wal.checksum import crc32c
-from headwater.wal.control import SHUTDOWNED, ControlFile, parse_control_file
+from headwater.wal.control import (
+    IN_ARCHIVE_RECOVERY,
+    SHUTDOWNED,
+    SHUTDOWNED_IN_RECOVERY,
+    ControlFile,
+    parse_control_file,
+)
 
 Locator = tuple[int, int, int]
 
@@ -186,13 +194,34 @@ class DataDirectory:
         return self.label.start_lsn if self.label is not None and not self.label.is_from_standby else None
 
     @property
+    def is_crashed(self) -> bool:
+        """The copy is that of a server that wrote when it was cut off: its files are of any moment up to there."""
+        stopped = SHUTDOWNED, SHUTDOWNED_IN_RECOVERY, IN_ARCHIVE_RECOVERY
+        return self.label is None and self.control.state not in stopped
+
+    @cached_property
+    def _written(self) -> WrittenWal | None:
+        """What a crashed server had written of WAL, as recovery would find it; None if the copy lacks it."""
+        return written_wal(self.path / "pg_wal", self.control.redo_lsn) if self.is_crashed else None
+
+    @property
     def reach_lsn(self) -> int:
-        """To where WAL must be replayed before the copy is consistent, as the control file says; 0 if it does not."""
+        """To where WAL must be replayed before the copy is consistent; 0 if the copy does not say.
+
+        A standby's control file says so, of a crashed server's copy the end of its own ``pg_wal``.
+
+        Raises:
+            WalError: that cannot be read.
+        """
+        if self._written is not None:
+            return max(self._written.end_lsn, self.control.min_recovery_lsn)
         return 0 if self.is_clean else self.control.min_recovery_lsn
 
     @property
     def reach_timeline(self) -> int:
         """The timeline of :attr:`reach_lsn`, and of whatever else the copy holds."""
+        if self._written is not None:
+            return self._written.timeline
         return self.control.min_recovery_timeline if self.reach_lsn else self.control.timeline
 
     def manifest_end_lsn(self) -> int | None:

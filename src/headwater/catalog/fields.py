@@ -1,7 +1,7 @@
 """Columns of catalog rows behind the fixed part: varlenas, vectors, arrays (PostgreSQL: ``heaptuple.c``, ``varatt.h``).
 
-In: a row and its catalog's layout. Out: bytes and small tuples. Values stored out of line are not read: no column that
-decoding needs is ever that long.
+In: a row and its catalog's layout. Out: bytes and small tuples. Values stored out of line are those of
+:mod:`headwater.catalog.long_values`: of what decoding needs, only a row filter is ever that long.
 """
 
 from __future__ import annotations

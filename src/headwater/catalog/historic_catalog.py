@@ -527,7 +527,7 @@ class HistoricCatalog:
         return self._remember(("publications of relation", oid), self._build_members)
 
     def _build_members(self, oid: int) -> Mapping[int, PublicationMember]:
-        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid))
+        members = self._rows.publication_relations(self._keyed("pg_publication_rel", "prrelid", oid), self._chunks)
         said = {
             -row.publication if row.is_excepted else row.publication: PublicationMember(row.columns, row.filter)
             for row in members

@@ -3,28 +3,22 @@
 In: a tuple of a catalog and its layout. Out: Python values. A row is taken apart once, when its first column is asked
 for. Long values are put together of the chunks that a view has of them; one whose chunks are not followed is an error.
 
-PostgreSQL: ``heaptuple.c`` (heap_deform_tuple), ``varatt.h`` (varatt_external), ``detoast.c``.
+PostgreSQL: ``heaptuple.c`` (heap_deform_tuple).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 from headwater.catalog import fields
+from headwater.catalog.long_values import Chunks, long_value
 from headwater.catalog.pages import HEAP_HASNULL, HEAP_NATTS_MASK
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogLayout, align_up
 from headwater.pg.encodings import decode_name
 from headwater.rmgr.heap import TupleBytes
-
-Chunks = Callable[[str, int], Sequence[TupleBytes]]
-"""The rows of a catalog's TOAST table (``pg_toast_`` and the catalog's OID) with a value's OID."""
-
-_POINTER = struct.Struct("<iIII")
-_ON_DISK = 18
-_EXTERNAL_SIZE_MASK = 0x3FFFFFFF
 
 
 class NamedRow:
@@ -152,23 +146,10 @@ class NamedRow:
         return self._outside(name, stored) if content is None else content
 
     def _outside(self, name: str, pointer: bytes) -> bytes | None:
-        if pointer[1] != _ON_DISK:
-            raise CatalogError(f"{name} of a row of {self.catalog} is stored in a way that is not known")
-        size, info, value, _ = _POINTER.unpack_from(pointer, 2)
-        stored = info & _EXTERNAL_SIZE_MASK
-        pieces = dict(map(self._chunk, self._chunks(f"pg_toast_{self._layout.oid}", value)))
-        found = b"".join(pieces[number] for number in sorted(pieces))
-        if len(found) != stored:
-            raise CatalogError(f"{name} of a row of {self.catalog} has {len(found)} bytes outside, expected {stored}")
-        if stored >= size - 4:
-            return found
-        return fields.payload(struct.pack("<I", len(found) + 4 << 2 | 2) + found)
-
-    @staticmethod
-    def _chunk(row: TupleBytes) -> tuple[int, bytes]:
-        number = int.from_bytes(row.body[4:8], "little")
-        size = fields.varlena_size(row.body, 8)
-        return number, fields.payload(row.body[8 : 8 + size]) or b""
+        try:
+            return long_value(pointer, self._layout.oid, self._chunks)
+        except CatalogError as error:
+            raise CatalogError(f"{name} of a row of {self.catalog} {error.message}") from None
 
     def _stored(self, name: str) -> bytes | None:
         return self._columns.get(name)

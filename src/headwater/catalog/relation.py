@@ -160,7 +160,7 @@ class PublicationMember(NamedTuple):
     Attributes:
         columns: attnums of the column list, in its order, None without one.
         filter: ``prqual``, the row filter's tree as text (:mod:`headwater.catalog.node_tree`), None without one; empty
-            if it is stored out of line, and so not known.
+            if it is stored out of line and not all of its chunks are known.
     """
 
     columns: tuple[int, ...] | None = None

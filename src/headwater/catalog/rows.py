@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.catalog import fields
+from headwater.catalog.long_values import Chunks, long_value
 from headwater.catalog.pages import HEAP_NATTS_MASK
 from headwater.catalog.relation import DatabaseLocale
+from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
     PG_ATTRIBUTE,
     PG_CLASS,
@@ -183,7 +185,7 @@ class PublicationRow:
 class MemberRow:
     """A row of ``pg_publication_rel``; ``columns`` is None without a column list.
 
-    ``filter`` is None without a row filter, and empty if it is stored out of line.
+    ``filter`` is None without a row filter, and empty if it is stored out of line and not all of its chunks are known.
     With ``is_excepted`` it says that a publication of all tables leaves the relation out.
     """
 
@@ -433,14 +435,14 @@ class CatalogRows:
             )
         return found
 
-    def publication_relations(self, rows: Iterable[TupleBytes]) -> list[MemberRow]:
-        """Rows of ``pg_publication_rel``."""
+    def publication_relations(self, rows: Iterable[TupleBytes], chunks: Chunks) -> list[MemberRow]:
+        """Rows of ``pg_publication_rel``, with what finds the chunks of long row filters."""
         layout = self._layouts[PG_PUBLICATION_REL]
         found = []
         for row in rows:
             columns = fields.column(layout, row, "prattrs") if self._has_choices else None
             tree = fields.column(layout, row, "prqual") if self._has_choices else None
-            text = None if tree is None else self._name(fields.payload(tree) or b"")
+            text = None if tree is None else self._name(_tree(tree, chunks))
             numbers = fields.int2vector(columns) if columns else None
             publication, relation, *flags = self._member.unpack_from(row.body)
             found.append(MemberRow(publication, relation, flags == [_TRUE], text, numbers))
@@ -486,6 +488,17 @@ class CatalogRows:
 
     def _name(self, raw: bytes) -> str:
         return decode_name(raw.partition(b"\0")[0], self._encoding)
+
+
+def _tree(varlena: bytes, chunks: Chunks) -> bytes:
+    """The content of ``prqual``; empty if chunks of it are not known."""
+    content = fields.payload(varlena)
+    if content is None:
+        try:
+            content = long_value(varlena, PG_PUBLICATION_REL, chunks)
+        except CatalogError:
+            content = b""
+    return content or b""
 
 
 def _typmod(value: int) -> int:

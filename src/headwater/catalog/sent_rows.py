@@ -21,7 +21,7 @@ from headwater.errors import CatalogError
 from headwater.pg.catalogs import CatalogColumn, CatalogLayout, align_up
 from headwater.rmgr.heap import HEADER_SIZE, TupleBytes
 
-TEXT, PG_NODE_TREE = 25, 194
+BYTEA, TEXT, PG_NODE_TREE = 17, 25, 194
 _CHAR, _INT2, _INT4, _OID, _XID, _FLOAT4 = 18, 21, 23, 26, 28, 700
 _ARRAYS = {22: _INT2, 30: _OID, 1002: _CHAR, 1005: _INT2, 1007: _INT4, 1009: TEXT, 1028: _OID, 1021: _FLOAT4}
 """Element types of the array types that catalogs have: int2vector, oidvector, "char"[], ..."""
@@ -53,7 +53,7 @@ class SentRow:
 
 def is_readable(column: CatalogColumn, type_oid: int) -> bool:
     """Whether a column's values can be made into stored ones."""
-    return column.length > 0 or type_oid in (TEXT, PG_NODE_TREE) or type_oid in _ARRAYS
+    return column.length > 0 or type_oid in (BYTEA, TEXT, PG_NODE_TREE) or type_oid in _ARRAYS
 
 
 def sent_rows(

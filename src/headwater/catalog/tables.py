@@ -37,6 +37,7 @@ KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_publication_rel": {"prrelid": ("prrelid",)},
     "pg_range": {"rngtypid": ("rngtypid",), "rngmultitypid": ("rngmultitypid",)},
     "pg_replication_origin": {"roident": ("roident",)},
+    "pg_toast_6106": {"chunk_id": ("chunk_id",)},
     "pg_ts_config": {"oid": ("oid",)},
     "pg_ts_dict": {"oid": ("oid",)},
     "pg_type": {"oid": ("oid",), "typname": ("typname",)},
@@ -67,7 +68,6 @@ DEFINITION_KEYS: dict[str, dict[str, tuple[str, ...]]] = {
     "pg_toast_2609": {"chunk_id": ("chunk_id",)},
     "pg_toast_2610": {"chunk_id": ("chunk_id",)},
     "pg_toast_3350": {"chunk_id": ("chunk_id",)},
-    "pg_toast_6106": {"chunk_id": ("chunk_id",)},
     "pg_trigger": {"oid": ("oid",)},
 }
 """The same where definitions are asked for; what is not here is looked up as ever."""

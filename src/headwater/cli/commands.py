@@ -2,12 +2,10 @@
 
 What a command does is imported when it is run, not before: help, version and completion need neither Spark nor the
 kernels. Every flag has the environment variable that its help prints, made of the command's name and the flag's own.
-A flag that may be given several times takes one value a line of its variable, so that blanks stay what they are.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,13 +14,13 @@ from typing import Any, TypeVar
 import click
 
 from headwater.cli.decode_flags import DecodeFlags
+from headwater.cli.flag_declarations import PATH, Paths, database_flag, flags_of, wal_flags
 from headwater.cli.output_flags import CommandOfOutputs
 from headwater.cli.waldump_flags import WaldumpFlags
 from headwater.errors import HeadwaterError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SEVERAL = "Several in the environment: one a line."
 INSTALL_DEMO = "run: pip install 'headwater[demo]'"
 CATALOG = (
     "Data directory, or base backup: a directory, or one with base.tar (.gz, .lz4, .zst); or a file of headwater "
@@ -36,36 +34,6 @@ GROUP: dict[str, Any] = {"invoke_without_command": True, "subcommand_metavar": "
 """A group of commands; what it runs first is :func:`need_command`."""
 
 
-class _Text(click.types.StringParamType):
-    """UTF-8; of an environment variable, where a flag may be given several times, one value a line."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        text = super().convert(value, param, ctx)
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            self.fail(f"{value!r} is not valid UTF-8", param, ctx)
-        return text
-
-    def split_envvar_value(self, rv: str) -> Sequence[str]:
-        return [line for line in rv.splitlines() if line]
-
-
-class _Paths(click.Path):
-    """Paths and addresses; of an environment variable, one a line."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not os.fspath(value):
-            self.fail("the path is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-    def split_envvar_value(self, rv: str) -> Sequence[str]:
-        return [line for line in rv.splitlines() if line]
-
-
-PATH = _Paths()
-
-
 def need_command(context: click.Context) -> None:
     """Show the help of a group that is given none of its commands, and end with status 2."""
     if context.invoked_subcommand is None:
@@ -73,60 +41,16 @@ def need_command(context: click.Context) -> None:
         sys.exit(2)
 
 
-def _flags(command: str) -> Callable[..., Callable[[F], F]]:
-    """Declares flags of a command, each with its environment variable."""
-
-    def flag(*names: str, **attributes: Any) -> Callable[[F], F]:
-        name = next(name for name in names if name.startswith("--"))
-        variable = f"headwater_{command}_{name[2:]}".replace("-", "_").upper()
-        if attributes.get("multiple"):
-            attributes["help"] += f" {SEVERAL}"
-        if not attributes.get("is_flag"):
-            attributes.setdefault("type", _Text())
-        return click.option(*names, envvar=variable, show_envvar=True, **attributes)
-
-    return flag
-
-
-def _of_wal(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
-    """The flags of a command that say where the WAL is."""
-
-    def declare(command: F) -> F:
-        for decorator in (
-            flag(
-                "--storage-option",
-                "storage_options",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
-            ),
-            flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
-            flag(
-                "--wal",
-                type=PATH,
-                multiple=True,
-                required=required,
-                metavar="PATH|ADDRESS",
-                help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or "
-                "barman. Of several, the first that has a segment is read.",
-            ),
-        ):
-            command = decorator(command)
-        return command
-
-    return declare
-
-
-_decode_flag, _demo_flag, _waldump_flag = _flags("decode"), _flags("demo"), _flags("waldump")
-_export_flag, _ddl_flag, _explain_flag = _flags("catalog_export"), _flags("ddl"), _flags("publication_explain")
-_land_flag, _tables_flag = _flags("land"), _flags("lake_tables")
-_compact_flag, _expire_flag = _flags("compact"), _flags("expire")
-_create_flag, _copy_flag, _show_flag = _flags("slot_create"), _flags("slot_copy"), _flags("slot_show")
-_SLOT = click.argument("path", type=_Paths(path_type=Path))
+_decode_flag, _demo_flag, _waldump_flag = flags_of("decode"), flags_of("demo"), flags_of("waldump")
+_export_flag, _ddl_flag, _explain_flag = flags_of("catalog_export"), flags_of("ddl"), flags_of("publication_explain")
+_land_flag, _tables_flag = flags_of("land"), flags_of("lake_tables")
+_compact_flag, _expire_flag = flags_of("compact"), flags_of("expire")
+_create_flag, _copy_flag, _show_flag = flags_of("slot_create"), flags_of("slot_copy"), flags_of("slot_show")
+_SLOT = click.argument("path", type=Paths(path_type=Path))
 
 
 @click.command("decode", cls=CommandOfOutputs)
-@_of_wal(_decode_flag)
+@wal_flags(_decode_flag)
 @_decode_flag("--catalog", type=PATH, metavar="PATH", help=CATALOG)
 @_decode_flag(
     "--slot", type=PATH, metavar="PATH", help="Go on where this slot stands, and let it advance; see headwater slot."
@@ -236,7 +160,7 @@ def decode_command(**flags: Any) -> None:
 
 
 @click.command("waldump", short_help="Show the records of the WAL, or statistics of them.")
-@_of_wal(_waldump_flag, required=True)
+@wal_flags(_waldump_flag, required=True)
 @_waldump_flag("-s", "--start", metavar="LSN", help="Begin there; default: the first record.")
 @_waldump_flag("-e", "--end", metavar="LSN", help="Stop there; default: the end of the log.")
 @_waldump_flag("-n", "--limit", type=click.IntRange(1), metavar="N", help="Show so many records.")
@@ -276,7 +200,7 @@ def catalog_command(context: click.Context) -> None:
 
 @catalog_command.command("export")
 @click.argument("dsn")
-@click.argument("file", type=_Paths(path_type=Path, dir_okay=False))
+@click.argument("file", type=Paths(path_type=Path, dir_okay=False))
 @_export_flag("--checkpoint", is_flag=True, help="Let the server make a checkpoint first: less WAL is needed then.")
 def catalog_export_command(dsn: str, file: Path, checkpoint: bool) -> None:
     """Write the catalog of the database that DSN names to FILE, for --catalog.
@@ -297,9 +221,9 @@ def publication_command(context: click.Context) -> None:
 
 
 @publication_command.command("explain")
-@_of_wal(_explain_flag, required=True)
+@wal_flags(_explain_flag, required=True)
 @_explain_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
-@_explain_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@database_flag(_explain_flag)
 @_explain_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_explain_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_explain_flag(
@@ -332,9 +256,9 @@ def demo_command(seed: int) -> None:
 
 
 @click.command("ddl")
-@_of_wal(_ddl_flag, required=True)
+@wal_flags(_ddl_flag, required=True)
 @_ddl_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
-@_ddl_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@database_flag(_ddl_flag)
 @_ddl_flag("--start", metavar="LSN", help="Leave out transactions that committed before it.")
 @_ddl_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_ddl_flag(
@@ -361,9 +285,9 @@ def ddl_command(**flags: Any) -> None:
 
 
 @click.command("land")
-@_of_wal(_land_flag, required=True)
+@wal_flags(_land_flag, required=True)
 @_land_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
-@_land_flag("--database", metavar="NAME", help="Database; default: the only one that is no template.")
+@database_flag(_land_flag)
 @_land_flag("--end", metavar="LSN", help="Stop there, as the server does with upto_lsn.")
 @_land_flag("--tables", multiple=True, metavar="PATTERN[,PATTERN]", help="Only these tables.")
 @_land_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
@@ -467,7 +391,7 @@ def lake_command(context: click.Context) -> None:
 
 
 @lake_command.command("tables")
-@click.argument("directory", type=_Paths(path_type=Path))
+@click.argument("directory", type=Paths(path_type=Path))
 @_tables_flag(
     "--as-of", metavar="LSN|TIME", help="Versions that belonged together then; a time is UTC's, or has a zone."
 )
@@ -480,7 +404,7 @@ def lake_tables_command(directory: Path, as_of: str | None, as_json: bool) -> No
 
 
 @click.command("compact")
-@click.argument("directory", type=_Paths(path_type=Path))
+@click.argument("directory", type=Paths(path_type=Path))
 @_compact_flag(
     "--target-file-size",
     "target_file_bytes",
@@ -498,7 +422,7 @@ def compact_command(directory: Path, target_file_bytes: int) -> None:
 
 
 @click.command("expire")
-@click.argument("directory", type=_Paths(path_type=Path))
+@click.argument("directory", type=Paths(path_type=Path))
 @_expire_flag(
     "--older-than",
     required=True,
@@ -521,9 +445,9 @@ def slot_command(context: click.Context) -> None:
 
 @slot_command.command("create")
 @_SLOT
-@_of_wal(_create_flag, required=True)
+@wal_flags(_create_flag, required=True)
 @_create_flag("--catalog", type=PATH, required=True, metavar="PATH", help=CATALOG)
-@_create_flag("--database", metavar="NAME", help="Database to decode; default: the only one that is no template.")
+@database_flag(_create_flag)
 @_create_flag(
     "--plugin",
     default="test_decoding",
@@ -553,7 +477,7 @@ def slot_create_command(path: Path, **flags: Any) -> None:
 
 
 @slot_command.command("list")
-@click.argument("directory", type=_Paths(path_type=Path), default=".")
+@click.argument("directory", type=Paths(path_type=Path), default=".")
 def slot_list_command(directory: Path) -> None:
     """List the slots in a directory, the current one by default."""
     from headwater.cli.slot import run_list
@@ -584,7 +508,7 @@ def slot_advance_command(path: Path, lsn: str) -> None:
 
 @slot_command.command("copy")
 @_SLOT
-@click.argument("target", type=_Paths(path_type=Path))
+@click.argument("target", type=Paths(path_type=Path))
 @_copy_flag("--plugin", metavar="NAME", help="Another output plugin.")
 @_copy_flag("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Its options.")
 def slot_copy_command(path: Path, target: Path, plugin: str | None, options: Sequence[str]) -> None:

@@ -18,6 +18,9 @@ PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
 PG_ENUM, PG_RANGE, PG_REPLICATION_ORIGIN = 3501, 3541, 6000
 PG_PUBLICATION, PG_PUBLICATION_REL, PG_PUBLICATION_NAMESPACE = 6104, 6106, 6237
 
+TOAST_OF_PUBLICATION_REL = 6228
+"""What long row filters lie in."""
+
 PG_AUTHID, PG_OPERATOR, PG_COLLATION, PG_TS_CONFIG, PG_TS_DICT = 1260, 2617, 3456, 3602, 3600
 """Read for the names of what values refer to by OID."""
 
@@ -49,6 +52,7 @@ CATALOG_NAMES = {
     PG_COLLATION: "pg_collation",
     PG_TS_CONFIG: "pg_ts_config",
     PG_TS_DICT: "pg_ts_dict",
+    TOAST_OF_PUBLICATION_REL: "pg_toast_6106",
 }
 """The catalogs that are read, by OID; not every major version has each."""
 
@@ -73,7 +77,6 @@ DEFINITION_CATALOGS = {
     2834: "pg_toast_2609",
     6351: "pg_toast_2610",
     4165: "pg_toast_3350",
-    6228: "pg_toast_6106",
 }
 """Those that are read beside them where definitions are asked for, with what the long values of some lie in."""
 

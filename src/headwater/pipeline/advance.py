@@ -21,7 +21,7 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.assemble import Assembly, RolledWindow, assemble
 from headwater.pipeline.open_output import OpenOutput
 from headwater.pipeline.window import Int64s, Scope, check_consistent, check_window
-from headwater.reorder.accounting import Running, StreamRules, account
+from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.control import Control, Followed, control_at, follow, once_consistent
 from headwater.reorder.crossings import needed_cuts
 from headwater.reorder.message_order import message_order
@@ -29,7 +29,7 @@ from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, 
 from headwater.reorder.replays import Replays, TwoPhase, replays_of_commits, replays_with_prepared
 from headwater.reorder.state import OutputState, State
 from headwater.reorder.streamed_replays import replays_with_streams
-from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Streams
+from headwater.reorder.streams import NOTHING_QUEUED, Accounting, Running, Streams
 from headwater.reorder.transactions import NEVER, CommittedTransactions, committed_transactions
 from headwater.reorder.wal_levels import Decodable, starting_at
 from headwater.rmgr.index import UNREFINED, Locator, Refinement, WalIndex
@@ -267,7 +267,8 @@ def _replayed(window: _Window, output: OpenOutput, before: OutputState) -> _Repl
     streams = _streams(window, before, rules) if plugin.stream_limit else None
     if streams is not None and streams.lacking:
         return Refinement(detailed=streams.lacking)
-    replays = _replays(index, txns, rules, starting_at(followed.decodable, output.scope.start), streams)
+    decodable = starting_at(followed.decodable, output.scope.start)
+    replays = _replays(index, txns, rules, decodable, streams, _running(window))
     order = message_order(index.rows, index.lo, replays, txns, plugin.filter_origin)
     if order.lacking:
         return Refinement(detailed=order.lacking, since=min(lo for lo, _ in order.lacking))
@@ -304,9 +305,14 @@ def _stream_rules(window: _Window, output: OpenOutput, two_phase_at: int | None)
 def _streams(window: _Window, before: OutputState, rules: StreamRules) -> Streams:
     """What of transactions in progress is streamed."""
     index = window.index
+    return account(
+        before.accounting, index.rows, _running(window), index.lo, window.lsn, index.grid, window.detailed, rules
+    )
+
+
+def _running(window: _Window) -> Running:
     lsn, oldest = np.array(window.followed.running, np.int64).reshape(-1, 2).T
-    running = Running(lsn, oldest)
-    return account(before.accounting, index.rows, running, index.lo, window.lsn, index.grid, window.detailed, rules)
+    return Running(lsn, oldest)
 
 
 def _replays(
@@ -315,13 +321,14 @@ def _replays(
     rules: StreamRules,
     decodable: tuple[Decodable, ...],
     streams: Streams | None,
+    running: Running,
 ) -> Replays:
     """What is replayed in a window, and when."""
     if rules.two_phase is None:
         replays = replays_of_commits(txns)
     else:
         replays = replays_with_prepared(index.rows, txns, rules.two_phase, index.lo, decodable)
-    return replays if streams is None else replays_with_streams(replays, index.rows, streams, rules.database)
+    return replays if streams is None else replays_with_streams(replays, index.rows, streams, running, rules.database)
 
 
 def _two_phase_at(window: _Window, output: OpenOutput, before: OutputState) -> int | None:

@@ -44,6 +44,7 @@ from headwater.pg.catalogs import (
     PG_AUTHID,
     PG_DATABASE,
     SHARED_CATALOGS,
+    TOAST_OF_PUBLICATION_REL,
     align_up,
     catalog_layout,
     catalog_oids,
@@ -90,6 +91,9 @@ SELECT x, status IS NULL FROM pg_catalog.generate_series(%s::int8, %s::int8 - 1)
     LATERAL (SELECT pg_catalog.pg_xact_status(x::text::xid8)) AS s(status)
 WHERE status IS DISTINCT FROM 'committed'
 """
+_MAY_READ_CHUNKS = (
+    "SELECT pg_catalog.has_schema_privilege('pg_toast', 'USAGE') AND pg_catalog.has_table_privilege(%s::oid, 'SELECT')"
+)
 _MISSING = """
 SELECT attrelid::int8, attnum::int, (attmissingval::text::text[])[1], pg_catalog.format_type(atttypid, -1),
     atttypid::int8, attlen::int, attbyval, attalign::text
@@ -151,11 +155,12 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             server, places = _facts(session), _filenodes(session)
             catalogs = _readable(session, server.major)
             with _snapshot(psycopg, dsn, session, catalogs) as consistent_lsn:
+                export = _read(session, server, catalogs, consistent_lsn)
+                # Not before: a TOAST table, which cannot be locked, is held from when it is read.
                 if _filenodes(session) != places:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
                     )
-                export = _read(session, server, catalogs, consistent_lsn)
             # Without its snapshot: there may be a hundred million transactions to ask for.
             log = _commit_log(session, server, export.oldest_xid)
             return KeptState(_state(replace(export, commit_log=log)), _settings(session))
@@ -233,7 +238,7 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs:
         _, lsn, snapshot, _ = made
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Before anything takes a snapshot: it is another one's that is wanted.
-        names = ", ".join(f"pg_catalog.{CATALOG_NAMES[oid]}" for oid in catalogs)
+        names = ", ".join(_qualified(CATALOG_NAMES[oid]) for oid in catalogs if oid != TOAST_OF_PUBLICATION_REL)
         session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
         yield Lsn.parse(lsn)
@@ -252,10 +257,21 @@ def _readable(session: Connection[Any], major: int) -> list[int]:
     return sorted(catalog_oids(major) - (frozenset() if row == (True,) else {PG_AUTHID}))
 
 
+def _may_read_chunks(session: Connection[Any]) -> bool:
+    """Whether the role may read the TOAST table of row filters; what it has of later ones is in the WAL."""
+    return session.execute(_MAY_READ_CHUNKS, [TOAST_OF_PUBLICATION_REL]).fetchone() == (True,)
+
+
+def _qualified(name: str) -> str:
+    """A catalog, or a TOAST table of one, with its schema."""
+    return f"pg_toast.{name}" if name.startswith("pg_toast_") else f"pg_catalog.{name}"
+
+
 def _read(session: Connection[Any], server: _Server, catalogs: Sequence[int], consistent_lsn: int) -> ExportedCatalog:
     """All of it, as the snapshot shows it, but for the commit log."""
     missing = _missing_values(session)
-    rows = {oid: _rows(session, server.major, oid, missing) for oid in catalogs}
+    hidden = set() if _may_read_chunks(session) else {TOAST_OF_PUBLICATION_REL}
+    rows = {oid: _rows(session, server.major, oid, missing) if oid not in hidden else [] for oid in catalogs}
     database = next(
         row
         for row in CatalogRows(server.major, "UTF8").databases(one.data for one in rows[PG_DATABASE])
@@ -300,7 +316,7 @@ def _rows(
         f'"{column.name}"' if is_readable(column, types[column.name]) and column.name != "rolpassword" else "NULL::text"
         for column in layout.columns
     ]
-    query = f"COPY (SELECT ctid, xmin, {', '.join(names)} FROM pg_catalog.{layout.name}) TO STDOUT (FORMAT binary)"
+    query = f"COPY (SELECT ctid, xmin, {', '.join(names)} FROM {_qualified(layout.name)}) TO STDOUT (FORMAT binary)"
     # Names and text as the database has them.
     session.execute("SET LOCAL client_encoding = 'SQL_ASCII'")
     with session.cursor().copy(query.encode()) as copy:

@@ -17,7 +17,7 @@ from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
 from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import ON_UNREPRESENTABLE
+from headwater.rows.column_types import ON_UNREPRESENTABLE, SPARK, SPARK_WITH_VARIANT, Target
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.local_path import local_path
 
@@ -37,6 +37,7 @@ OPTIONS = (
     "partitionBytes",
     "windowBytes",
     "onUnrepresentable",
+    "jsonb",
     "onTableReplaced",
     "images",
     "pushFilters",
@@ -54,6 +55,10 @@ OPTIONS = (
 PARTITION_BYTES = 32 << 20
 
 VIEW_CHANGES, VIEW_RECORDS = "changes", "records"
+
+AS_STRING, AS_VARIANT = "string", "variant"
+JSONB = (AS_STRING, AS_VARIANT)
+"""What a single table's columns of jsonb are."""
 
 ERROR, SKIP, BY_NAME = "error", "skip", "byName"
 ON_TABLE_REPLACED = (ERROR, SKIP, BY_NAME)
@@ -82,6 +87,7 @@ class SourceOptions:
         slot: directory of the slot that a stream goes on from, None for none.
         max_bytes: bytes of WAL of a stream's batch, None for no bound.
         window_bytes: bytes of WAL that a read plans at a time.
+        jsonb: one of :data:`JSONB`.
     """
 
     request: DecodeRequest
@@ -94,6 +100,7 @@ class SourceOptions:
     slot: str | None = None
     max_bytes: int | None = None
     window_bytes: int = DEFAULT_BOUNDS.wal_bytes
+    jsonb: str = AS_STRING
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -137,6 +144,7 @@ class SourceOptions:
             None if slot is None else local_path(slot),
             _bytes(given, "maxBytesPerTrigger") if "maxbytespertrigger" in given else None,
             _bytes(given, "windowBytes", DEFAULT_BOUNDS.wal_bytes),
+            _choice(given, "jsonb", JSONB),
         )
         if request.publish and found.single_table is not None and not request.plugin:
             raise UsageError(
@@ -183,6 +191,11 @@ class SourceOptions:
             raise UsageError("windowBytes is no option of streams", hint="bound their batches with maxBytesPerTrigger")
         if self.push_filters:
             raise UsageError("pushFilters is no option of streams", hint="Spark hands a stream no filters")
+
+    @property
+    def types(self) -> Target:
+        """What a single table's columns can be."""
+        return SPARK_WITH_VARIANT if self.jsonb == AS_VARIANT else SPARK
 
     @property
     def single_table(self) -> str | None:

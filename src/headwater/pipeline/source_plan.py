@@ -273,7 +273,8 @@ class _SourcePlanner:
         if schema is None:
             raise self.table.no_match()
         require_text(schema)
-        return RowForm(TypedTable(schema, self.options.on_unrepresentable), self.options.request.from_replica_level)
+        typed = TypedTable(schema, self.options.on_unrepresentable, self.options.types)
+        return RowForm(typed, self.options.request.from_replica_level)
 
 
 def _counts(start: int, end: int, is_last: bool) -> bool:

@@ -31,7 +31,7 @@ from headwater.reorder import _accounting as k
 from headwater.reorder import _reorder_buffer as buf
 from headwater.reorder.keys import Integers, lookup
 from headwater.reorder.replays import TwoPhase, gids
-from headwater.reorder.streams import EVERY, Accounting, Blocks, Streams
+from headwater.reorder.streams import EVERY, Accounting, Blocks, Running, Streams
 from headwater.rmgr.index import joined_stretches
 from headwater.rmgr.index_codes import COMMIT, COMMIT_PREPARED
 from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows
@@ -41,18 +41,6 @@ Bools = NDArray[np.bool_]
 Stretches = tuple[tuple[int, int], ...]
 
 OID_SIZE = 4
-
-
-@dataclass(frozen=True)
-class Running:
-    """RUNNING_XACTS records of a window, r of them.
-
-    Attributes:
-        lsn: int64[r]; oldest: int64[r] the oldest xid that runs, its low half.
-    """
-
-    lsn: Int64s
-    oldest: Int64s
 
 
 @dataclass(frozen=True)

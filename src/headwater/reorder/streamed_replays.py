@@ -2,7 +2,8 @@
 
 In: the replays of a window, and what is streamed in it (:mod:`headwater.reorder.streams`). Out: :class:`Replays` with a
 replay for each block, one for what ends a streamed transaction, and one for each streamed (sub)transaction that was
-rolled back (PostgreSQL: ReorderBufferStreamTXN, ReorderBufferStreamCommit, ReorderBufferAbort of reorderbuffer.c).
+rolled back, or whose server crashed (PostgreSQL: ReorderBufferStreamTXN, ReorderBufferStreamCommit,
+ReorderBufferAbort, ReorderBufferAbortOld of reorderbuffer.c).
 
 What is streamed at a record comes before what else is replayed there: a commit hands its snapshot to the transactions
 that run before it is replayed itself.
@@ -29,21 +30,25 @@ from headwater.reorder.replays import (
     taken,
 )
 from headwater.reorder.streamed import Streamed, lookup_or
-from headwater.reorder.streams import Streams
+from headwater.reorder.streams import Running, Streams
 from headwater.reorder.transactions import NEVER, first_seen, toplevel_of
 from headwater.rmgr.index_codes import ABORT, ABORT_PREPARED
 from headwater.rmgr.index_rows import Rows
 
 Int64s = NDArray[np.int64]
 
+HALF_OF_XIDS = 1 << 31
+"""An xid precedes the half of all xids that follow it (TransactionIdPrecedes)."""
 
-def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, database: int) -> Replays:
+
+def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, running: Running, database: int) -> Replays:
     """Blocks among the replays, and ends of streamed transactions in the place of what these would have been.
 
     Args:
         replays: of a window, as if nothing was streamed.
         rows: its index, with rows of transactions that were open before it.
         streams: what is streamed in it, or was before it.
+        running: its RUNNING_XACTS records.
         database: OID of the database that is decoded.
     """
     tops = streams.top_xid
@@ -56,6 +61,7 @@ def replays_with_streams(replays: Replays, rows: Rows, streams: Streams, databas
         taken(replays, np.flatnonzero(~ends)),
         _ends(taken(replays, np.flatnonzero(ends))),
         _aborts(rows, streams, database, replays),
+        _abandoned(rows, streams, running, database),
     )
     ordered, order = in_order(parts)
     count = len(streams.blocks.xid)
@@ -143,6 +149,34 @@ def _aborts(rows: Rows, streams: Streams, database: int, replays: Replays) -> Re
         end_lsn=ends.next[row],
         time=np.where(ends.origin != 0, ends.origin_time, ends.time)[row],
         origin=np.zeros(len(row), np.int64),
+        database=database,
+        first_lsn=first,
+        base_lsn=base,
+        changes_catalog=changes_catalog,
+    )
+
+
+def _abandoned(rows: Rows, streams: Streams, running: Running, database: int) -> Replays:
+    """That servers crashed amid streamed transactions: the first RUNNING_XACTS record says so to which they are old.
+
+    No record ends them, so the plugin is told of an abort at 0, and at no time.
+    """
+    is_open = ~np.isin(streams.top_xid, rows.ends.xid)
+    xid, since = streams.top_xid[is_open], streams.top_since[is_open]
+    precedes = (xid[:, None] - running.oldest + HALF_OF_XIDS) % (2 * HALF_OF_XIDS) < HALF_OF_XIDS
+    says_so = precedes & (running.lsn > since[:, None])
+    which = np.flatnonzero(says_so.any(axis=1))
+    xid, place = xid[which], running.lsn[says_so.argmax(axis=1)[which]] if len(which) else which
+    first, base, changes_catalog = _seen(rows, xid)
+    nothing = np.zeros(len(xid), np.int64)
+    return _replays(
+        STREAM_ABORTS,
+        xid=xid,
+        place=place,
+        final_lsn=place,
+        end_lsn=nothing,
+        time=nothing,
+        origin=nothing,
         database=database,
         first_lsn=first,
         base_lsn=base,

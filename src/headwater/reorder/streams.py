@@ -22,6 +22,18 @@ EVERY = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
+class Running:
+    """RUNNING_XACTS records of a window, r of them.
+
+    Attributes:
+        lsn: int64[r]; oldest: int64[r] the oldest xid that runs, its low half.
+    """
+
+    lsn: Int64s
+    oldest: Int64s
+
+
+@dataclass(frozen=True)
 class Blocks:
     """Blocks of transactions that are streamed, in the order of the output, b of them.
 

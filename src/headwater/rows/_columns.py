@@ -24,7 +24,7 @@ from headwater.rows._text_number import numeric_header
 NONE, VALUE, IN_ARENA = 0, 1, 2
 """Kinds: no value, one in the data, one in the arena."""
 
-FITS, INFINITE, TOO_EARLY, TOO_LATE, NAN, TOO_LONG, TOO_PRECISE = range(7)
+FITS, INFINITE, TOO_EARLY, TOO_LATE, NAN, TOO_MANY_DIGITS, TOO_LONG, TOO_PRECISE = range(8)
 """What is said of a value: Arrow's type holds it; or it is an infinity; before the first, or behind the last moment;
 no number; of more digits; of more decimals."""
 
@@ -270,7 +270,7 @@ def _store(number: NDArray[np.uint64], negative: bool, out: NDArray[np.uint64], 
 
 
 @inline_kernel
-def _decimal(
+def scaled_number(
     data: Bytes, start: Int, length: Int, scale: Int, limit: NDArray[np.uint64], number: NDArray[np.uint64]
 ) -> tuple[Int, bool]:
     """A numeric as a whole number; (a status of ``fits``, or CORRUPT below 0, whether it is negative)."""
@@ -314,9 +314,9 @@ def gather_decimals(
             continue
         size = np.int64(length[row])
         if kind[row] == IN_ARENA:
-            status, negative = _decimal(arena, start[row], size, scale, limit, number)
+            status, negative = scaled_number(arena, start[row], size, scale, limit, number)
         else:
-            status, negative = _decimal(data, start[row], size, scale, limit, number)
+            status, negative = scaled_number(data, start[row], size, scale, limit, number)
         if status < 0:
             return row, misfits
         fits[row] = status

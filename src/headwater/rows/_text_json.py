@@ -71,19 +71,29 @@ def write_json_string(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -
 
 
 @borrowing_kernel
-def write_stored_numeric(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
-    """A numeric with its own varlena header, 4 bytes or (never written today) 1 byte."""
+def stored_numeric(src: Bytes, start: Int, end: Int) -> tuple[Int, Int]:
+    """Where a numeric with its own varlena header, 4 bytes or (never written today) 1 byte, begins; and its length.
+
+    One that is malformed begins at CORRUPT.
+    """
     if start >= end:
-        return CORRUPT
+        return CORRUPT, 0
     if src[start] & 1:
         size, header = np.int64(src[start]) >> 1, 1
     else:
         if start + 4 > end or src[start] & 2:
-            return CORRUPT
+            return CORRUPT, 0
         size, header = load_u32(src, start) >> 2, 4
     if size < header or start + size > end:
-        return CORRUPT
-    return write_numeric(src, start + header, size - header, out, o)
+        return CORRUPT, 0
+    return start + header, size - header
+
+
+@borrowing_kernel
+def write_stored_numeric(src: Bytes, start: Int, end: Int, out: Bytes, o: Int) -> Int:
+    """The text of one."""
+    at, size = stored_numeric(src, start, end)
+    return at if at < 0 else write_numeric(src, at, size, out, o)
 
 
 @inline_kernel
@@ -101,7 +111,7 @@ def _put_word(kind: Int, out: Bytes, o: Int) -> Int:
 
 
 @borrowing_kernel
-def _open(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, frame: Int) -> Int:
+def open_container(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, frame: Int) -> Int:
     """Fill the frame at ``out[frame:]`` for the container at ``src[begin:end]``; its header, or CORRUPT."""
     if begin + 4 > end:
         return CORRUPT
@@ -131,7 +141,7 @@ def _open(src: Bytes, start: Int, begin: Int, end: Int, out: Bytes, frame: Int) 
 
 
 @borrowing_kernel
-def _next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame: Int) -> tuple[Int, Int, Int]:
+def next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame: Int) -> tuple[Int, Int, Int]:
     """JEntry, first byte and end of a container's child number `index`, whose offset is kept in `slot`.
 
     The slot moves on to the next child. A child that does not fit has an end below 0.
@@ -153,7 +163,7 @@ def _next_child(src: Bytes, start: Int, index: Int, slot: Int, out: Bytes, frame
 @borrowing_kernel
 def _write_key(src: Bytes, start: Int, index: Int, out: Bytes, room: Bytes, frame: Int, o: Int) -> Int:
     """The next key of an object and its colon."""
-    entry, begin, end = _next_child(src, start, index, np.int64(OFFSET), out, frame)
+    entry, begin, end = next_child(src, start, index, np.int64(OFFSET), out, frame)
     if end < 0 or entry & TYPE_MASK != STRING:
         return CORRUPT
     o = write_json_string(src, begin, end - begin, room, o)
@@ -175,7 +185,7 @@ def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
     frame = len(out) - FRAME
     if frame < o + 8:
         return NEED_SPACE
-    if _open(src, start, start, start + length, out, frame) < 0:
+    if open_container(src, start, start, start + length, out, frame) < 0:
         return CORRUPT
     room = out[:frame]
     while True:
@@ -205,7 +215,7 @@ def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
                 return o
         store_u32(child + 1, out, frame + NEXT)
         index, slot = (count + child, VALUE_OFFSET) if is_object else (child, OFFSET)
-        entry, begin, end = _next_child(src, start, index, slot, out, frame)
+        entry, begin, end = next_child(src, start, index, slot, out, frame)
         kind = entry & TYPE_MASK
         if end < 0:
             return CORRUPT
@@ -218,7 +228,7 @@ def write_jsonb(src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
             if frame < o + 8:
                 return NEED_SPACE
             room = out[:frame]
-            header = _open(src, start, begin, end, out, frame)
+            header = open_container(src, start, begin, end, out, frame)
             if header < 0 or header & IS_SCALAR:
                 return CORRUPT
         elif kind in (TRUE, FALSE, NULL):

@@ -36,7 +36,7 @@ _FIRST_DAY, _LAST_DAY = -730_119, 2_921_939
 ALL_DAYS = (1 << 31) - 1
 """Of a target that holds all dates."""
 
-_TIME, _INTERVAL_TYPE, _NUMERIC, _MONEY, _UUID = 1083, 1186, 1700, 790, 2950
+_TIME, _INTERVAL_TYPE, _NUMERIC, _MONEY, _UUID, _JSONB = 1083, 1186, 1700, 790, 2950, 3802
 _MONEY_DIGITS = 19
 
 
@@ -49,6 +49,7 @@ class Target:
         has_time: it has a type for a time of day.
         has_uuid: likewise for a UUID.
         has_int16: likewise for an integer of 16 bits.
+        has_variant: likewise for any JSON.
         widens: columns can get a type that holds more, and files keep the one that they have.
         first_day, last_day: the dates that it holds, in days since 2000-01-01.
     """
@@ -57,13 +58,14 @@ class Target:
     has_time: bool = False
     has_uuid: bool = False
     has_int16: bool = True
+    has_variant: bool = False
     widens: bool = True
     first_day: int = _FIRST_DAY
     last_day: int = _LAST_DAY
 
     def held(self, arrow: pa.DataType) -> pa.DataType:
         """The type that values of one are kept in, to which they are cast."""
-        if self.has_int16:
+        if self.has_int16 or arrow == VARIANT:
             return arrow
         if pa.types.is_list(arrow):
             return list_of(self.held(arrow.value_type))
@@ -72,7 +74,16 @@ class Target:
         return pa.int32() if arrow == pa.int16() else arrow
 
 
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+"""Spark's VARIANT, as its Python data sources give it (``pyspark.sql.pandas.types.is_variant``)."""
+
 SPARK = Target("Spark")
+SPARK_WITH_VARIANT = Target("Spark", has_variant=True)
 DELTA = Target("Delta", widens=False)
 """As deltalake (1.6.6) has it, which neither reads rows of tables with ``typeWidening`` nor commits to them."""
 
@@ -109,6 +120,7 @@ class Form(enum.Enum):
     STRUCT = enum.auto()
     RANGE = enum.auto()
     MULTIRANGE = enum.auto()
+    VARIANT = enum.auto()
     VECTOR = enum.auto()
 
 
@@ -140,7 +152,7 @@ class ColumnType:
     @property
     def name(self) -> str:
         """The type as errors say it."""
-        return self.spark if self.target in (SPARK, DELTA, SPARK_DELTA) else f"{self.target.name}'s {self.arrow}"
+        return self.spark if self.target.name in (SPARK.name, DELTA.name) else f"{self.target.name}'s {self.arrow}"
 
 
 _PLAIN = {
@@ -249,6 +261,8 @@ class _Types:
             return self._made(Form.INTERVAL, _INTERVAL, base)
         if base.oid == _NUMERIC:
             return self._decimal(base, typmod)
+        if base.oid == _JSONB and self.target.has_variant:
+            return self._made(Form.VARIANT, VARIANT, base)
         return None
 
     def _decimal(self, base: TypeInfo, typmod: int) -> ColumnType | None:
@@ -305,6 +319,8 @@ def spark_name(arrow: pa.DataType) -> str:
     """A type of Arrow as Spark's DDL has it, e.g. ``ARRAY<DECIMAL(10,2)>``."""
     if pa.types.is_list(arrow):
         return f"ARRAY<{spark_name(arrow.value_type)}>"
+    if arrow == VARIANT:
+        return "VARIANT"
     if pa.types.is_struct(arrow):
         fields = (f"`{field.name.replace('`', '``')}`: {spark_name(field.type)}" for field in arrow)
         return f"STRUCT<{', '.join(fields)}>"

@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headwater.errors import DecodingError, RecordError
+from headwater.pg.encodings import UTF8
 from headwater.rows import _columns, _parts
 from headwater.rows._columns import IN_ARENA, NONE, VALUE, Stored
 from headwater.rows._stored_columns import Spans
@@ -33,6 +34,7 @@ from headwater.rows.printed_columns import printed_column
 from headwater.rows.read_back import HINT, read_back
 from headwater.rows.session import SessionSettings
 from headwater.rows.text_tables import build_text_tables
+from headwater.rows.variant import variants
 
 _SHIFT_DAYS = 10_957
 """1970-01-01 to 2000-01-01."""
@@ -46,6 +48,7 @@ REASONS = {
     _columns.TOO_EARLY: "a date before the year 1",
     _columns.TOO_LATE: "a date after the year 9999",
     _columns.NAN: "NaN",
+    _columns.TOO_MANY_DIGITS: "a number of more than 38 digits",
 }
 
 
@@ -465,6 +468,31 @@ def _vector(read: _Reading) -> pa.Array:
     return pa.Array.from_buffers(read.column.arrow, len(read), [read.validity, pa.py_buffer(offsets)], children=[inner])
 
 
+def _variants(read: _Reading) -> pa.Array:
+    session = read.asked.session
+    if session.encoding != UTF8:
+        raise DecodingError(
+            f"JSON of {read.asked.place(0)} is in {session.encoding}, {read.column.type.name} is in UTF8",
+            hint="read it as text",
+        )
+    found = variants(read.compact())
+    if found.malformed is not None:
+        read.malformed(int(np.flatnonzero(read.is_there)[found.malformed]))
+    fits = np.zeros(len(read), np.uint8)
+    fits[read.is_there] = found.fits
+    valid = read.fitting(fits)
+    sides = ((found.value, found.value_ends), (found.metadata, found.metadata_ends))
+    parts = [_binary(data, ends, read.is_there) for data, ends in sides]
+    return pa.StructArray.from_arrays(parts, fields=list(read.column.arrow), mask=pa.array(~valid))
+
+
+def _binary(data: NDArray[np.uint8], ends: NDArray[np.int64], is_there: NDArray[np.bool_]) -> pa.BinaryArray:
+    """Values one behind the other, nothing where there are none."""
+    lengths = np.zeros(len(is_there), np.int64)
+    lengths[is_there] = np.diff(ends)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(is_there), [None, _offsets(lengths), pa.py_buffer(data)])
+
+
 _READERS: dict[Form, Callable[[_Reading], pa.Array]] = {
     Form.WORDS: _words,
     Form.BOOLEAN: _boolean,
@@ -484,5 +512,6 @@ _READERS: dict[Form, Callable[[_Reading], pa.Array]] = {
     Form.STRUCT: _struct,
     Form.RANGE: _range,
     Form.MULTIRANGE: _multirange,
+    Form.VARIANT: _variants,
     Form.VECTOR: _vector,
 }

@@ -68,7 +68,7 @@ class SessionSettings:
     r"""Settings of the session that prints values; frozen, hashable, goes to Spark tasks.
 
     Attributes:
-        timezone: an IANA name, a POSIX specification, or a number of hours east of Greenwich.
+        timezone: an IANA name, a POSIX specification, a number of hours east of Greenwich, or ``INTERVAL '-08:30'``.
         datestyle: ISO, SQL, Postgres or German, and the order of fields: MDY, DMY or YMD. What is not said of it is
             ISO and MDY, with German DMY.
         intervalstyle: postgres, postgres_verbose, sql_standard or iso_8601.

@@ -3,13 +3,14 @@
 Mirrors ``src/timezone/localtime.c`` (tzload, tzparse, transtime, localsub) and ``check_timezone`` of ``variable.c``:
 a TZif file's 64-bit transitions, then its POSIX footer expanded over one Gregorian cycle of 400 years, after which the
 rule repeats (``TimeZone.cycle``). Names are looked up as the server does, ignoring case; a name with no file may be a
-POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``, or a plain number of hours, whose
-abbreviation is made up of its offset (pg_tzset_offset).
+POSIX specification such as ``<+0530>-05:30`` or ``CET-1CEST,M3.5.0,M10.5.0/3``; a plain number of hours, or an
+interval, has an abbreviation that is made up of its offset (pg_tzset_offset).
 
 Zone files come from the system (``zoneinfo.TZPATH``), else from the package ``tzdata``. They may be of another tzdata
 release than the server's: this is the one place where output can differ for no fault of the WAL.
 
-Known gaps: ``INTERVAL '...'`` as a value, leap-second ("right/") zones.
+Known gaps: leap-second ("right/") zones; intervals that are written otherwise than interval_out writes them, in any
+IntervalStyle, which is how ``SET TIME ZONE INTERVAL`` and ``ALTER DATABASE`` keep them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,17 @@ _POSIX = re.compile(
     rf"(?P<std>{_NAME}|)(?P<stdoff>{_OFFSET})"
     rf"(?:(?P<dst>{_NAME})(?P<dstoff>{_OFFSET})?(?:[,;](?P<start>{_RULE}),(?P<end>{_RULE}))?)?"
 )
-_HINT = 'supported: an IANA name such as "Europe/Berlin", a POSIX specification, or hours east of Greenwich'
+_INTERVAL = re.compile(r"interval\s*'([^']*)'", re.I | re.A)
+_SECONDS = re.compile(r"([+-]?\d+)(?:\.\d*)?", re.A)
+_CLOCK = re.compile(r"([+-]?)(\d+):(\d\d)(?::(\d\d)(?:\.\d*)?)?", re.A)
+_ISO = re.compile(r"PT(?=.)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:\.\d*)?S)?", re.A)
+_VERBOSE = re.compile(
+    r"@\s*(?:(-?\d+) hours?\s*)?(?:(-?\d+) mins?\s*)?(?:(-?\d+)(?:\.\d*)? secs?\s*)?(0)?\s*(ago)?", re.A
+)
+_HINT = (
+    'supported: an IANA name such as "Europe/Berlin", a POSIX specification, hours east of Greenwich, or an interval '
+    "such as INTERVAL '-08:30'"
+)
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,11 @@ def load_timezone(value: str) -> TimeZone:
         # What is out of range is refused by _fixed; an infinite number would be no integer.
         east = int(min(max(hours, -1000.0), 1000.0) * 3600)
         return _fixed(value, _Kind(east, _offset_label(east)))
+    if (interval := _INTERVAL.fullmatch(value)) is not None:
+        seconds = _interval_seconds(interval[1].strip())
+        if seconds is None:
+            raise UsageError(f'invalid value for parameter "TimeZone": "{value}"', hint=_HINT)
+        return _fixed(value, _Kind(seconds, _offset_label(seconds)))
     name = value.removeprefix(":")
     if name.upper() in ("GMT", "UTC"):
         return _fixed(value, _Kind(0, name.upper()))
@@ -137,6 +153,24 @@ def _hours(value: str) -> float | None:
         return float.fromhex(value) if _HEX_HOURS.fullmatch(value) else None
     except OverflowError:
         return math.inf
+
+
+def _interval_seconds(text: str) -> int | None:
+    """Whole seconds of an interval without days and months, in any IntervalStyle; None if it is not one."""
+    if (bare := _SECONDS.fullmatch(text)) is not None:
+        return int(bare[1])
+    if (clock := _CLOCK.fullmatch(text)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in clock.groups()[1:])
+        if minutes > 59 or seconds > 59:
+            return None
+        return (hours * 3600 + minutes * 60 + seconds) * (-1 if clock[1] == "-" else 1)
+    if (iso := _ISO.fullmatch(text)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in iso.groups())
+        return hours * 3600 + minutes * 60 + seconds
+    if (verbose := _VERBOSE.fullmatch(text)) is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in verbose.groups()[:3])
+    return (hours * 3600 + minutes * 60 + seconds) * (-1 if verbose[5] else 1)
 
 
 def _offset_label(east: int) -> str:

@@ -121,6 +121,7 @@ class InitialLoad:
                 file=catalog,
                 hint="give that backup, or begin anew in another place",
             )
+        _require_reached(copy, self.rows.lsn)
         leaves = [leaf for load in self.loads for leaf in load.table.leaves]
         files = sorted({file for leaf in leaves for file in (leaf.locator, leaf.toast) if file is not None})
         copy.expect_heaps(files)
@@ -163,6 +164,28 @@ class InitialLoad:
             for leaf in load.table.leaves:
                 for pages in reader.parts(leaf.locator):
                     yield number, pages, leaf.schema, leaf.toast
+
+
+def _require_reached(copy: DataDirectory, lsn: int) -> None:
+    """Whether nothing in a copy is of behind an LSN; what a crashed server had cut off or removed no page tells.
+
+    Raises:
+        CatalogError: it may be.
+    """
+    if copy.is_crashed and not copy.reach_lsn:
+        raise CatalogError(
+            "this is a copy of a server that had not stopped, without its WAL (pg_wal): how far its tables' files "
+            "reach is not known",
+            file=str(copy.path),
+            hint="copy pg_wal of the same moment with it, take a base backup with pg_basebackup, or land changes only "
+            "(--snapshot never)",
+        )
+    if copy.reach_lsn > lsn + 1:
+        raise CatalogError(
+            f"the copy has rows of up to {Lsn(copy.reach_lsn)}, they are asked for as of {Lsn(lsn)}",
+            file=str(copy.path),
+            hint="give a base backup that was complete by then",
+        )
 
 
 @dataclass(frozen=True)

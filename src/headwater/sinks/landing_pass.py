@@ -26,9 +26,11 @@ from headwater.pipeline.following import Following
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
 from headwater.pipeline.request import OpenRequest, settings_together
+from headwater.pipeline.row_changes import RowChanges
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice
 from headwater.sinks.change_rows import ChangeTable
+from headwater.sinks.choice_changes import ChoiceChange, choice_changes, require_whole
 from headwater.sinks.data_files import write_data_file
 from headwater.sinks.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.sinks.initial_load import InitialLoad, TableLoad
@@ -76,6 +78,7 @@ class Part:
         is_last: nothing follows it in the pass.
         existing: rows that land before its changes, if decoding begins in it; transactions that they have do not land
             again.
+        renamed: tables that come into the choice in it, or leave it.
     """
 
     slices: list[Handed[Slice]]
@@ -87,6 +90,7 @@ class Part:
     last_commit: datetime | None
     is_last: bool
     existing: ExistingRows | None
+    renamed: tuple[ChoiceChange, ...]
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,8 @@ class Handing:
             lambda schema: bool(plugin.wants(schema, view)),
             since,
         )
+        assert isinstance(plugin, RowChanges)
+        renamed = choice_changes(behind.store, plugin.choice, max(self.lo, since + 1), window.hi)
         self.lo = behind.lsn  # a record that crosses the end of the window was its last
         # One for each core: each makes a file of each table.
         size = even_slice([assembly.plan], self.parallel)
@@ -156,6 +162,7 @@ class Handing:
             _moment(int(times[-1])) if len(times) else None,
             window.is_last,
             existing,
+            renamed,
         )
 
     def _existing(self, plan: DatabasePlan, window: PlannedWindow) -> ExistingRows | None:
@@ -230,6 +237,7 @@ class LandingPass:
         if part.existing is not None:
             before, since = self._so_far, part.existing.lsn
             self.load(part.existing, self.waiting(part.existing))
+        require_whole(part.renamed, self.lake, is_mirror=self.mode.mirrors)
         concerned = [one for one in part.tables if self.mode.concerns(one, self.lake)]
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
         self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)

@@ -3,7 +3,7 @@
 In: files of staged changes, in their order, and files of the mirror, in a task. Out: files that stand for those of the
 mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write).
 
-A mirror of current rows has the source's columns, and ``_partition``, the OID of the partition that a row is in, where
+A mirror of current rows has the source's columns, and ``_partition_oid``, that of the partition that a row is in, where
 the source is partitioned: TRUNCATE and DETACH take the rows of one. A mirror with history has besides from when to when
 each version of a row was there, by commit time and by START of the commit's record: a version that has not ended has
 null; one that began and ended in one transaction was never there for anybody, and is left out. Versions that have ended
@@ -55,7 +55,9 @@ FILE_BYTES = 32 << 20
 FILE_ROWS = 1 << 19
 """Of a file, at most; likewise."""
 
-PARTITION = pa.field("_partition", pa.int64())
+PARTITION = pa.field("_partition_oid", pa.int64())
+"""Not ``_partition``: Iceberg has a column of that name for each table, and Spark reads none that has another one."""
+
 VALID_FIELDS = (
     pa.field("_valid_from", pa.timestamp("us", tz="UTC")),
     pa.field("_valid_to", pa.timestamp("us", tz="UTC")),

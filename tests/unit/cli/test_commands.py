@@ -78,7 +78,7 @@ def _value(found: click.Context, name: str) -> object:
 def _example(flag: click.Option) -> tuple[str, object]:
     if flag.is_flag:
         return "1", True
-    if flag.multiple:
+    if flag.multiple and flag.callback is None:
         return "a=some  words\n\nb= two\r\n", ("a=some  words", "b= two")
     if isinstance(flag.type, click.types.IntParamType):
         return "7", 7
@@ -170,3 +170,16 @@ def test_the_flag_for_an_encoding_goes_before_the_setting() -> None:
         ("client_encoding", "SJIS"),
     )
     assert settings_of_flags(["client_encoding=LATIN1"], None) == (("client_encoding", "LATIN1"),)
+
+
+@pytest.mark.parametrize("words", ["land", "ddl", "publication explain", "slot create"])
+def test_a_command_about_one_database_takes_one(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of several would be decoded, and nothing said of the others."""
+    (command,) = [command for name, command in _commands(cli) if name == words]
+    needed = _needed(command)
+    variable = f"HEADWATER_{words.replace(' ', '_').upper()}_DATABASE"
+    assert _parsed(command, {**needed, variable: "my db"}, monkeypatch).params["database"] == "my db"
+    assert _parsed(command, needed, monkeypatch).params["database"] is None
+    place = ["x" for one in command.params if isinstance(one, click.Argument) and one.required]
+    with pytest.raises(click.BadParameter, match="given 2 times, expected one"):
+        command.make_context(words, [*place, "--database", "a", "--database", "b"])

@@ -14,8 +14,8 @@ from random_sessions import random_records
 from sliced import first_index, part
 
 from headwater.flat_values import same
-from headwater.reorder.accounting import Running, StreamRules, account
-from headwater.reorder.streams import EVERY, NOTHING_QUEUED, Accounting, Blocks, Streams
+from headwater.reorder.accounting import StreamRules, account
+from headwater.reorder.streams import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
 from headwater.rmgr.index import Request, joined_stretches
 
 NO_RUNNING = Running(np.empty(0, np.int64), np.empty(0, np.int64))

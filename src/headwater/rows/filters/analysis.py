@@ -2,18 +2,21 @@
 
 In: the parse tree of an expression, as libpg_query gives it, and the columns of a relation. Out: the text of the tree,
 or an error: what is not known here to mean exactly what the server makes of it is refused. Columns, constants,
-operators, casts, AND, OR, NOT, IS, IN, BETWEEN, LIKE and IS DISTINCT FROM are known.
+operators, functions, casts, AND, OR, NOT, IS, IN, ANY, ALL, BETWEEN, LIKE, IS DISTINCT FROM, CASE, COALESCE, NULLIF,
+GREATEST and LEAST are known.
 
-Mirrors ``transformExpr`` of parser/parse_expr.c, ``make_op`` of parse_oper.c, ``coerce_type`` of parse_coerce.c, and
-``check_simple_rowfilter_expr`` of commands/publicationcmds.c (15 to 19).
+Mirrors ``transformExpr`` of parser/parse_expr.c, ``make_op`` and ``make_scalar_array_op`` of parse_oper.c,
+``ParseFuncOrColumn`` of parse_func.c, ``coerce_type`` of parse_coerce.c, and ``check_simple_rowfilter_expr`` of
+commands/publicationcmds.c (15 to 19).
 
-Known gaps: functions, CASE, COALESCE and its kin, arrays, rows, COLLATE; order of text under collations that Headwater
-does not know, which :mod:`.compiling` refuses.
+Known gaps: arrays but beside ANY and ALL, functions and operators that take any type, rows, COLLATE; order of text
+under collations that Headwater does not know, which :mod:`.compiling` refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,18 +26,23 @@ from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.functions import built_in_functions, built_in_types, type_name
 from headwater.pg.operators import BuiltInOperator, type_categories
 from headwater.rows.filters.choosing import UNKNOWN, Chooser
-from headwater.rows.filters.literals import BOOL, INT4, INT8, NUMERIC, literal
+from headwater.rows.filters.literals import BOOL, INT4, INT8, NUMERIC, TEXT, literal
 
 Tree = Mapping[str, Any]
 """A node of libpg_query: its name, and its fields."""
 
 _DEFAULT_COLLATION = 100
-_COLLATABLE = frozenset({19, 25, 1042, 1043})
+_NAME, _NAME_COLLATION = 19, 950
+_COLLATABLE = frozenset({_NAME, 25, 1042, 1043})
+_PLAIN_ELEMENT = re.compile(r"\s*([^\s{}\",\\]+)\s*")
 _CASTABLE = {
     "bool": 16, "int2": 21, "int4": 23, "int8": 20, "numeric": 1700, "float4": 700, "float8": 701, "text": 25,
     "varchar": 1043, "date": 1082, "timestamp": 1114, "timestamptz": 1184, "uuid": 2950,
 }  # fmt: skip
 """Types by the names that the grammar gives them."""
+
+_PLAIN_CALL = frozenset({"funcname", "args", "funcformat", "location"})
+"""Fields of a call without DISTINCT, ORDER BY, FILTER, OVER, VARIADIC or a star."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,24 @@ class _Analysis:
 
     def column(self, fields: Tree) -> _Typed:
         """ColumnRef."""
+        column = self._column(fields)
+        if column.type is not None and column.type.element is not None:
+            raise self._unlike(column)
+        return self._variable(column)
+
+    def _variable(self, column: Column) -> _Typed:
+        assert column.type is not None
+        if column.type.oid >= FIRST_NORMAL_OBJECT_ID:
+            raise self._unlike(column)
+        node = f"{{VAR :varno 1 :varattno {column.number} :vartype {column.type.oid} :varlevelsup 0}}"
+        return _Typed(column.type.oid, node, column.collation, is_column=True)
+
+    @staticmethod
+    def _unlike(column: Column) -> UnsupportedFilterError:
+        name = column.type.display_name if column.type else ""
+        return UnsupportedFilterError(f'a condition on column "{column.name}" of type {name} is not supported')
+
+    def _column(self, fields: Tree) -> Column:
         names = [one["String"]["sval"] for one in fields["fields"] if "String" in one]
         if len(names) != 1 or len(fields["fields"]) != 1:
             raise UnsupportedFilterError("a condition with a qualified column, or a whole row, is not supported")
@@ -107,14 +133,9 @@ class _Analysis:
             raise UnsupportedFilterError(
                 f'a condition on the virtual generated column "{column.name}" is not supported'
             )
-        if column.type.oid >= FIRST_NORMAL_OBJECT_ID or column.type.element is not None:
-            raise UnsupportedFilterError(
-                f'a condition on column "{column.name}" of type {column.type.display_name} is not supported'
-            )
         if column.collation >= FIRST_NORMAL_OBJECT_ID:
             raise PluginError("invalid publication WHERE expression: user-defined collations are not allowed")
-        node = f"{{VAR :varno 1 :varattno {column.number} :vartype {column.type.oid} :varlevelsup 0}}"
-        return _Typed(column.type.oid, node, column.collation, is_column=True)
+        return column
 
     def constant(self, fields: Tree) -> _Typed:
         """A_Const."""
@@ -236,10 +257,192 @@ class _Analysis:
         return _connected("not", [self.distinct(name, left, right).node])
 
     def among(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
-        """IN and NOT IN: what the server compares one by one, each by the operator for it alone."""
+        """IN and NOT IN: with an array of what is no column (transformAExprIn), and with columns one by one."""
         assert left is not None
-        each = [self.applied(name, left, self.expression(one)).node for one in right["List"]["items"]]
+        items = [(self.expression(one), _has_column(one)) for one in right["List"]["items"]]
+        alone, each = [one for one, _ in items], list[str]()
+        listed = [one for one, has_column in items if not has_column]
+        type = self.chooser.common_type([one.type for one in (left, *listed)]) if len(listed) > 1 else None
+        if type is not None and self.chooser.array_of(type):
+            elements, type = self._as_compared(name, left, [self.coerced(one, type) for one in listed], type)
+            each.append(self._with_array(name, name == "=", left, elements, type).node)
+            alone = [one for one, has_column in items if has_column]
+        each += [self.applied(name, left, one).node for one in alone]
         return _connected("or" if name == "=" else "and", each)
+
+    def any_of(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
+        """An operator and ANY of an array."""
+        return self._quantified(name, True, left, right)
+
+    def all_of(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
+        """An operator and ALL of an array."""
+        return self._quantified(name, False, left, right)
+
+    def _quantified(self, name: str, use_or: bool, left: _Typed | None, right: Tree) -> _Typed:
+        """The array is one in brackets, a constant between quotes, or a column."""
+        assert left is not None
+        ((kind, fields),) = right.items()
+        if kind == "A_ArrayExpr":
+            elements, type = self._elements(fields)
+            return self._with_array(name, use_or, left, elements, type)
+        if kind == "A_Const" and "sval" in fields:
+            elements = [_Typed(UNKNOWN, text) for text in _plain_elements(fields["sval"].get("sval", ""))]
+            return self._with_array(name, use_or, left, elements, UNKNOWN)
+        if kind != "ColumnRef":
+            raise UnsupportedFilterError(f"ANY or ALL of {kind} in a condition is not supported")
+        column = self._column(fields)
+        if column.type is None or column.type.element is None:
+            raise PluginError("op ANY/ALL (array) requires array on right side")
+        array = self._variable(column)
+        operator = self._with_element(name, left, column.type.element.oid)
+        return self._scalar_array(operator, use_or, left, array.node, column.collation, is_column=True)
+
+    def _elements(self, fields: Tree) -> tuple[list[_Typed], int]:
+        """Those of ARRAY[...], and their type."""
+        found = [self.expression(one) for one in fields.get("elements", ())]
+        type = self._common(found, "ARRAY") if found else UNKNOWN
+        if not found or not self.chooser.array_of(type):
+            raise UnsupportedFilterError("an array of no elements, or of arrays, in a condition is not supported")
+        return [self.coerced(one, type) for one in found], type
+
+    def _with_element(self, name: str, left: _Typed, element: int) -> BuiltInOperator:
+        """The operator between a value and elements of a type; UNKNOWN is what the operator takes."""
+        if left.is_null:
+            raise UnsupportedFilterError(f"NULL beside the operator {name} is not supported", hint="write IS NULL")
+        found = self._operator(name, left, element)
+        if found.result != BOOL:
+            raise PluginError("op ANY/ALL (array) requires operator to yield boolean")
+        if element not in (UNKNOWN, found.right):
+            raise UnsupportedFilterError(
+                f"an array of {type_name(element)} taken for one of {type_name(found.right)} in a condition is not "
+                "supported"
+            )
+        return found
+
+    def _as_compared(self, name: str, left: _Typed, elements: list[_Typed], type: int) -> tuple[list[_Typed], int]:
+        """Elements as what they are compared as, if that is stored in the same way: varchar as text."""
+        wanted = self._operator(name, left, type).right
+        if wanted == type or not self._is_same_stored(type, wanted):
+            return elements, type
+        return [self.coerced(one, wanted) for one in elements], wanted
+
+    def _is_same_stored(self, source: int, target: int) -> bool:
+        cast = self.chooser.cast(source, target)
+        return cast is not None and (cast.context, cast.method) == ("i", "b")
+
+    def _with_array(self, name: str, use_or: bool, left: _Typed, elements: Sequence[_Typed], element: int) -> _Typed:
+        """A value compared with elements of a type (make_scalar_array_op)."""
+        operator = self._with_element(name, left, element)
+        if element == UNKNOWN:
+            element = operator.right
+            elements = [self.coerced(one, element) for one in elements]
+        array = (
+            f"{{ARRAYEXPR :array_typeid {self.chooser.array_of(element)} :element_typeid {element} "
+            f":elements ({' '.join(one.node for one in elements)}) :multidims false}}"
+        )
+        collation = _common_collation(elements)
+        return self._scalar_array(operator, use_or, left, array, collation, any(one.is_column for one in elements))
+
+    def _scalar_array(
+        self, operator: BuiltInOperator, use_or: bool, left: _Typed, array: str, collation: int, is_column: bool
+    ) -> _Typed:
+        scalar = self.coerced(left, operator.left)
+        collation = _common_collation([scalar, _Typed(0, "", collation, is_column)])
+        node = (
+            f"{{SCALARARRAYOPEXPR :opno {operator.oid} :useOr {str(use_or).lower()} :inputcollid {collation} "
+            f":args ({scalar.node} {array})}}"
+        )
+        return _Typed(BOOL, node)
+
+    def null_if(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
+        """NULLIF: of the type of its first argument, as the operator takes it."""
+        assert left is not None
+        other = self.expression(right)
+        found = self._operator(name, left, other.type)
+        made = self.applied(name, left, other, "NULLIFEXPR")
+        return _Typed(found.left, made.node, self._result_collation(found.left, [left, other]), left.is_column)
+
+    def case(self, fields: Tree) -> _Typed:
+        """CaseExpr."""
+        argument = self.expression(fields["arg"]) if "arg" in fields else None
+        if argument is not None and argument.type == UNKNOWN:
+            argument = self.coerced(argument, TEXT)
+        whens = [(self._when(argument, one["CaseWhen"]["expr"]), one["CaseWhen"]["result"]) for one in fields["args"]]
+        default = self.expression(fields["defresult"]) if "defresult" in fields else _Typed(UNKNOWN, "", is_null=True)
+        results = [default, *(self.expression(result) for _, result in whens)]
+        type = self._common(results, "CASE")
+        made = [self.coerced(one, type) for one in results]
+        each = [f"{{CASEWHEN :expr {when} :result {one.node}}}" for (when, _), one in zip(whens, made[1:], strict=True)]
+        arg = "<>" if argument is None else argument.node
+        node = f"{{CASEEXPR :casetype {type} :arg {arg} :args ({' '.join(each)}) :defresult {made[0].node}}}"
+        return self._result(type, node, made)
+
+    def _when(self, argument: _Typed | None, tree: Tree) -> str:
+        if argument is None:
+            return self.condition(tree, "argument of CASE/WHEN")
+        node = f"{{CASETESTEXPR :typeId {argument.type}}}"
+        compared = _Typed(argument.type, node, argument.collation, argument.is_column)
+        found = self.applied("=", compared, self.expression(tree))
+        return self.coerced(found, BOOL).node
+
+    def coalesce(self, fields: Tree) -> _Typed:
+        """CoalesceExpr."""
+        type, made = self._alike(fields["args"], "COALESCE")
+        node = f"{{COALESCEEXPR :coalescetype {type} :args ({' '.join(one.node for one in made)})}}"
+        return self._result(type, node, made)
+
+    def extreme(self, fields: Tree) -> _Typed:
+        """MinMaxExpr."""
+        is_greatest = fields["op"] == "IS_GREATEST"
+        type, made = self._alike(fields["args"], "GREATEST" if is_greatest else "LEAST")
+        node = (
+            f"{{MINMAXEXPR :minmaxtype {type} :inputcollid {_common_collation(made)} :op {int(not is_greatest)} "
+            f":args ({' '.join(one.node for one in made)})}}"
+        )
+        return self._result(type, node, made)
+
+    def _alike(self, trees: Iterable[Tree], what: str) -> tuple[int, list[_Typed]]:
+        """Expressions as ones of the type that they have in common."""
+        found = [self.expression(one) for one in trees]
+        type = self._common(found, what)
+        return type, [self.coerced(one, type) for one in found]
+
+    def _common(self, found: Sequence[_Typed], what: str) -> int:
+        type = self.chooser.common_type([one.type for one in found])
+        if type is None:
+            names = " and ".join(dict.fromkeys(type_name(one.type) for one in found if one.type != UNKNOWN))
+            raise PluginError(f"{what} types {names} cannot be matched")
+        return type
+
+    def _result(self, type: int, node: str, made: Sequence[_Typed]) -> _Typed:
+        return _Typed(type, node, self._result_collation(type, made), any(one.is_column for one in made))
+
+    @staticmethod
+    def _result_collation(type: int, arguments: Sequence[_Typed]) -> int:
+        own = _NAME_COLLATION if type == _NAME else _DEFAULT_COLLATION
+        return (_common_collation(arguments) or own) if type in _COLLATABLE else 0
+
+    def called(self, fields: Tree) -> _Typed:
+        """FuncCall."""
+        names = [one["String"]["sval"] for one in fields["funcname"]]
+        if names[:-1] not in ([], ["pg_catalog"]) or not fields.keys() <= _PLAIN_CALL:
+            raise UnsupportedFilterError(f'the call of function "{".".join(names)}" in a condition is not supported')
+        arguments = [self.expression(one) for one in fields.get("args", ())]
+        types = [type_name(one.type) if one.type != UNKNOWN else "unknown" for one in arguments]
+        signature = f"{names[-1]}({', '.join(types)})"
+        found = self.chooser.function(names[-1], [one.type for one in arguments])
+        if found is None and any(self._is_made_of_others(one.type) for one in arguments):
+            raise UnsupportedFilterError(f"the function {signature} of arrays and ranges is not supported here")
+        if found is None:
+            raise PluginError(f"function does not exist, or is not unique: {signature}")
+        if not found.oid:
+            raise PluginError(f"invalid publication WHERE expression: function {signature} is not immutable")
+        made = [self.coerced(one, type) for one, type in zip(arguments, found.arguments, strict=True)]
+        node = (
+            f"{{FUNCEXPR :funcid {found.oid} :funcresulttype {found.result} :funcretset false :funcvariadic false "
+            f":inputcollid {_common_collation(made)} :args ({' '.join(one.node for one in made)})}}"
+        )
+        return self._result(found.result, node, made)
 
     def between(self, name: str, left: _Typed | None, right: Tree) -> _Typed:
         """BETWEEN."""
@@ -256,20 +459,32 @@ class _Analysis:
     def applied(self, name: str, left: _Typed | None, right: _Typed, node: str = "OPEXPR") -> _Typed:
         """An operator with its arguments (make_op)."""
         sides = [right] if left is None else [left, right]
-        found = self.chooser.operator(name, 0 if left is None else left.type, right.type)
+        found = self._operator(name, left, right.type)
+        if any(one.is_null for one in sides):
+            raise UnsupportedFilterError(f"NULL beside the operator {name} is not supported", hint="write IS NULL")
+        wanted = (found.right,) if left is None else (found.left, found.right)
+        arguments = [self.coerced(one, type) for one, type in zip(sides, wanted, strict=True)]
+        return self._call(node, found, arguments)
+
+    def _operator(self, name: str, left: _Typed | None, right: int) -> BuiltInOperator:
+        """The operator that is meant between, or before, types."""
+        found = self.chooser.operator(name, 0 if left is None else left.type, right)
+        if found is None and any(map(self._is_made_of_others, (right, UNKNOWN if left is None else left.type))):
+            raise UnsupportedFilterError(f"the operator {name} of arrays and ranges is not supported here")
         if found is None:
-            types = " ".join(type_name(one.type) for one in sides)
+            types = " ".join(type_name(one) for one in ([right] if left is None else [left.type, right]))
             raise PluginError(f"operator does not exist, or is not unique: {name} of {types}")
         if not found.function:
             raise PluginError(
                 f"invalid publication WHERE expression: the function of operator {name}({type_name(found.left)}, "
                 f"{type_name(found.right)}) is not immutable"
             )
-        if any(one.is_null for one in sides):
-            raise UnsupportedFilterError(f"NULL beside the operator {name} is not supported", hint="write IS NULL")
-        wanted = (found.right,) if left is None else (found.left, found.right)
-        arguments = [self.coerced(one, type) for one, type in zip(sides, wanted, strict=True)]
-        return self._call(node, found, arguments)
+        return found
+
+    def _is_made_of_others(self, type: int) -> bool:
+        """An array, range or multirange, whose operators and functions take any of them."""
+        own = built_in_types(self.chooser.major).get(type)
+        return own is not None and bool(own.element or own.subtype)
 
     def _call(self, node: str, found: BuiltInOperator, arguments: Sequence[_Typed]) -> _Typed:
         collation = _common_collation(arguments)
@@ -293,6 +508,23 @@ def _common_collation(arguments: Sequence[_Typed]) -> int:
     return next(iter(of_columns), max((one.collation for one in arguments), default=0))
 
 
+def _has_column(tree: Any) -> bool:
+    """Whether a parse tree has a column in it."""
+    if isinstance(tree, Mapping):
+        return "ColumnRef" in tree or any(map(_has_column, tree.values()))
+    return isinstance(tree, list) and any(map(_has_column, tree))
+
+
+def _plain_elements(text: str) -> list[str]:
+    """The elements of an array's constant, if none is quoted, empty, NULL or an array."""
+    stripped = text.strip()
+    found = [_PLAIN_ELEMENT.fullmatch(one) for one in stripped[1:-1].split(",")]
+    elements = [one[1] for one in found if one is not None and one[1].lower() != "null"]
+    if (stripped[:1], stripped[-1:]) != ("{", "}") or len(elements) != len(found):
+        raise UnsupportedFilterError(f'the array "{text}" in a condition is not supported', hint="write ARRAY[...]")
+    return elements
+
+
 def _connected(word: str, conditions: Sequence[str]) -> _Typed:
     if word != "not" and len(conditions) == 1:
         return _Typed(BOOL, conditions[0])
@@ -307,6 +539,10 @@ _NODES: dict[str, Callable[[_Analysis, Tree], _Typed]] = {
     "NullTest": _Analysis.null_test,
     "BooleanTest": _Analysis.boolean_test,
     "A_Expr": _Analysis.operation,
+    "FuncCall": _Analysis.called,
+    "CaseExpr": _Analysis.case,
+    "CoalesceExpr": _Analysis.coalesce,
+    "MinMaxExpr": _Analysis.extreme,
 }
 _OPERATIONS: dict[str, Callable[[_Analysis, str, _Typed | None, Tree], _Typed]] = {
     "AEXPR_OP": _Analysis.plain,
@@ -315,6 +551,9 @@ _OPERATIONS: dict[str, Callable[[_Analysis, str, _Typed | None, Tree], _Typed]] 
     "AEXPR_DISTINCT": _Analysis.distinct,
     "AEXPR_NOT_DISTINCT": _Analysis.not_distinct,
     "AEXPR_IN": _Analysis.among,
+    "AEXPR_OP_ANY": _Analysis.any_of,
+    "AEXPR_OP_ALL": _Analysis.all_of,
+    "AEXPR_NULLIF": _Analysis.null_if,
     "AEXPR_BETWEEN": _Analysis.between,
     "AEXPR_NOT_BETWEEN": _Analysis.not_between,
 }

@@ -72,7 +72,10 @@ def compiled(filters: RowFilters, major: int, encoding: str) -> CompiledFilters:
 
 def _compiled(trees: Sequence[str], filters: RowFilters, settings: FilterSettings) -> Filter:
     if "" in trees:
-        raise UnsupportedFilterError("a row filter is so long that it is stored out of line, where it is not read")
+        raise UnsupportedFilterError(
+            "a row filter is so long that it is stored out of line, and not all of its chunks are known",
+            hint="export the catalog as a superuser, or take a base backup",
+        )
     made = compile_filter(trees, filters.columns, settings)
     for column in filters.columns:
         if column.number in made.columns and column.generated == "v":

@@ -1,0 +1,106 @@
+"""How flags are declared: what their values are, which environment variables they have, and those of several commands.
+
+A flag that may be given several times takes one value a line of its variable, so that blanks stay what they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SEVERAL = "Several in the environment: one a line."
+
+
+class _Text(click.types.StringParamType):
+    """UTF-8; of an environment variable, where a flag may be given several times, one value a line."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.fail(f"{value!r} is not valid UTF-8", param, ctx)
+        return text
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line]
+
+
+class Paths(click.Path):
+    """Paths and addresses; of an environment variable, one a line."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        return [line for line in rv.splitlines() if line]
+
+
+PATH = Paths()
+
+
+def flags_of(command: str) -> Callable[..., Callable[[F], F]]:
+    """Declares flags of a command, each with its environment variable.
+
+    A flag with ``once`` is refused if it is given twice; of any other that is not ``multiple`` the last one counts.
+    """
+
+    def flag(*names: str, **attributes: Any) -> Callable[[F], F]:
+        name = next(name for name in names if name.startswith("--"))
+        variable = f"headwater_{command}_{name[2:]}".replace("-", "_").upper()
+        if attributes.get("multiple"):
+            attributes["help"] += f" {SEVERAL}"
+        if attributes.pop("once", False):
+            attributes |= {"multiple": True, "callback": _only_one}
+        if not attributes.get("is_flag"):
+            attributes.setdefault("type", _Text())
+        return click.option(*names, envvar=variable, show_envvar=True, **attributes)
+
+    return flag
+
+
+def _only_one(context: click.Context, flag: click.Parameter, values: Sequence[str]) -> str | None:
+    if len(values) > 1:
+        raise click.BadParameter(f"given {len(values)} times, expected one", context, flag)
+    return values[0] if values else None
+
+
+def database_flag(flag: Callable[..., Callable[[F], F]]) -> Callable[[F], F]:
+    """The flag of a command that is about one database."""
+    return flag("--database", once=True, metavar="NAME", help="Database; default: the only one that is no template.")
+
+
+def wal_flags(flag: Callable[..., Callable[[F], F]], required: bool = False) -> Callable[[F], F]:
+    """The flags of a command that say where the WAL is."""
+
+    def declare(command: F) -> F:
+        for decorator in (
+            flag(
+                "--storage-option",
+                "storage_options",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="What the store of an address such as s3:// is told: key, secret, endpoint_url, ...",
+            ),
+            flag("--timeline", type=click.IntRange(1, 2**32 - 1), metavar="N", help="Timeline; default: the newest."),
+            flag(
+                "--wal",
+                type=PATH,
+                multiple=True,
+                required=required,
+                metavar="PATH|ADDRESS",
+                help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or "
+                "barman. Of several, the first that has a segment is read.",
+            ),
+        ):
+            command = decorator(command)
+        return command
+
+    return declare

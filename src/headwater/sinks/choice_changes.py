@@ -1,0 +1,126 @@
+"""Tables that leave the choice of ``--tables``, or come into it, because they are called otherwise from then on.
+
+In: a planned window, in the thread that plans, and which tables are chosen; later, what the lake has. Out: a warning of
+a table that leaves, as its changes do not land from then on; of one that comes, an error where something has landed of
+it, or where it is mirrored: rows or changes of the time before would be missing.
+
+What becomes a partition or is one no more is told of by others (:mod:`headwater.sinks.mirrored`).
+
+Known gap: a table that goes out of the choice and back in one transaction, or that gets its rows in the transaction
+that then gives it a chosen name; what is done to it in between does not land.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headwater.catalog.relation import RelationSchema
+from headwater.catalog.store import CatalogStore
+from headwater.catalog.tables import CatalogTable
+from headwater.errors import LakeError, warn
+from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID, PG_CLASS, PG_NAMESPACE
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.row_changes import TableChoice
+from headwater.plugins.table_patterns import qualified_name
+from headwater.sinks.lake import Lake
+
+
+@dataclass(frozen=True)
+class ChoiceChange:
+    """A table that is chosen from a commit on, or is not any more.
+
+    Attributes:
+        lsn: START of the commit record.
+        root: the table in the lake; before, after: the relation that is called otherwise, itself or a partition.
+        is_chosen: from then on.
+    """
+
+    lsn: int
+    root: RelationSchema
+    before: RelationSchema
+    after: RelationSchema
+    is_chosen: bool
+
+
+def choice_changes(store: CatalogStore, choice: TableChoice, lo: int, hi: int) -> tuple[ChoiceChange, ...]:
+    """Those of the commits whose record starts in ``[lo, hi)``, in their order.
+
+    Args:
+        store: the catalog, rolled forward over the window.
+        choice: which tables land.
+        lo, hi: LSNs.
+    """
+    if not choice.patterns.patterns:
+        return ()
+    places = set(_updated(store, store.tables[PG_CLASS], lo, hi))
+    for _, lsn in _updated(store, store.tables[PG_NAMESPACE], lo, hi):
+        places |= {(oid, lsn) for oid in store.view(lsn).tables()}
+    ordered = sorted(places, key=lambda place: (place[1], place[0]))
+    found = (_change(store, choice, oid, lsn) for oid, lsn in ordered if oid >= FIRST_NORMAL_OBJECT_ID)
+    return tuple(one for one in found if one is not None)
+
+
+def _updated(store: CatalogStore, table: CatalogTable, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """OIDs of rows that commits have put others in the place of, each with the START of the commit's record."""
+    born, died = set[tuple[int, int]](), set[tuple[int, int]]()
+    for version in table.made_versions():
+        oid = table.first_key(version)
+        assert isinstance(oid, int)
+        for lsn, found in zip(store.fates.lifetime(version), (born, died), strict=True):
+            if lo <= lsn < hi:
+                found.add((oid, lsn))
+    yield from born & died
+
+
+def _change(store: CatalogStore, choice: TableChoice, oid: int, lsn: int) -> ChoiceChange | None:
+    was_in, is_in = store.view(lsn), store.view(lsn + 1)
+    before, after = was_in.relation(oid), is_in.relation(oid)
+    if before is None or after is None or after.kind not in "rp" or before.topmost != after.topmost:
+        return None
+    if before.rewrite_of or after.rewrite_of:
+        return None
+    is_chosen = choice.chooses(after, is_in)
+    root = is_in.relation(after.topmost)
+    if root is None or choice.chooses(before, was_in) == is_chosen:
+        return None
+    return ChoiceChange(lsn, root, before, after, is_chosen)
+
+
+def require_whole(changes: Iterable[ChoiceChange], lake: Lake, *, is_mirror: bool) -> None:
+    """See that nothing of a table is missing in the lake that has been chosen again, or later than it had rows.
+
+    Args:
+        changes: of a window.
+        lake: where its tables land.
+        is_mirror: rows are kept, not changes.
+
+    Raises:
+        LakeError: something is, or may be.
+    """
+    for one in changes:
+        if not one.is_chosen:
+            warn(f"{_renamed(one)}, which --tables does not choose: its changes do not land from there on")
+        elif lake.has(one.root):
+            raise _gap(one, "its changes from before, while it was not chosen, have not landed")
+        elif is_mirror:
+            raise _gap(one, "the rows that it had before have not landed")
+        else:
+            warn(f"{_renamed(one)}, which --tables chooses: what it had before has not landed")
+
+
+def _renamed(one: ChoiceChange) -> str:
+    return (
+        f'table "{qualified_name(one.before)}" is called "{qualified_name(one.after)}" from {Lsn(one.lsn)} on'
+        if qualified_name(one.before) != qualified_name(one.after)
+        else f'table "{qualified_name(one.after)}" is in another place from {Lsn(one.lsn)} on'
+    )
+
+
+def _gap(one: ChoiceChange, what: str) -> LakeError:
+    return LakeError(
+        f"{_renamed(one)}, which --tables chooses: {what}",
+        lsn=one.lsn,
+        hint="choose all names that the table has had (--tables), and land it to another place, or from a base backup "
+        "of after that",
+    )

@@ -1,0 +1,100 @@
+"""Tables that leave the choice of --tables by their name, and come back: nothing is missing in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.errors import HeadwaterWarning, LakeError
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.parquet_table import read_parquet_table
+from landing.test_initial_load import landed, run, server_of
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+SETUP = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.item (id int PRIMARY KEY, note text);
+INSERT INTO shop.item SELECT i, 'before' FROM generate_series(1, 10) i;
+CREATE TABLE shop.part (id int, region int) PARTITION BY LIST (region);
+CREATE TABLE shop.part_0 PARTITION OF shop.part FOR VALUES IN (0);
+INSERT INTO shop.part VALUES (1, 0)
+"""
+
+OUT = {
+    "table": "ALTER TABLE shop.item RENAME TO kept_out",
+    "schema": "ALTER SCHEMA shop RENAME TO kept_out",
+    "root": "ALTER TABLE shop.part RENAME TO kept_out",
+}
+BACK = {
+    "table": "ALTER TABLE shop.kept_out RENAME TO item",
+    "schema": "ALTER SCHEMA kept_out RENAME TO shop",
+    "root": "ALTER TABLE shop.kept_out RENAME TO part",
+}
+MISSED = {
+    "table": "INSERT INTO shop.kept_out VALUES (20, 'missed')",
+    "schema": "INSERT INTO kept_out.item VALUES (20, 'missed')",
+    "root": "INSERT INTO shop.kept_out VALUES (20, 0)",
+}
+NAMES = {"table": "shop.item", "schema": "shop.item", "root": "shop.part"}
+
+
+@pytest.mark.parametrize(("what", "mode"), [("table", "changelog"), ("schema", "current"), ("root", "changelog")])
+def test_a_table_that_leaves_the_choice_and_comes_back(
+    spark: SparkSession, tmp_path: Path, what: str, mode: str
+) -> None:
+    """In windows of its own: the first warns, the second is refused, and nothing of it is in the lake."""
+    name = NAMES[what]
+    target, tables = LandingTarget(tmp_path / "lake", mode=mode), TablePatterns.parse([name])
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            run(connection, OUT[what] + ";\n" + MISSED[what])
+            connection.execute("SELECT pg_switch_wal()")
+        with pytest.warns(HeadwaterWarning, match=f'"{name}" is called .*kept_out.* its changes do not land'):
+            landed(spark, server.wal_directory, backup, target, tables=tables)
+        before = read_parquet_table(target.place / name)
+        with server.connect() as connection:
+            run(connection, BACK[what])
+            connection.execute(f"INSERT INTO {name} VALUES (21, 0)")
+            connection.execute("SELECT pg_switch_wal()")
+        with pytest.raises(LakeError, match=f'is called "{name}".*its changes from before') as refused:
+            landed(spark, server.wal_directory, backup, target, tables=tables)
+        assert refused.value.lsn
+        assert read_parquet_table(target.place / name).equals(before)
+
+
+def test_a_table_that_comes_into_the_choice(spark: SparkSession, tmp_path: Path) -> None:
+    """Out and back in one window is refused; a table that takes a chosen name lacks the rows that it had."""
+    tables = TablePatterns.parse(["shop.item,shop.taken"])
+    with server_of(16) as server:
+        with server.connect() as connection:
+            run(connection, SETUP)
+        server.stop()
+        backup = server.copy_data_directory(tmp_path / "backup")
+        server.start()
+        with server.connect() as connection:
+            run(connection, "CREATE TABLE shop.made (id int PRIMARY KEY);\nINSERT INTO shop.made VALUES (1)")
+            run(connection, "ALTER TABLE shop.made RENAME TO taken;\nINSERT INTO shop.taken VALUES (2)")
+            connection.execute("SELECT pg_switch_wal()")
+        changes, mirror = LandingTarget(tmp_path / "changes"), LandingTarget(tmp_path / "mirror", mode="current")
+        with pytest.warns(HeadwaterWarning, match="what it had before has not landed"):
+            landed(spark, server.wal_directory, backup, changes, tables=tables)
+        assert read_parquet_table(changes.place / "shop.taken")["id"].to_pylist() == [2]
+        with pytest.raises(LakeError, match=r'"shop.taken".*the rows that it had before'):
+            landed(spark, server.wal_directory, backup, mirror, tables=tables)
+        with server.connect() as connection:
+            run(connection, f"{OUT['table']};\n{MISSED['table']};\n{BACK['table']}")
+            connection.execute("SELECT pg_switch_wal()")
+        with (
+            pytest.warns(HeadwaterWarning, match="its changes do not land"),
+            pytest.raises(LakeError, match=r'is called "shop.item".*its changes from before'),
+        ):
+            landed(spark, server.wal_directory, backup, changes, tables=tables)
