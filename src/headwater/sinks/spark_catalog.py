@@ -32,8 +32,16 @@ COLUMNS, COMING = "headwater.columns", "headwater.coming-columns"
 that it must have come to before these columns count."""
 
 _ARROW = {form.spark: form.type for form in ARROW_FORMS.values()}
-_CONFLICTS = ("Concurrent", "CommitFailedException", "ValidationException", "CommitStateUnknownException")
-"""In the names of the connectors' errors."""
+_CONFLICTS = ("Concurrent", "CommitFailedException")
+"""In the names of the connectors' errors that tell of another commit."""
+_FOUND = (
+    "Found conflicting ",
+    "Found new conflicting ",
+    "Found concurrently ",
+    "Cannot commit, ",
+    "Missing required files",
+)
+"""In the texts of Iceberg's ``ValidationException``, where it is of another commit; it is of much else, too."""
 
 
 def quoted(*parts: str) -> str:
@@ -234,7 +242,7 @@ def spark_errors(place: Path) -> Iterator[None]:
             yield
     except (PySparkException, Py4JError) as error:
         found = reason(error)
-        if any(name in f"{error}".split("\n\tat", 1)[0] for name in _CONFLICTS):
+        if _is_conflict(f"{error}".split("\n\tat", 1)[0]):
             raise LakeConflictError(
                 f"the commit was refused: {found}",
                 file=str(place),
@@ -243,3 +251,9 @@ def spark_errors(place: Path) -> Iterator[None]:
         raise LakeError(
             f"Spark: {found}", file=str(place), hint="begin again: what was committed, the tables say themselves"
         ) from error
+
+
+def _is_conflict(text: str) -> bool:
+    """Whether an error, as Java tells it, is that another commit was in the way."""
+    is_refused = "ValidationException" in text and any(one in text for one in _FOUND)
+    return is_refused or any(name in text for name in _CONFLICTS)

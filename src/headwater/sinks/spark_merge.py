@@ -70,27 +70,39 @@ def take(spark: SparkSession, name: str, schema: pa.Schema, sought: Sought, plac
     Raises:
         LakeError: no MERGE can tell the versions of a history apart.
     """
-    has_history = TO_LSN in schema.names
-    is_all = sought.is_all or not _are_alike(sought.key, schema)
-    if has_history and not _are_alike(sought.key, schema):
+    has_history, is_keyed = TO_LSN in schema.names, _are_alike(sought.key, schema)
+    if has_history and not is_keyed:
         raise LakeError(
             f"table {name}: versions of rows that no key tells cannot be merged by Spark, or its columns are new",
             hint="land changes (--mode changelog), or without --catalog-impl spark, or leave the table out (--tables)",
         )
+    is_all = sought.is_all or not is_keyed
     rows = spark.table(name)
     if has_history:
         rows = rows.filter(sql.col(TO_LSN).isNull())
-    if not is_all:
-        keys = spark.read.parquet(*(f"file://{path}" for path in sought.changes))
-        rows = rows.join(keys.select([quoted(one) for one in sought.key]), list(sought.key), "left_semi")
-    elif _are_alike(sought.key[:1], schema):
-        rows = rows.sort(quoted(sought.key[0]))  # files have bounds then that do not overlap
-    with session_settings(spark, _TIMES):
-        rows.select([quoted(one) for one in schema.names]).write.mode("overwrite").parquet(f"file://{place}")
-    found = (read_data_file(str(place), path.name, schema) for path in sorted(place.glob("part-*.parquet")))
-    files = {one.path: one for one in found if one.rows}
+    rows = _in_order(rows, schema, sought.key) if is_all else _with_keys(rows, sought)
+    files = _written(rows, schema, place)
     is_replaced = is_all and not has_history
     return Taken(place, files, () if is_replaced else (*sought.key, *([FROM_LSN] if has_history else [])))
+
+
+def _with_keys(rows: DataFrame, sought: Sought) -> DataFrame:
+    """Those whose keys are in the changes."""
+    keys = rows.sparkSession.read.parquet(*(f"file://{path}" for path in sought.changes))
+    return rows.join(keys.select([quoted(one) for one in sought.key]), list(sought.key), "left_semi")
+
+
+def _in_order(rows: DataFrame, schema: pa.Schema, key: Sequence[str]) -> DataFrame:
+    """Rows by the first column of the key, where that has an order: files have bounds then that do not overlap."""
+    return rows.sort(quoted(key[0])) if _are_alike(key[:1], schema) else rows
+
+
+def _written(rows: DataFrame, schema: pa.Schema, place: Path) -> dict[str, DataFile]:
+    """Write rows into files; those that have any, by their names."""
+    with session_settings(rows.sparkSession, _TIMES):
+        rows.select([quoted(one) for one in schema.names]).write.mode("overwrite").parquet(f"file://{place}")
+    found = (read_data_file(str(place), path.name, schema) for path in sorted(place.glob("part-*.parquet")))
+    return {one.path: one for one in found if one.rows}
 
 
 def _are_alike(key: Sequence[str], schema: pa.Schema) -> bool:
