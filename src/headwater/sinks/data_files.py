@@ -149,7 +149,7 @@ def _statistics(footer: pq.FileMetaData, leaf: int) -> Iterator[Any]:
     for group in range(footer.num_row_groups):
         column = footer.row_group(group).column(leaf)
         found = column.statistics
-        if found is None or found.null_count < footer.row_group(group).num_rows:
+        if found is None or found.null_count is None or found.null_count < column.num_values:
             yield found
 
 
