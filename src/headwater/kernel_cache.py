@@ -4,6 +4,9 @@ Numba's cache keeps machine code; it does not keep processes from making the sam
 starts. So a kernel that is not in the cache is compiled under a lock on a file beside it, by whoever comes first. The
 lock goes with its process. Where files cannot be locked, or one process takes beyond all measure, nobody waits.
 
+The directory is called after what the sources are (:func:`headwater.kernels.cache_directory`), so it does not matter
+where they lie, or how old their files are: whoever has the same ones, in another environment, shares the code.
+
 An executor of a cluster says on standard error, which is a log there, that it compiles: minutes without a task done
 want a reason. Below all rooms; mirrors nothing of PostgreSQL.
 """
@@ -19,11 +22,40 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from numba.core.caching import FunctionCache
+import numba
+from numba.core.caching import FunctionCache, _CacheLocator
 
 WAIT_SECONDS, POLL_SECONDS = 600.0, 0.05
 _OF_AN_EXECUTOR = ("SPARK_EXECUTOR_DIRS", "SPARK_EXECUTOR_ID", "CONTAINER_ID")
 _said: set[str] = set()
+
+
+class KernelPlace(_CacheLocator):  # type: ignore[misc]
+    """Numba's place of a kernel: the directory that its settings name, and nothing of the source's own place and time.
+
+    Args:
+        line: where the kernel begins in its file.
+    """
+
+    def __init__(self, line: int) -> None:
+        self._directory, self._line = str(numba.config.CACHE_DIR), line
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> KernelPlace:
+        """See Numba's."""
+        return cls(py_func.__code__.co_firstlineno)
+
+    def get_cache_path(self) -> str:
+        """See Numba's."""
+        return self._directory
+
+    def get_source_stamp(self) -> str:
+        """See Numba's; the directory's name says it."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """See Numba's."""
+        return str(self._line)
 
 
 class SharedCache(FunctionCache):  # type: ignore[misc]

@@ -30,7 +30,7 @@ from numba.core.dispatcher import Dispatcher
 
 from headwater.caches import KERNEL_CACHE_VARIABLE, kernel_cache
 from headwater.errors import HeadwaterError, warn
-from headwater.kernel_cache import SharedCache
+from headwater.kernel_cache import KernelPlace, SharedCache
 from headwater.temporary_directories import OwnDirectory
 from headwater.trusted_paths import check_path, make_directory
 
@@ -142,7 +142,8 @@ def _compile(function: F, **options: bool) -> F:
 @contextmanager
 def _numba_caching_in(directory: Path) -> Iterator[None]:
     """Functions declared meanwhile keep their machine code there; Numba looks at these settings at no other time."""
-    settings = {"CACHE_DIR": str(directory), "CACHE_LOCATOR_CLASSES": ""}
+    locator = f"{KernelPlace.__module__}.{KernelPlace.__qualname__}"
+    settings = {"CACHE_DIR": str(directory), "CACHE_LOCATOR_CLASSES": locator}
     before = {name: getattr(numba.config, name) for name in settings if hasattr(numba.config, name)}
     try:
         for name in before:

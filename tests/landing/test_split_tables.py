@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from headwater.sinks.change_rows import CHANGE_FIELDS
 from headwater.sinks.lake import FORMATS, Lake, LandingTarget
 from headwater.sinks.lake_schema import SPLIT
 from headwater.sinks.landing import land
+from headwater.sinks.landing_watch import CommittedTable, LandingWatch
 from landing.mirrors import read_table
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -167,6 +169,31 @@ def test_whatever_windows_and_runs_they_come_in(spark: SparkSession, log: Log, t
     landed(spark, log, target, window, end=log.middle)
     landed(spark, log, target, window)
     assert rows_of(target) == LANDED
+
+
+def test_killed_behind_the_rows_that_were_there(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    """When the window's further tables have their names already: the rows do not come a second time, into the last."""
+    target = LandingTarget(tmp_path / "lake", schema_evolution=SPLIT)
+    asked = DecodeRequest(str(log.wal), str(log.backup), "postgres")
+    with pytest.raises(InterruptedError):
+        land(spark, asked, target, bounds=WindowBounds(1 << 30), watch=EndsWithTheFirstCommit())
+    own = target.place / "_headwater"
+    (oid,) = [key for key, name in json.loads((own / "tables.json").read_text()).items() if name == "public.item"]
+    source = json.loads((own / "target.json").read_text())["source"]
+    schema = RelationSchema(int(oid), "public", "item", "r", "p", "d", (), ())
+    with Lake(target) as lake:
+        assert lake.table(schema, source, 0, {1: pa.string()})[0] == "public.item_2"
+    landed(spark, log, target)
+    assert rows_of(target) == LANDED
+
+
+class EndsWithTheFirstCommit(LandingWatch):
+    """Which is that of rows that were there before."""
+
+    def committed(self, tables: Sequence[CommittedTable], seconds: float) -> None:
+        """See :class:`LandingWatch`."""
+        if any(one.rows for one in tables):
+            raise InterruptedError
 
 
 def test_tables_that_have_followed_go_on_as_they_are(spark: SparkSession, log: Log, tmp_path: Path) -> None:

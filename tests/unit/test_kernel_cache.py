@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -134,6 +135,17 @@ def test_a_cache_of_ones_own(tmp_path: Path, variable: str) -> None:
         assert [found for _, found in processes] == [hits, 1]
         assert processes[0][0].is_relative_to(tmp_path / "own")
     assert {path.stat().st_mode & 0o777 for path in processes[0][0].parents[:3]} == {0o700}
+
+
+def test_the_same_sources_elsewhere_share_it(tmp_path: Path) -> None:
+    """As those of another environment or another clone, whatever the age of their files."""
+    copy = tmp_path / "elsewhere" / "headwater"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
+    first, _ = _run(_environment(tmp_path))
+    second, warnings = _run(_environment(tmp_path, PYTHONPATH=str(copy.parent)))
+    assert warnings == []
+    assert [hits for _, hits in second] == [1, 1]
+    assert {path for path, _ in second} == {path for path, _ in first}
 
 
 def test_the_name_of_a_cache_covers_what_machine_code_is_made_of() -> None:

@@ -42,6 +42,7 @@ from headwater.pg.version import VERSIONS
 from headwater.rmgr.header_slots import header_scratch
 from headwater.rmgr.locator_hash import locator_hash
 from headwater.rows import _page_history as k
+from headwater.rows import _visible_tuples as v
 from headwater.rows._page_tuples import PAGE
 from headwater.rows.page_checksum import first_wrong_page
 from headwater.wal.frames import Frames
@@ -56,8 +57,8 @@ from headwater.wal.record_layout import (
 Locator = tuple[int, int, int]
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
-Fates = k.Fates
-gather = k.gather
+Fates = v.Fates
+gather = v.gather
 FindUpdater = Callable[[int], int]
 """Who has updated or deleted of a multixact, 0 for nobody."""
 
@@ -281,7 +282,7 @@ def _payload(histories: Sequence[HistoryFile], events: Int64s, part: Int64s) -> 
     for number in np.unique(part[has]).tolist():
         own = np.flatnonzero(has & (part == number))
         source = np.memmap(histories[number].payload, np.uint8, "c").view(np.ndarray)
-        k.gather(source, events[own, k.AT], events[own, k.LENGTH], out, ends[own] - events[own, k.LENGTH])
+        v.gather(source, events[own, k.AT], events[own, k.LENGTH], out, ends[own] - events[own, k.LENGTH])
     events[has, k.AT] = (ends - events[:, k.LENGTH])[has]
     return out
 
@@ -322,7 +323,7 @@ class PageVisibility:
     def __init__(self, fates: Fates, limit: int, find_updater: FindUpdater, has_checksums: bool) -> None:
         self._fates, self._limit, self._find = fates, limit, find_updater
         self._has_checksums = has_checksums
-        self._slots = k.Slots(
+        self._slots = v.Slots(
             np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.int64), np.zeros(k.MOST_TUPLES, np.uint8)
         )
 
@@ -348,18 +349,18 @@ class PageVisibility:
         most = 300 * count + len(changed.events)
         while True:
             at, length, tid, multis = (np.empty(most, np.int64) for _ in range(4))
-            seen = k.Seen(at, length, tid, multis, np.zeros(8, np.int64))
-            status = k.visible_tuples(
+            seen = v.Seen(at, length, tid, multis, np.zeros(8, np.int64))
+            status = v.visible_tuples(
                 data, first, count, changed.starts, changed.events, self._limit, self._fates, self._slots, seen
             )
-            if status == k.FULL:
+            if status == v.FULL:
                 most *= 2
             elif status != k.DONE:
                 raise _page_error(status, seen, where)
-            elif seen.state[k.UNKNOWN_MULTIS]:
-                self._learn(seen.multis[: seen.state[k.UNKNOWN_MULTIS]])
+            elif seen.state[v.UNKNOWN_MULTIS]:
+                self._learn(seen.multis[: seen.state[v.UNKNOWN_MULTIS]])
             else:
-                found = seen.state[k.TUPLES]
+                found = seen.state[v.TUPLES]
                 return VisibleTuples(data, seen.at[:found], seen.length[:found], seen.tid[:found], first, len(pages))
 
     def _learn(self, multis: Int64s) -> None:
@@ -372,19 +373,19 @@ class PageVisibility:
         self._fates = self._fates._replace(multis=known[order], updaters=updaters[order])
 
 
-def _page_error(status: int, seen: k.Seen, where: str) -> CatalogError:
-    page, value = f"page {int(seen.state[k.BAD_BLOCK])}", int(seen.state[k.BAD_VALUE])
-    if status == k.YOUNG_PAGE:
+def _page_error(status: int, seen: v.Seen, where: str) -> CatalogError:
+    page, value = f"page {int(seen.state[v.BAD_BLOCK])}", int(seen.state[v.BAD_VALUE])
+    if status == v.YOUNG_PAGE:
         return CatalogError(
             f"{page} was changed at {Lsn(value)}, which the log does not tell of before that",
             file=where,
             hint="copy a server that was shut down, or use pg_basebackup",
         )
     reason = {
-        k.BAD_PAGE: f"{page} is broken: its header or a line pointer",
-        k.LOST_XID: f"could not read the status of transaction {value}, which {page} names",
-        k.NO_TUPLE: f"{page} has no tuple where the record at {Lsn(value)} deletes one",
-        k.OLD_TUPLE: f"{page} has a tuple that VACUUM FULL of a version before 9.0 has moved",
+        v.BAD_PAGE: f"{page} is broken: its header or a line pointer",
+        v.LOST_XID: f"could not read the status of transaction {value}, which {page} names",
+        v.NO_TUPLE: f"{page} has no tuple where the record at {Lsn(value)} deletes one",
+        v.OLD_TUPLE: f"{page} has a tuple that VACUUM FULL of a version before 9.0 has moved",
     }[status]
     return _damaged(reason, where)
 

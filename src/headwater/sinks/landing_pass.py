@@ -300,7 +300,9 @@ class LandingPass:
 
     def _table(self, source: SourceTable) -> tuple[str, LakeTable]:
         begins_at = self.opened.store.start_lsn if self.opened.state is None else 0
-        return self.lake.table(source.last, self._source, begins_at, source.shape)
+        # Rows that were there before have no stage of a window, but a shape as well.
+        shape = self.mode.shape(source.last) if source.shape is None else source.shape
+        return self.lake.table(source.last, self._source, begins_at, shape)
 
     @property
     def _decoder(self) -> SliceDecoder:

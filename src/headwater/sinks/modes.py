@@ -125,6 +125,10 @@ class Mode(ABC):
     ) -> list[SourceTable]:
         """The tables that a window concerns; in the thread that plans. See :func:`mirrored_tables`."""
 
+    def shape(self, schema: RelationSchema) -> Shape | None:
+        """Which columns the lake's table must have, of the several that a table may have there; None for any."""
+        return None
+
     @abstractmethod
     def existing(self, source: SourceTable) -> SourceTable:
         """A table whose rows were there before, with what is to be known of it.
@@ -193,6 +197,10 @@ class Changelog(Mode):
         """See :class:`Mode`."""
         return source_tables(plan, store, lo, hi, since, self.shapes)
 
+    def shape(self, schema: RelationSchema) -> Shape | None:
+        """See :class:`Mode`."""
+        return None if self.shapes is None else self.shapes(schema)
+
     def existing(self, source: SourceTable) -> SourceTable:
         """See :class:`Mode`."""
         return source
@@ -213,7 +221,8 @@ class Changelog(Mode):
         self, landings: Sequence[Landing], written: Mapping[int, list[Written]], merging: Merging
     ) -> Iterator[Settled]:
         """The files as they are."""
-        for number, files in written.items():
+        # Of a table's several the earlier ones first: what they lack, none that comes later is to stand for.
+        for number, files in sorted(written.items()):
             added = [one.file for one in files]
             last = max(one.last for one in files)
             yield Settled(landings[number], added, [], last, sum(one.rows for one in added))

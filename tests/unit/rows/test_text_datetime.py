@@ -198,7 +198,7 @@ def test_a_posix_rule_holds_in_the_past_too(value: str, usec: int) -> None:
         "200",
         "UTC+200",
         "EST5EDT,M13.1.0,M1.1.0",
-        "INTERVAL '1'",
+        "INTERVAL '1 day'",
     ],
 )
 def test_no_such_zone(value: str) -> None:
