@@ -32,7 +32,8 @@ from headwater.sinks.lake_table import Landed
 from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.spark_catalog import CONNECTORS, quoted
 from headwater.sinks.spark_table import SparkTable
-from landing.test_change_tables import DETACHED, Log, folded, landed, log
+from landing.test_change_tables import DETACHED, folded, landed, log
+from landing.two_parts import Log
 from landing.work import Work
 
 __all__ = ["log"]
