@@ -16,7 +16,8 @@ from cores import on_cores, workers_on_cores
 from headwater.demo.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.index_job import IndexTask, cut_runs
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.open_request import open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.rmgr.index import Request
 from logs import Log, written
 from results import MEGABYTE, Measurement, Result, Sitting

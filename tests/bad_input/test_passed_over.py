@@ -15,7 +15,8 @@ from bad_input.damage import PAGE, overwrite, segments
 from bad_input.servers import copy_wal, make_slot, peek, run, small_server
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.open_request import open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows
 from headwater.plugins.api import PluginContext

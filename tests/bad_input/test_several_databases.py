@@ -25,7 +25,7 @@ from headwater.pipeline.database_plan import DatabasePlan
 from headwater.pipeline.databases import ChosenDatabases, may_be_created, warn_of_namesakes
 from headwater.pipeline.index_job import IndexTask, index_in_threads
 from headwater.pipeline.open_output import OpenOutput
-from headwater.pipeline.request import open_request
+from headwater.pipeline.open_request import open_request
 from headwater.pipeline.run_index import Run, WindowBounds
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import Pass

@@ -15,7 +15,8 @@ from ddl.copying import Recorded, recorded, run_all
 from headwater.errors import HeadwaterWarning, PluginError, UsageError
 from headwater.pipeline.databases import ChosenDatabases, DatabaseChoice
 from headwater.pipeline.ddl import open_ddl, read_ddl
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.open_request import open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.slot_moves import begin
 from headwater.plugins.debezium import Debezium
 from headwater.slots.kept_state import KeptState

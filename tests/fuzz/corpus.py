@@ -19,7 +19,8 @@ import psycopg
 
 from fuzz import workload
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.open_request import open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import windows_in_threads

@@ -14,7 +14,8 @@ from fuzz.corpus import SEGMENT, Corpus
 from fuzz.wal_records import PAGE, SWITCH
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.window import Scope

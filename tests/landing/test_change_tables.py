@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -18,9 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeConflictError, LakeError, UsageError
-from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
@@ -29,6 +27,7 @@ from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.parquet_table import read_parquet_table
 from landing.mirrors import read_table
+from landing.two_parts import Log, two_parts
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -78,45 +77,11 @@ DETACHED = [("insert", 100), ("truncate", None), ("insert", 101)]
 """What lands in a partition's own table, of the time in which it was none."""
 
 
-@dataclass(frozen=True)
-class Log:
-    """A stopped server's files, and what its tables held.
-
-    Attributes:
-        backup, wal: files; middle: LSN between both parts of the work.
-        tables: rows by table.
-    """
-
-    backup: Path
-    wal: Path
-    middle: int
-    tables: dict[str, list[tuple[Any, ...]]]
-
-
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
-        with server.connect() as connection:
-            _run(connection, SETUP)
-        server.stop()
-        backup = server.copy_data_directory(tmp_path_factory.mktemp("landing") / "backup")
-        server.start()
-        with server.connect() as connection:
-            _run(connection, FIRST)
-            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-            assert row is not None
-            _run(connection, SECOND)
-            tables = {
-                "orders": connection.execute("SELECT * FROM orders ORDER BY id").fetchall(),
-                "event": connection.execute("SELECT * FROM event ORDER BY id").fetchall(),
-            }
-        server.stop()
-        yield Log(backup, server.wal_directory, int(Lsn.parse(row[0])), tables)
-
-
-def _run(connection: Any, statements: str) -> None:
-    for statement in filter(str.strip, statements.split(";\n")):
-        connection.execute(statement)
+    queries = {"orders": "SELECT * FROM orders ORDER BY id", "event": "SELECT * FROM event ORDER BY id"}
+    with two_parts(tmp_path_factory.mktemp("landing"), SETUP, FIRST, SECOND, queries) as found:
+        yield found
 
 
 def landed(spark: SparkSession, log: Log, target: LandingTarget, **request: Any) -> LandingResult:

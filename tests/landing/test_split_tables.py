@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.catalog.relation import RelationSchema
-from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError, UsageError
-from headwater.pg.lsn import Lsn
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.sinks.change_rows import CHANGE_FIELDS
@@ -24,6 +22,7 @@ from headwater.sinks.lake_schema import SPLIT
 from headwater.sinks.landing import land
 from headwater.sinks.landing_watch import CommittedTable, LandingWatch
 from landing.mirrors import read_table
+from landing.two_parts import Log, two_parts
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -102,35 +101,10 @@ LANDED = {
 """Table by table what lands. A column that is dropped begins no table; one that is as it was goes on with its."""
 
 
-@dataclass(frozen=True)
-class Log:
-    """A stopped server's files; ``middle``: LSN between both parts of the work."""
-
-    backup: Path
-    wal: Path
-    middle: int
-
-
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
-        with server.connect() as connection:
-            _run(connection, SETUP)
-        server.stop()
-        backup = server.copy_data_directory(tmp_path_factory.mktemp("split") / "backup")
-        server.start()
-        with server.connect() as connection:
-            _run(connection, FIRST)
-            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-            assert row is not None
-            _run(connection, SECOND)
-        server.stop()
-        yield Log(backup, server.wal_directory, int(Lsn.parse(row[0])))
-
-
-def _run(connection: Any, statements: str) -> None:
-    for statement in filter(str.strip, statements.split(";\n")):
-        connection.execute(statement)
+    with two_parts(tmp_path_factory.mktemp("split"), SETUP, FIRST, SECOND) as found:
+        yield found
 
 
 def landed(spark: SparkSession, log: Log, target: LandingTarget, window: int = 1 << 30, **request: Any) -> None:

@@ -12,7 +12,8 @@ from headwater.flat_values import read_value, value_bytes
 from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.message_files import message_batches, message_schema
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.window import Scope

@@ -9,7 +9,8 @@ import pytest
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.assemble import RolledWindow
 from headwater.pipeline.index_job import index_in_threads
-from headwater.pipeline.request import DecodeRequest, open_request
+from headwater.pipeline.open_request import open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import Scope
 from headwater.pipeline.windows import PlanWindows

@@ -33,8 +33,8 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import ChosenDatabases
 from headwater.pipeline.decode import decode_outputs
 from headwater.pipeline.message_files import MessageForm
+from headwater.pipeline.open_request import open_requests
 from headwater.pipeline.outputs import Decoded, DecodeResult, Output
-from headwater.pipeline.request import open_requests
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.pipeline.task_run import Progress

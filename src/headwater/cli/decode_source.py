@@ -18,7 +18,8 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.databases import DatabaseChoice, check_whole_cluster, may_be_created
 from headwater.pipeline.named_catalog import is_server, state_in_file, state_of_server
 from headwater.pipeline.outputs import Decoded
-from headwater.pipeline.request import DecodeRequest, check_begins, check_no_user
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.request_checks import check_begins, check_no_user
 from headwater.pipeline.row_changes import RowChanges
 from headwater.pipeline.slot_request import kept_in_slot, request_of_slot
 from headwater.plugins.table_patterns import TablePatterns

@@ -25,14 +25,8 @@ from headwater.pipeline.database_plan import DatabasePlan, pieces_of
 from headwater.pipeline.index_job import IndexTask, cut_runs
 from headwater.pipeline.named_catalog import is_server, state_in_file
 from headwater.pipeline.open_output import OpenOutput, scope_of
-from headwater.pipeline.request import (
-    DecodeRequest,
-    OpenRequest,
-    following_definitions,
-    open_request,
-    open_requests,
-    open_store,
-)
+from headwater.pipeline.open_request import OpenRequest, following_definitions, open_request, open_requests, open_store
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import Run
 from headwater.pipeline.window import NO_COMMIT, Scope
@@ -91,7 +85,7 @@ class ChosenDatabases:
             choice: of them.
 
         Raises:
-            HeadwaterError: as :func:`headwater.pipeline.request.open_requests`.
+            HeadwaterError: as :func:`headwater.pipeline.open_request.open_requests`.
         """
         request = requests[0]
         check_whole_cluster(request)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from headwater.pipeline.assemble import RolledWindow
 from headwater.pipeline.ddl_steps import PlacedDdl, ddl_of_window
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.window import NO_COMMIT, Scope
@@ -45,7 +46,7 @@ def open_ddl(request: DecodeRequest) -> OpenRequest:
     """Open a request of which nothing but its DDL is wanted.
 
     Raises:
-        HeadwaterError: as :func:`headwater.pipeline.request.open_request`.
+        HeadwaterError: as :func:`headwater.pipeline.open_request.open_request`.
     """
     return open_request(request, lambda store: RowChanges(TableChoice(EVERY_TABLE), (), store.major))
 

@@ -28,9 +28,10 @@ from headwater.pipeline.exchange import Arrived, Exchange, Handed, Write
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
 from headwater.pipeline.open_output import OpenOutput, scope_of
+from headwater.pipeline.open_request import OpenRequest, open_requests, settings_together
 from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of, timed
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_requests, settings_together
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.task_run import Progress

@@ -20,7 +20,8 @@ from headwater.errors import HeadwaterError
 from headwater.pipeline.decode_job import DecodedSlice, SliceDecoder
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_output import scope_of
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.settling import Settlement
 from headwater.pipeline.windows import PlanWindows

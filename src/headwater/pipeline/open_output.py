@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.window import Scope
 from headwater.plugins.api import SlicePlugin
 

@@ -23,7 +23,7 @@ from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.index_job import IndexTask
 from headwater.pipeline.near_exchange import NEAR_BYTES
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.scratch import store_value
 from headwater.pipeline.task_run import Progress

@@ -18,7 +18,7 @@ from headwater.catalog.origin import CatalogOrigin
 from headwater.catalog.store import CatalogStore
 from headwater.errors import AwaitedCatalogError, CatalogError, WalError
 from headwater.pg.lsn import Lsn
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.rmgr.index import WalIndex
 from headwater.rmgr.registry import XLOG
 from headwater.rmgr.xlog import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from headwater.pipeline.request import SKIP_GAP, DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import SKIP_GAP, DecodeRequest
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.window import NO_COMMIT, Scope, check_consistent

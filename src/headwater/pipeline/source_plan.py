@@ -18,7 +18,8 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, HeadwaterError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.request import DecodeRequest, OpenRequest, open_request
+from headwater.pipeline.open_request import OpenRequest, open_request
+from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_batches import RowForm
 from headwater.pipeline.row_changes import RowChanges, TableChoice, require_text
 from headwater.pipeline.row_filter import EVERYTHING, RowFilter

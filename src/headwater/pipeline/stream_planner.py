@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from headwater.errors import CatalogError, SlotError, UsageError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.slot_request import kept_in_slot
 from headwater.pipeline.source_options import ERROR, SourceOptions

@@ -18,7 +18,7 @@ from headwater.pipeline.advance import Behind, Watch, nobody_watches
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow, Rolled, nobody_asks
 from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_output import OpenOutput
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, IndexRuns, Run, RunIndexer, WindowBounds
 from headwater.pipeline.window import Scope, stop_lsn
 from headwater.reorder.state import State

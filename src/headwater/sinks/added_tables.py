@@ -19,7 +19,8 @@ from headwater.catalog.store import CatalogStore
 from headwater.errors import CatalogError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.named_catalog import state_in_file
-from headwater.pipeline.request import DecodeRequest, check_fit, check_server
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.request_checks import check_fit, check_server
 from headwater.plugins.api import SlicePlugin
 from headwater.plugins.table_patterns import TablePatterns, qualified_name
 from headwater.sinks.existing_rows import ExistingTable, existing_rows, no_rows_in_export

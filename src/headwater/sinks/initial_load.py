@@ -37,7 +37,7 @@ from headwater.pipeline.exchange import Exchange, Write
 from headwater.pipeline.heap_history import HeapHistory, heap_history
 from headwater.pipeline.heap_pages import HeapPages
 from headwater.pipeline.heap_toast import ToastPart, ToastTask, ToastValues
-from headwater.pipeline.request import OpenRequest
+from headwater.pipeline.open_request import OpenRequest
 from headwater.pipeline.task_run import Progress, run_tasks
 from headwater.rows.arrow import NAMES
 from headwater.rows.items import INSERT, TOAST, UNCHANGED, Items

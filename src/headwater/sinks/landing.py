@@ -34,9 +34,11 @@ from headwater.pg.lsn import Lsn
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.following import Following
 from headwater.pipeline.near_exchange import NearExchange
+from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of
 from headwater.pipeline.reach import complete_at
-from headwater.pipeline.request import DecodeRequest, OpenRequest, check_database, open_request
+from headwater.pipeline.request import DecodeRequest
+from headwater.pipeline.request_checks import check_database
 from headwater.pipeline.row_changes import RowChanges, TableChoice
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.task_run import Progress

@@ -24,8 +24,8 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.pipeline.exchange import Handed, Write
 from headwater.pipeline.following import Following
 from headwater.pipeline.open_output import OpenOutput, scope_of
+from headwater.pipeline.open_request import OpenRequest, settings_together
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
-from headwater.pipeline.request import OpenRequest, settings_together
 from headwater.pipeline.row_changes import RowChanges
 from headwater.reorder.cutting import cut_slices, even_slice
 from headwater.reorder.plan import Slice

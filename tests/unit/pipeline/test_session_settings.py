@@ -8,7 +8,8 @@ import pytest
 
 from headwater.catalog.server_settings import ServerSetting, read_server_settings
 from headwater.errors import CatalogError, UsageError
-from headwater.pipeline.request import DecodeRequest, server_settings, session_settings
+from headwater.pipeline.open_request import server_settings, session_settings
+from headwater.pipeline.request import DecodeRequest
 from headwater.rows.session import SessionSettings
 
 

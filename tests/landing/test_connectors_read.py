@@ -1,0 +1,81 @@
+"""Tables that land without a JVM, read by the real connectors in Spark (``make test-lakes``).
+
+A table of Iceberg is found by its metadata file, which a catalog of Spark's takes in as its own
+(``CALL CATALOG.system.register_table``); one of Delta by its directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.demo.embedded_postgres import find_programs
+from headwater.pipeline.request import DecodeRequest
+from headwater.sinks.iceberg_catalog import own_catalog
+from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing import land
+from landing.mirrors import columns_by_number, has_landed, mirror_rows, read_table
+from landing.test_change_tables import landed, log
+from landing.test_mirrors import Log as MirroredLog
+from landing.test_mirrors import worked
+from landing.test_spark_catalogs import Catalog, catalog, spark
+from landing.two_parts import Log
+
+__all__ = ["catalog", "log", "spark"]
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+REGISTERED = "taken_in"
+ORDER = [(name, "ascending") for name in ("_commit_lsn", "_lsn", "_seq", "_change_type")]
+
+
+@pytest.fixture(scope="module")
+def mirrored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MirroredLog]:
+    yield from worked(find_programs(16), tmp_path_factory.mktemp("mirrored"), 5, ddl=request.param == "ddl")
+
+
+@pytest.mark.parametrize("mirrored", ["rows", "ddl"], indirect=True)
+def test_mirrors(spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", catalog.format, mode="current")
+    asked = DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres")
+    land(spark, asked, target)
+    for name, (numbers, rows) in mirrored.tables.items():
+        place = target.place / f"public.{name}"
+        if not has_landed(place, catalog.format):
+            assert not rows
+            continue
+        columns = columns_by_number(place, catalog.format)
+        assert mirror_rows(read_by_spark(spark, place), [columns[number] for number in numbers]) == rows, name
+
+
+def test_change_tables(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
+    """Of two windows, between which columns come, go and become wider."""
+    target = LandingTarget(tmp_path / "lake", catalog.format)
+    landed(spark, log, target, end=log.middle)
+    landed(spark, log, target)
+    for name in ("public.orders", "public.event", "public.small"):
+        wanted = read_table(target.place / name, catalog.format)
+        found = read_by_spark(spark, target.place / name).select(wanted.column_names).cast(wanted.schema)
+        assert found.sort_by(ORDER).equals(wanted.sort_by(ORDER)), name
+
+
+def read_by_spark(spark: Any, place: Path) -> pa.Table:
+    """A table, by its directory in the lake."""
+    if (place / "_delta_log").exists():
+        return spark.read.format("delta").load(str(place)).toArrow()
+    own = {"": "org.apache.iceberg.spark.SparkCatalog", ".io-impl": "org.apache.iceberg.hadoop.HadoopFileIO"}
+    own[".catalog-impl"] = "org.apache.iceberg.inmemory.InMemoryCatalog"
+    for key, value in own.items():
+        spark.conf.set(f"spark.sql.catalog.{REGISTERED}{key}", value)
+    name = tuple(place.name.split(".", 1))
+    with closing(own_catalog(place.parent)) as catalog:
+        metadata = catalog.load_table(name).metadata_location
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {REGISTERED}.{name[0]}")
+    spark.sql(f"DROP TABLE IF EXISTS {REGISTERED}.{'.'.join(name)}")
+    spark.sql(f"CALL {REGISTERED}.system.register_table(table => '{'.'.join(name)}', metadata_file => '{metadata}')")
+    return spark.table(f"{REGISTERED}.{'.'.join(name)}").toArrow()
