@@ -42,6 +42,7 @@ from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.landing import land
 from headwater.sinks.spark_catalog import CONNECTORS, quoted
 from headwater.sinks.spark_table import SparkTable
+from landing.mirrors import mirror_rows
 from landing.test_change_tables import DETACHED, folded, landed, log
 from landing.test_mirrors import Log as MirroredLog
 from landing.test_mirrors import as_of, worked
