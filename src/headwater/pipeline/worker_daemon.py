@@ -6,8 +6,9 @@ current directory is where Spark puts an application's files. A worker runs a fu
 what was loaded here is kept out of it, or each would look at every object of the compiler, 30 to 100 milliseconds a
 task. Workers keep the memory that they free (:mod:`headwater.kept_memory`).
 
-Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page. They
-end without the traceback that Spark's daemon prints of it.
+Spark lets go of workers that have had nothing to do for a minute, as while somebody reads the output page by page, and
+of all of them, and of this process, when it ends, maybe before they are ready. They end without the traceback that its
+daemon prints of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import gc
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def preload(rooms: Sequence[str] = ()) -> int:
@@ -37,13 +41,13 @@ def preload(rooms: Sequence[str] = ()) -> int:
     return load_kernels()
 
 
-def _ends_quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker process that ends when nobody reads what it writes any more."""
+def _ends_quietly(serving: Callable[..., T]) -> Callable[..., T]:
+    """What a process serves, which ends when nobody reads what it writes any more."""
 
-    def run(*arguments: object) -> int:
+    def run(*arguments: object) -> T:
         try:
-            return worker(*arguments)
-        except BrokenPipeError:
+            return serving(*arguments)
+        except ConnectionError:
             os._exit(1)
 
     return run
@@ -63,7 +67,7 @@ def serve(rooms: Sequence[str] = ()) -> None:
     preload(rooms)
     daemon.worker = _ends_quietly(daemon.worker)
     gc.freeze()
-    daemon.manager()
+    _ends_quietly(daemon.manager)()
 
 
 if __name__ == "__main__":
