@@ -15,7 +15,7 @@ ON_EACH_SPARK := tests/spark --ignore tests/spark/test_new_environment.py \
 
 # Of what a connector needs, what Spark has not itself.
 CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
-WITH_CONNECTOR := tests/landing/test_spark_catalogs.py tests/landing/test_connectors_read.py
+WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
 .PHONY: help install servers servers-19 servers-first lint format types test test-all values filters kills fuzz ddl options \

@@ -338,6 +338,13 @@ def ddl_command(**flags: Any) -> None:
     help="What becomes of values that a column cannot hold; string: columns of such types are text.",
 )
 @_land_flag(
+    "--jsonb",
+    type=click.Choice(["string", "variant"]),
+    default="string",
+    show_default=True,
+    help="What columns of jsonb are; variant: VARIANT, which Spark's own writers have.",
+)
+@_land_flag(
     "--schema-evolution",
     type=click.Choice(["evolve", "fail", "split"]),
     default="evolve",

@@ -21,12 +21,13 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.column_types import AS_VARIANT
 from headwater.sinks import landing_worker_daemon
 from headwater.sinks.lake import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.landing_watch import SeveralWatch
-from headwater.sinks.modes import HISTORY
+from headwater.sinks.modes import CHANGELOG, HISTORY
 from headwater.wal.place import WalSource
 
 
@@ -42,7 +43,7 @@ class LandFlags:
         tables: patterns; none for all.
         to: the directory; form: of its tables; mode: what they hold.
         iceberg_catalog, namespace, catalog_impl: see :class:`LandingTarget`.
-        snapshot, on_unrepresentable, schema_evolution: see :class:`LandingTarget`.
+        snapshot, on_unrepresentable, schema_evolution, jsonb: see :class:`LandingTarget`.
         window_bytes: WAL that is committed at a time.
         follow: go on as the WAL grows; poll_seconds: see :data:`headwater.wal.arrivals.POLL_SECONDS`.
         progress: one of :data:`headwater.cli.landing_progress.KINDS`.
@@ -68,6 +69,7 @@ class LandFlags:
     snapshot: str
     on_unrepresentable: str
     schema_evolution: str
+    jsonb: str
     window_bytes: int
     follow: bool
     poll_seconds: float
@@ -104,6 +106,7 @@ def run_land(flags: LandFlags) -> None:
         flags.namespace,
         flags.snapshot,
         flags.catalog_impl,
+        flags.jsonb,
     )
     with ExitStack() as stack:
         progress, watch = stack.enter_context(landing_progress(NONE if flags.quiet else flags.progress, flags.follow))
@@ -130,6 +133,8 @@ def _check_catalog(flags: LandFlags) -> None:
     Raises:
         UsageError: it does not.
     """
+    if flags.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
+        raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.form not in SPARK_TYPES:
             raise UsageError("--catalog-impl spark is of tables of --format delta or iceberg")

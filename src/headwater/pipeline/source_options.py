@@ -17,7 +17,15 @@ from headwater.pipeline.run_index import DEFAULT_BOUNDS
 from headwater.pipeline.slot_request import agreed_request
 from headwater.pipeline.wal_places import STORAGE, source_of_options
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import ON_UNREPRESENTABLE, SPARK, SPARK_WITH_VARIANT, Target
+from headwater.rows.column_types import (
+    AS_STRING,
+    AS_VARIANT,
+    JSONB,
+    ON_UNREPRESENTABLE,
+    SPARK,
+    SPARK_WITH_VARIANT,
+    Target,
+)
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.local_path import local_path
 
@@ -56,10 +64,6 @@ PARTITION_BYTES = 32 << 20
 
 VIEW_CHANGES, VIEW_RECORDS = "changes", "records"
 
-AS_STRING, AS_VARIANT = "string", "variant"
-JSONB = (AS_STRING, AS_VARIANT)
-"""What a single table's columns of jsonb are."""
-
 ERROR, SKIP, BY_NAME = "error", "skip", "byName"
 ON_TABLE_REPLACED = (ERROR, SKIP, BY_NAME)
 """What is done with changes of another relation that bore a single table's name earlier."""
@@ -87,7 +91,7 @@ class SourceOptions:
         slot: directory of the slot that a stream goes on from, None for none.
         max_bytes: bytes of WAL of a stream's batch, None for no bound.
         window_bytes: bytes of WAL that a read plans at a time.
-        jsonb: one of :data:`JSONB`.
+        jsonb: what a single table's columns of jsonb are, one of :data:`~headwater.rows.column_types.JSONB`.
     """
 
     request: DecodeRequest

@@ -24,6 +24,10 @@ ERROR, NULL, STRING = "error", "null", "string"
 ON_UNREPRESENTABLE = (ERROR, NULL, STRING)
 """What is done with a value that a column cannot hold; ``string``: columns are text whose types have such values."""
 
+AS_STRING, AS_VARIANT = "string", "variant"
+JSONB = (AS_STRING, AS_VARIANT)
+"""What columns of jsonb are."""
+
 MOST_DIGITS = 38
 """Of a decimal in Arrow, Parquet, Delta and Spark."""
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, count
@@ -28,7 +28,17 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.column_types import DELTA, ERROR, ICEBERG, PARQUET, SPARK_DELTA, SPARK_ICEBERG, Target
+from headwater.rows.column_types import (
+    AS_STRING,
+    AS_VARIANT,
+    DELTA,
+    ERROR,
+    ICEBERG,
+    PARQUET,
+    SPARK_DELTA,
+    SPARK_ICEBERG,
+    Target,
+)
 from headwater.sinks.delta_table import DeltaFormat
 from headwater.sinks.lake_schema import EVOLVE, LakeSchema, Shape, has_shape
 from headwater.sinks.lake_table import Expired, LakeFormat, LakeTable, TableCommit, errors_at, lock_alone
@@ -71,6 +81,7 @@ class LandingTarget:
             of the catalog stands before it, and is needed.
         snapshot: see :data:`SNAPSHOTS`.
         catalog_impl: one of :data:`CATALOG_IMPLS`.
+        jsonb: what columns of jsonb are, one of :data:`~headwater.rows.column_types.JSONB`.
     """
 
     place: Path
@@ -82,11 +93,13 @@ class LandingTarget:
     namespace: str | None = None
     snapshot: str = INITIAL
     catalog_impl: str = PYTHON_IMPL
+    jsonb: str = AS_STRING
 
     @property
     def types(self) -> Target:
         """What the tables' columns can be."""
-        return (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
+        found = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
+        return replace(found, has_variant=True) if self.jsonb == AS_VARIANT else found
 
     def open_format(self) -> LakeFormat:
         """The format of the tables, open.
@@ -94,6 +107,11 @@ class LandingTarget:
         Raises:
             LakeError: it cannot be opened.
         """
+        if self.jsonb == AS_VARIANT and (self.catalog_impl != SPARK_IMPL or self.mode != "changelog"):
+            raise LakeError(
+                "only Spark's own writers keep jsonb as VARIANT, in change tables",
+                hint="--catalog-impl spark --mode changelog, or leave out --jsonb",
+            )
         return (_spark if self.catalog_impl == SPARK_IMPL else _OPENERS[self.format])(self)
 
     @classmethod
@@ -112,8 +130,9 @@ class LandingTarget:
         }
         mode = str(known.get("mode", "changelog"))
         snapshot = str(known.get("snapshot", NEVER))
-        impl = str(known.get("catalog-impl", PYTHON_IMPL))
-        return cls(place, known["format"], ERROR, EVOLVE, mode, chosen["catalog"], chosen["namespace"], snapshot, impl)
+        impl, jsonb = str(known.get("catalog-impl", PYTHON_IMPL)), str(known.get("jsonb", AS_STRING))
+        own = chosen["catalog"], chosen["namespace"]
+        return cls(place, known["format"], ERROR, EVOLVE, mode, *own, snapshot, impl, jsonb)
 
 
 @dataclass(frozen=True)
@@ -216,6 +235,7 @@ class Lake:
                 self._require(what, value or _OWN, _OWN)
             self._require("catalog-impl", target.catalog_impl, PYTHON_IMPL)
             self._require("snapshot", target.snapshot, NEVER)
+            self._require("jsonb", target.jsonb, AS_STRING)
             self.clear_staging()
             self._resolved = ResolvedLog(self._own)
         self._format = target.open_format()

@@ -17,12 +17,12 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType, VariantType
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.task_run import reason
-from headwater.rows.column_types import list_of, spark_name
+from headwater.rows.column_types import VARIANT, list_of, spark_name
 from headwater.rows.type_forms import ARROW_FORMS
 from headwater.sinks.lake_table import Landed, TableSize, errors_at
 
@@ -72,6 +72,8 @@ def arrow_type(type: DataType) -> pa.DataType:
         return list_of(arrow_type(type.elementType))
     if isinstance(type, StructType):
         return pa.struct([(field.name, arrow_type(field.dataType)) for field in type.fields])
+    if isinstance(type, VariantType):
+        return VARIANT
     name = type.simpleString().upper()
     if name not in _ARROW:
         raise LakeError(f"a column is {name}, which no column of the source is")
@@ -114,6 +116,10 @@ class Connector(ABC):
     @abstractmethod
     def size(self, name: str, version: int) -> TableSize:
         """What a version of a table is made of."""
+
+    def needed(self, schema: pa.Schema) -> dict[str, str]:
+        """Properties that a table with these columns must have."""
+        return {}
 
     def widen(self, name: str, column: str, type: pa.DataType) -> None:
         """Let a column hold more."""
@@ -198,6 +204,10 @@ class IcebergConnector(Connector):
         own = {SOURCE: landed.source, COMMIT_LSN: str(Lsn(landed.commit_lsn))}
         return {f"snapshot-property.{key}": value for key, value in own.items()}
 
+    def needed(self, schema: pa.Schema) -> dict[str, str]:
+        """See :class:`Connector`: VARIANT is of version 3 of the format."""
+        return {"format-version": "3"} if any(map(_has_variant, schema.types)) else {}
+
     def settings(self, landed: Landed) -> dict[str, str]:
         """See :class:`Connector`."""
         return {f"spark.sql.iceberg.{key}": value for key, value in self.options(landed).items()}
@@ -208,6 +218,11 @@ class IcebergConnector(Connector):
         if row is None:
             raise LakeError(f"snapshot {version} of {name} has expired")
         return TableSize(*(int(row[0].get(f"total-{what}", 0)) for what in ("records", "data-files", "files-size")))
+
+
+def _has_variant(type: pa.DataType) -> bool:
+    inner = [type.field(at).type for at in range(type.num_fields)]
+    return bool(type == VARIANT) or any(map(_has_variant, inner))
 
 
 CONNECTORS: Mapping[str, type[Connector]] = {"delta": DeltaConnector, "iceberg": IcebergConnector}

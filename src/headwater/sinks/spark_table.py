@@ -245,10 +245,10 @@ class SparkTable(LakeTable):
         return self._spark.read.schema(columns).parquet(*paths) if paths else self._spark.createDataFrame([], columns)
 
     def _make(self, schema: pa.Schema) -> None:
-        properties = f"{literal(SOURCE)} = {literal(self._source)}, {literal(COLUMNS)} = {literal(_marks(schema))}"
+        properties = {SOURCE: self._source, COLUMNS: _marks(schema), **self._connector.needed(schema)}
         self._spark.sql(
             f"CREATE TABLE {self._name} ({columns_sql(schema)}) USING {self._connector.provider} "
-            f"TBLPROPERTIES ({properties})"
+            f"TBLPROPERTIES ({_listed(properties)})"
         )
         self._is_there = True
 
@@ -260,9 +260,8 @@ class SparkTable(LakeTable):
                 self._connector.widen(self._name, field.name, field.type)
         more = [field for field in schema if field.name not in there]
         if more or self._hidden:
-            said = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn)}
-            shown = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.items())
-            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({shown})")
+            said = {COLUMNS: _marks(schema), COMING: self._coming(schema, lsn), **self._connector.needed(schema)}
+            self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ({_listed(said)})")
         if more:
             self._spark.sql(f"ALTER TABLE {self._name} ADD COLUMNS ({columns_sql(pa.schema(more))})")
 
@@ -298,6 +297,11 @@ class SparkTable(LakeTable):
 
 def _shown(positions: Sequence[int]) -> str:
     return ", before that ".join(str(Lsn(one)) if one >= 0 else "nothing" for one in positions)
+
+
+def _listed(properties: Mapping[str, str]) -> str:
+    """Properties as SQL has them."""
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
 def _field(name: str, type: pa.DataType, marks: Mapping[str, str]) -> pa.Field:
