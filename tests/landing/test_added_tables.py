@@ -21,10 +21,11 @@ from headwater.errors import DecodingError, HeadwaterWarning, LakeError, Segment
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import Lake
 from headwater.sinks.lake_view import read_as_of
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
+from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import read_table
 from landing.test_following import Source, end, following
 from landing.test_initial_load import Rows, back_up, folded, run, selected, server_of

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import HeadwaterWarning, LakeError
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.parquet_table import read_parquet_table
 from landing.test_initial_load import landed, run, server_of
 

@@ -17,8 +17,8 @@ import pytest
 from headwater.demo.embedded_postgres import find_programs
 from headwater.pipeline.request import DecodeRequest
 from headwater.sinks.iceberg_catalog import own_catalog
-from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import land
+from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import columns_by_number, has_landed, mirror_rows, read_table
 from landing.test_change_tables import landed, log
 from landing.test_mirrors import Log as MirroredLog

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from headwater.errors import LakeConflictError, LakeError, SlotError
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.iceberg_table import COMMIT_LSN
-from headwater.sinks.lake import FORMATS, LandingTarget
+from headwater.sinks.landing_target import FORMATS, LandingTarget
 from headwater.sinks.landing_watch import LandedWindow, LandingWatch
 from headwater.sinks.modes import CHANGELOG, CURRENT, MODES
 from landing.work import Work, read

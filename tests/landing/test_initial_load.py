@@ -22,9 +22,9 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresE
 from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.pipeline.catalog_export import export_catalog
 from headwater.pipeline.request import DecodeRequest
-from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
+from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.parquet_table import read_parquet_table
 from headwater.slots.value_file import save_value
 

@@ -14,8 +14,8 @@ from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
 from headwater.errors import LakeError
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import WindowBounds
-from headwater.sinks.lake import LandingTarget
 from headwater.sinks.landing import land
+from headwater.sinks.landing_target import LandingTarget
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]

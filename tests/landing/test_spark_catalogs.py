@@ -35,11 +35,12 @@ from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.compaction import compact
 from headwater.sinks.data_files import write_data_file
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import Lake
 from headwater.sinks.lake_schema import LakeSchema
 from headwater.sinks.lake_table import DataFile, Landed, Sought, file_name
 from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.landing import land
+from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.spark_catalog import CONNECTORS, quoted
 from headwater.sinks.spark_table import SparkTable
 from landing.mirrors import mirror_rows

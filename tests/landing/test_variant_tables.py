@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import LakeError
-from headwater.sinks.lake import LandingTarget
+from headwater.sinks.landing_target import LandingTarget
 from landing.test_change_tables import landed
 from landing.test_spark_catalogs import Catalog, catalog, spark, sql_name
 from landing.two_parts import two_parts

@@ -23,9 +23,9 @@ from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.column_types import AS_VARIANT
 from headwater.sinks import landing_worker_daemon
-from headwater.sinks.lake import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
+from headwater.sinks.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing_watch import SeveralWatch
 from headwater.sinks.modes import CHANGELOG, HISTORY
 from headwater.wal.place import WalSource

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from headwater.sinks.lake import LandingTarget, own_directory
 from headwater.sinks.lake_table import TableSize, errors_at
+from headwater.sinks.landing_target import LandingTarget, own_directory
 from headwater.sinks.resolved import Resolved, resolved_at
 
 

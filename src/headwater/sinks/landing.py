@@ -52,8 +52,9 @@ from headwater.sinks.added_tables import (
     too_late,
 )
 from headwater.sinks.existing_rows import ExistingRows
-from headwater.sinks.lake import NEVER, Adding, Lake, LandingTarget
+from headwater.sinks.lake import Adding, Lake
 from headwater.sinks.landing_pass import Handing, LandingPass, LandingResult
+from headwater.sinks.landing_target import NEVER, LandingTarget
 from headwater.sinks.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.sinks.modes import Mode, mode_of
 from headwater.slots.kept_state import KeptState

@@ -22,9 +22,10 @@ from headwater.pipeline.decode_job import SliceDecoder
 from headwater.reorder.plan import Plan
 from headwater.rows.missing_scalars import missing_scalar
 from headwater.sinks.change_rows import RESERVED, STAGED_FIELDS, ChangeTable, StagedChanges
-from headwater.sinks.lake import Lake, LandingTarget
+from headwater.sinks.lake import Lake
 from headwater.sinks.lake_schema import SPLIT, Shape
 from headwater.sinks.lake_table import DataFile, LakeTable, Sought
+from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.merge_plan import Group, groups, is_small
 from headwater.sinks.mirror import PARTITION, VALID_FIELDS, Merge, Merged, MirrorForm, Staged, staged_rows
 from headwater.sinks.mirrored import Identity, TableStory, identity_of, left_with_rows

@@ -27,9 +27,9 @@ from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
 from headwater.sinks.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
-from headwater.sinks.lake import LandingTarget
 from headwater.sinks.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape
 from headwater.sinks.lake_table import LakeTable
+from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.mirrored import TableStory, WindowCatalog
 
 _OID = 3

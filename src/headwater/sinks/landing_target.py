@@ -1,0 +1,158 @@
+"""Where a user wants changes to land: a directory or a catalog, a format, and who writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import LakeError
+from headwater.rows.column_types import (
+    AS_STRING,
+    AS_VARIANT,
+    DELTA,
+    ERROR,
+    ICEBERG,
+    PARQUET,
+    SPARK_DELTA,
+    SPARK_ICEBERG,
+    Target,
+)
+from headwater.sinks.delta_table import DeltaFormat
+from headwater.sinks.lake_schema import EVOLVE
+from headwater.sinks.lake_table import LakeFormat, errors_at
+from headwater.sinks.parquet_table import ParquetFormat
+
+TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
+FORMATS = tuple(TYPES)
+SPARK_TYPES: dict[str, Target] = {"delta": SPARK_DELTA, "iceberg": SPARK_ICEBERG}
+PYTHON_IMPL, SPARK_IMPL = "python", "spark"
+CATALOG_IMPLS = (PYTHON_IMPL, SPARK_IMPL)
+"""Who writes to catalogs: libraries of Python, without a JVM; or connectors that Spark is configured with."""
+
+INITIAL, NEVER = "initial", "never"
+SNAPSHOTS = (INITIAL, NEVER)
+"""Whether the rows that tables had when the base backup was taken land, too, before the first changes."""
+
+ITS_OWN = "its own"
+"""What a directory says of a catalog, or a namespace, that was not named."""
+
+
+@dataclass(frozen=True)
+class LandingTarget:
+    """Where changes land.
+
+    Attributes:
+        place: a directory, which is made; each table has one in it.
+        format: one of FORMATS.
+        on_unrepresentable: see :data:`headwater.rows.column_types.ON_UNREPRESENTABLE`.
+        schema_evolution: see :data:`headwater.sinks.lake_schema.SCHEMA_EVOLUTION`.
+        mode: what is kept, one of :data:`headwater.sinks.modes.MODES`.
+        iceberg_catalog: the name of a catalog in pyiceberg's configuration; None for one in the directory.
+        namespace: of all tables in that catalog; None for the schemas of the source's. With Spark's writers the name
+            of the catalog stands before it, and is needed.
+        snapshot: see :data:`SNAPSHOTS`.
+        catalog_impl: one of :data:`CATALOG_IMPLS`.
+        jsonb: what columns of jsonb are, one of :data:`~headwater.rows.column_types.JSONB`.
+    """
+
+    place: Path
+    format: str = "parquet"
+    on_unrepresentable: str = ERROR
+    schema_evolution: str = EVOLVE
+    mode: str = "changelog"
+    iceberg_catalog: str | None = None
+    namespace: str | None = None
+    snapshot: str = INITIAL
+    catalog_impl: str = PYTHON_IMPL
+    jsonb: str = AS_STRING
+
+    @property
+    def types(self) -> Target:
+        """What the tables' columns can be."""
+        found = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
+        return replace(found, has_variant=True) if self.jsonb == AS_VARIANT else found
+
+    def open_format(self) -> LakeFormat:
+        """The format of the tables, open.
+
+        Raises:
+            LakeError: it cannot be opened.
+        """
+        if self.jsonb == AS_VARIANT and (self.catalog_impl != SPARK_IMPL or self.mode != "changelog"):
+            raise LakeError(
+                "only Spark's own writers keep jsonb as VARIANT, in change tables",
+                hint="--catalog-impl spark --mode changelog, or leave out --jsonb",
+            )
+        return (_spark if self.catalog_impl == SPARK_IMPL else _OPENERS[self.format])(self)
+
+    @classmethod
+    def at(cls, place: Path) -> LandingTarget:
+        """What a directory says of itself.
+
+        Raises:
+            LakeError: nothing, or it cannot be read.
+        """
+        with errors_at(place):
+            known = load_object(own_directory(place) / "target.json")
+        if "format" not in known:
+            raise LakeError("nothing has landed there", file=str(place))
+        chosen = {
+            name: None if known.get(name, ITS_OWN) == ITS_OWN else str(known[name]) for name in ("catalog", "namespace")
+        }
+        mode = str(known.get("mode", "changelog"))
+        snapshot = str(known.get("snapshot", NEVER))
+        impl, jsonb = str(known.get("catalog-impl", PYTHON_IMPL)), str(known.get("jsonb", AS_STRING))
+        own = chosen["catalog"], chosen["namespace"]
+        return cls(place, known["format"], ERROR, EVOLVE, mode, *own, snapshot, impl, jsonb)
+
+
+def own_directory(place: Path) -> Path:
+    """Where a target keeps what is none of its tables."""
+    return place / "_headwater"
+
+
+def load_object(path: Path) -> dict[str, Any]:
+    """A file of JSON; empty for one that is not there.
+
+    Raises:
+        LakeError: it is damaged.
+    """
+    try:
+        found = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise LakeError(f"damaged: {error}", file=str(path)) from None
+    if not isinstance(found, dict):
+        raise LakeError("damaged: no object of JSON", file=str(path))
+    return found
+
+
+def _iceberg(target: LandingTarget) -> LakeFormat:
+    from headwater.sinks.iceberg_table import IcebergFormat
+
+    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
+
+
+def _spark(target: LandingTarget) -> LakeFormat:
+    from headwater.sinks.spark_table import SparkFormat
+
+    if target.format not in SPARK_TYPES or target.namespace is None:
+        raise LakeError(
+            "Spark's writers keep tables of Delta or Iceberg in a catalog, and nothing else",
+            hint="--format delta or iceberg and --namespace CATALOG.NAMESPACE, or leave out --catalog-impl spark",
+        )
+    if target.mode == "history":
+        raise LakeError(
+            "Spark's writers do not keep histories: a MERGE of them has not been tried",
+            hint="--mode changelog or current, or leave out --catalog-impl spark",
+        )
+    return SparkFormat(target.place, target.format, target.namespace)
+
+
+_OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
+    "parquet": lambda _: ParquetFormat(),
+    "delta": lambda _: DeltaFormat(),
+    "iceberg": _iceberg,
+}
