@@ -43,6 +43,7 @@ from headwater.sinks.landing import land
 from headwater.sinks.landing_target import LandingTarget
 from headwater.sinks.spark_catalog import CONNECTORS, quoted
 from headwater.sinks.spark_table import SparkTable
+from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows
 from landing.test_change_tables import DETACHED, folded, landed, log
 from landing.test_mirrors import Log as MirroredLog
@@ -59,6 +60,8 @@ EXTENSIONS = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 SPARKS = {"delta": "4.2", "iceberg": "4.1"}
+KEYED = ("keyed", "pair", "full_key", "by_index", "event")
+"""Tables whose rows are told by keys."""
 FEW_KILLS, MOST_STEPS = 2, 60
 DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
@@ -264,8 +267,6 @@ def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, t
     target = catalog.target(tmp_path / "lake", "errors")
     with pytest.raises(LakeError, match="keep tables of Delta or Iceberg"):
         landed(spark, log, replace(target, format="parquet", place=tmp_path / "parquet"))
-    with pytest.raises(LakeError, match="do not keep histories"):
-        landed(spark, log, replace(target, mode="history", place=tmp_path / "history"))
     with pytest.raises(LakeError, match="catalog nowhere: "):
         landed(spark, log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
     landed(spark, log, target, end=log.middle)
@@ -285,12 +286,15 @@ def mirrored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     yield from worked(find_programs(16), place, 4, ddl=request.param == "ddl", before=300, steps=400)
 
 
+@pytest.mark.parametrize("mode", ["current", "history"])
 @pytest.mark.parametrize("mirrored", ["rows", "ddl"], indirect=True)
 def test_mirrors_are_what_the_server_has(
-    spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: Path, request: pytest.FixtureRequest
+    spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: Path, request: pytest.FixtureRequest, mode: str
 ) -> None:
-    target = catalog.target(tmp_path / "lake", request.node.callspec.params["mirrored"], "current")
-    asked = DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres")
+    target = catalog.target(tmp_path / "lake", f"{mode}_{request.node.callspec.params['mirrored']}", mode)
+    names = KEYED if mode == "history" else TABLES
+    tables = TablePatterns(tuple(f"public.{name}" for name in names))
+    asked = DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres", tables=tables)
     middle = sorted(mirrored.moments)[len(mirrored.moments) // 2]
     land(spark, replace(asked, end=middle), target)
     require_equal(spark, mirrored, target, middle)
@@ -299,12 +303,18 @@ def test_mirrors_are_what_the_server_has(
     assert sum(len(rows) for _, rows in mirrored.tables.values()) > 50
     again = land(spark, asked, target)
     assert (again.rows, again.files) == ({}, 0)
+    if mode == "history":
+        other = replace(asked, tables=TablePatterns(("public.bag",)))
+        with pytest.raises(LakeError, match="versions of rows that no key tells"):
+            land(spark, other, catalog.target(tmp_path / "other", f"bag_{tmp_path.name}", mode))
 
 
 def require_equal(spark: Any, log: MirroredLog, target: LandingTarget, lsn: int) -> None:
     """See that mirrors are what the server has had at an LSN."""
     for name, (numbers, rows) in log.moments[lsn].items():
         table = f"public.{name}"
+        if target.mode == "history" and name not in KEYED:
+            continue
         if not spark.catalog.tableExists(sql_name(target, table)):
             assert not rows
             continue

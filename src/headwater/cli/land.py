@@ -27,7 +27,7 @@ from headwater.sinks.landing import land
 from headwater.sinks.landing_pass import LandingResult
 from headwater.sinks.landing_target import SPARK_IMPL, SPARK_TYPES, LandingTarget
 from headwater.sinks.landing_watch import SeveralWatch
-from headwater.sinks.modes import CHANGELOG, HISTORY
+from headwater.sinks.modes import CHANGELOG
 from headwater.wal.place import WalSource
 
 
@@ -144,8 +144,6 @@ def _check_catalog(flags: LandFlags) -> None:
             raise UsageError(
                 "--catalog-impl spark needs the catalog's name", hint="--namespace CATALOG, or CATALOG.NAMESPACE"
             )
-        if flags.mode == HISTORY:
-            raise UsageError("--catalog-impl spark keeps change tables and mirrors, not --mode history")
     elif flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
         raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
 

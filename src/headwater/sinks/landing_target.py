@@ -143,11 +143,6 @@ def _spark(target: LandingTarget) -> LakeFormat:
             "Spark's writers keep tables of Delta or Iceberg in a catalog, and nothing else",
             hint="--format delta or iceberg and --namespace CATALOG.NAMESPACE, or leave out --catalog-impl spark",
         )
-    if target.mode == "history":
-        raise LakeError(
-            "Spark's writers do not keep histories: a MERGE of them has not been tried",
-            hint="--mode changelog or current, or leave out --catalog-impl spark",
-        )
     return SparkFormat(target.place, target.format, target.namespace)
 
 
