@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
     from oracle.decoded_run import DecodedRun
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    # wal2json says so of a table of the workload, as it does in the server.
+    pytest.mark.filterwarnings("ignore:no tuple identifier:headwater.errors.HeadwaterWarning"),
+]
 
 ASKED: tuple[dict[str, Any], ...] = (
     {"plugin": "pgoutput", "options": RANDOM_PGOUTPUT["pgoutput, all"]},
