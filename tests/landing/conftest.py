@@ -1,13 +1,44 @@
-"""What tests of landing under difficulties share."""
+"""What tests of landing share: work under difficulties, and a session of Spark with a connector of a lake."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+import headwater
+from headwater.pipeline.spark import spark_session, warm_up
+from landing.connector_catalogs import SPARKS, Catalog
 from landing.work import Work, do_work
 
 
 @pytest.fixture(scope="session")
 def work(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Work:
     return do_work(spark, tmp_path_factory.mktemp("work"))
+
+
+@pytest.fixture(scope="session")
+def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    import pyspark
+
+    jars = request.config.getoption("--connector")
+    if jars is None:
+        pytest.skip("part of make test-lakes")
+    format = Path(jars).name
+    assert pyspark.__version__.startswith(SPARKS[format])
+    assert any(Path(jars).glob("*.jar"))
+    return Catalog(format, Path(jars).absolute(), tmp_path_factory.mktemp("warehouse"))
+
+
+@pytest.fixture(scope="session")
+def connected(catalog: Catalog) -> Iterator[SparkSession]:
+    """A session with the connector."""
+    os.environ["PYSPARK_SUBMIT_ARGS"] = catalog.submitted()
+    session = spark_session("local[2]")
+    warm_up(session)
+    headwater.register(session)
+    yield session
+    session.stop()

@@ -19,16 +19,22 @@ from headwater.pipeline.request import DecodeRequest
 from headwater.sinks.iceberg_catalog import own_catalog
 from headwater.sinks.landing import land
 from headwater.sinks.landing_target import LandingTarget
+from landing.connector_catalogs import Catalog
 from landing.mirrors import columns_by_number, has_landed, mirror_rows, read_table
 from landing.test_change_tables import landed, log
 from landing.test_mirrors import Log as MirroredLog
 from landing.test_mirrors import worked
-from landing.test_spark_catalogs import Catalog, catalog, spark
 from landing.two_parts import Log
 
-__all__ = ["catalog", "log", "spark"]
+__all__ = ["log"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="session")
+def spark(connected: Any) -> Any:
+    """The connector's, not that of other tests."""
+    return connected
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,4 @@
-"""Tables in catalogs of Spark's, by the real connectors' writers (``make test-lakes``).
-
-Delta 4.4 runs on Spark 4.2, Iceberg 1.12 on Spark 4.1; none is released for 4.3. Each is told of by ``--connector``:
-its jars, in a directory of its name.
-"""
+"""Tables in catalogs of Spark's, by the real connectors' writers (``make test-lakes``)."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,11 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
-import headwater
 from headwater.demo.embedded_postgres import find_programs
 from headwater.errors import LakeConflictError, LakeError
 from headwater.pipeline.request import DecodeRequest
-from headwater.pipeline.spark import spark_session, warm_up
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.sinks.compaction import compact
 from headwater.sinks.data_files import write_data_file
@@ -41,8 +35,9 @@ from headwater.sinks.lake_table import DataFile, Landed, Sought, file_name
 from headwater.sinks.lake_view import read_as_of, tables_of
 from headwater.sinks.landing import land
 from headwater.sinks.landing_target import LandingTarget
-from headwater.sinks.spark_catalog import CONNECTORS, quoted
+from headwater.sinks.spark_catalog import CONNECTORS
 from headwater.sinks.spark_table import SparkTable
+from landing.connector_catalogs import Catalog, sql_name
 from landing.mirror_workload import TABLES
 from landing.mirrors import mirror_rows
 from landing.test_change_tables import DETACHED, folded, landed, log
@@ -55,91 +50,21 @@ __all__ = ["log", "mirrored"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(1800)]
 
-EXTENSIONS = {
-    "delta": "io.delta.sql.DeltaSparkSessionExtension",
-    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-}
-SPARKS = {"delta": "4.2", "iceberg": "4.1"}
 KEYED = ("keyed", "pair", "full_key", "by_index", "event")
 """Tables whose rows are told by keys."""
 FEW_KILLS, MOST_STEPS = 2, 60
 DRIVER = Path(__file__).with_name("spark_catalog_driver.py")
 
 
-@dataclass(frozen=True)
-class Catalog:
-    """A catalog of a connector.
-
-    Attributes:
-        format: its tables'.
-        jars: of the connector.
-        place: the directory of its warehouse.
-    """
-
-    format: str
-    jars: Path
-    place: Path
-
-    @property
-    def name(self) -> str:
-        """In Spark's configuration."""
-        return "spark_catalog" if self.format == "delta" else "lake"
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Spark's, of one process."""
-        found = {"spark.sql.extensions": EXTENSIONS[self.format], "spark.sql.warehouse.dir": str(self.place)}
-        found |= {"spark.sql.shuffle.partitions": "2"}
-        if self.format == "delta":
-            found |= {"spark.databricks.delta.snapshotPartitions": "2"}  # else 50 tasks for each look at a log
-            return found | {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
-        own = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": str(self.place)}
-        return found | {f"spark.sql.catalog.lake{key}": value for key, value in own.items()}
-
-    def submitted(self, **more: str) -> str:
-        """``PYSPARK_SUBMIT_ARGS``."""
-        settings = [f"--conf {name}={value}" for name, value in {**self.settings, **more}.items()]
-        jars = ",".join(str(path) for path in sorted(self.jars.glob("*.jar")))
-        return " ".join(["--jars", jars, *settings, "pyspark-shell"])
-
-    def target(self, place: Path, namespace: str, mode: str = "changelog") -> LandingTarget:
-        """Landing to a namespace of it."""
-        where = f"{self.name}.{namespace}"
-        return LandingTarget(place, self.format, mode=mode, namespace=where, catalog_impl="spark")
-
-
 @pytest.fixture(scope="session")
-def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    import pyspark
-
-    jars = request.config.getoption("--connector")
-    if jars is None:
-        pytest.skip("part of make test-lakes")
-    format = Path(jars).name
-    assert pyspark.__version__.startswith(SPARKS[format])
-    assert any(Path(jars).glob("*.jar"))
-    return Catalog(format, Path(jars).absolute(), tmp_path_factory.mktemp("warehouse"))
-
-
-@pytest.fixture(scope="session")
-def spark(catalog: Catalog) -> Iterator[Any]:
-    """A session with the connector."""
-    os.environ["PYSPARK_SUBMIT_ARGS"] = catalog.submitted()
-    session = spark_session("local[2]")
-    warm_up(session)
-    headwater.register(session)
-    yield session
-    session.stop()
+def spark(connected: Any) -> Any:
+    """The connector's, not that of other tests."""
+    return connected
 
 
 def rows_of(spark: Any, target: LandingTarget, name: str) -> pa.Table:
     """A table, by its name in the catalog."""
     return spark.table(sql_name(target, name)).toArrow()
-
-
-def sql_name(target: LandingTarget, name: str) -> str:
-    assert target.namespace is not None
-    return quoted(*target.namespace.split("."), name.replace(".", "_"))
 
 
 def test_changes_folded_up_are_what_the_server_has(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:

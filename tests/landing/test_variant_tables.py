@@ -11,11 +11,9 @@ import pytest
 
 from headwater.errors import LakeError
 from headwater.sinks.landing_target import LandingTarget
+from landing.connector_catalogs import Catalog, sql_name
 from landing.test_change_tables import landed
-from landing.test_spark_catalogs import Catalog, catalog, spark, sql_name
 from landing.two_parts import two_parts
-
-__all__ = ["catalog", "spark"]
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -36,6 +34,12 @@ ALTER TABLE late ADD COLUMN v jsonb;
 INSERT INTO late VALUES (2, '{"x": "y"}');
 """
 QUERIES = {"doc": "SELECT id, v, l FROM doc ORDER BY id", "late": "SELECT id, v FROM late ORDER BY id"}
+
+
+@pytest.fixture(scope="session")
+def spark(connected: Any) -> Any:
+    """The connector's, not that of other tests."""
+    return connected
 
 
 def test_what_the_server_has(spark: Any, catalog: Catalog, tmp_path: Path) -> None:

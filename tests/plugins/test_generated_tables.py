@@ -74,6 +74,7 @@ def test_conversions(server: EmbeddedPostgres) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_all_conversions(server: EmbeddedPostgres) -> None:
     """All characters; in UTF8 those of the first two planes, and of the others a sample."""
     with server.connect() as connection:
