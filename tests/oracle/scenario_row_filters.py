@@ -60,6 +60,19 @@ a| DELETE FROM k WHERE id = 2
 a| DELETE FROM k
 a| ALTER PUBLICATION pub_list DROP TABLE t, k
 """,
+    "row_filter_passes_behind_a_subtransaction": """
+CREATE TABLE t (id int PRIMARY KEY, a int);
+---
+a| ALTER PUBLICATION pub_list ADD TABLE t WHERE (id > 10)
+a| BEGIN
+a| INSERT INTO t VALUES (1, 1)
+a| SAVEPOINT s
+a| INSERT INTO t VALUES (2, 1)
+a| RELEASE s
+a| INSERT INTO t VALUES (11, 1)
+a| COMMIT
+a| ALTER PUBLICATION pub_list DROP TABLE t
+""",
     "row_filters_of_two_publications": """
 CREATE TABLE t (id int PRIMARY KEY, a int);
 ALTER TABLE t REPLICA IDENTITY FULL;

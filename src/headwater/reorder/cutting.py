@@ -467,15 +467,21 @@ def _tentative(rows: ChangeRows, is_streamed: NDArray[np.bool_], used: Int64s, p
     numbered = np.flatnonzero(rows.tentative)
     keys = np.stack([rows.tentative[numbered], is_streamed[rows.unit[numbered]]])
     groups, number = distinct_rows(keys)
-    first, last = np.full(groups.shape[1], EVERYTHING), np.zeros(groups.shape[1], np.int64)
+    first = np.full(groups.shape[1], EVERYTHING)
     np.minimum.at(first, number, numbered)
-    np.maximum.at(last, number, numbered)
+    last = numbered[_last_of_each(rows.last[numbered], rows.unit[numbered], number)]
     plain = np.flatnonzero(rows.announce)
     low, high = (rows.take(np.append(plain, ends)) for ends in (first, last))
     relation = np.searchsorted(used, low.resolution)
     return np.stack(
         [low.unit - piece.start, low.first, relation, low.tentative, high.unit - piece.start, high.last]
     ).astype(np.int64)
+
+
+def _last_of_each(last: Int64s, unit: Int64s, group: Int64s) -> Int64s:
+    """int64[g] the row of each group that reaches furthest: not always the last, as subtransactions lie amid others."""
+    order = np.lexsort((last, unit, group))
+    return order[np.flatnonzero(np.diff(group[order], append=-1))]
 
 
 def _counted(counted: Int64s, piece: _Piece) -> Int64s:
