@@ -47,7 +47,9 @@ def heap_inserts(wal: Path, catalog: Path) -> list[Place]:
     directory = WalDirectory.scan(wal)
     frames = read_frames(directory, read_control_file(catalog).redo_lsn)
     places = []
-    for index, (lsn, length) in enumerate(zip(frames.lsns.tolist(), frames.lengths.tolist(), strict=True)):
+    for index, (lsn, length) in enumerate(
+        zip(frames.lsns.tolist(), frames.lengths_of(slice(None)).tolist(), strict=True)
+    ):
         record = frames.record(index)
         if lsn // PAGE == (lsn + length - 1) // PAGE and record[17] == HEAP and record[16] & 0x70 == INSERT:
             segment = directory.segment_at(lsn)

@@ -51,7 +51,9 @@ def _change_managers(wal: Path, catalog: Path, rmids: Sequence[int]) -> dict[int
     frames = read_frames(directory, read_control_file(catalog).redo_lsn)
     counts = dict.fromkeys(rmids, 0)
     taken = 0
-    for index, (lsn, length) in enumerate(zip(frames.lsns.tolist(), frames.lengths.tolist(), strict=True)):
+    for index, (lsn, length) in enumerate(
+        zip(frames.lsns.tolist(), frames.lengths_of(slice(None)).tolist(), strict=True)
+    ):
         record = bytearray(frames.record(index))
         if lsn // PAGE != (lsn + length - 1) // PAGE or record[17] != BTREE or taken == 30:
             continue

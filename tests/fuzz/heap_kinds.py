@@ -181,7 +181,7 @@ class PageHistories(Kind):
         return "read" if count else "no rows"
 
     def _change(self, rng: random.Random, frames: Frames, data: np.ndarray, record: int) -> None:
-        at, length = int(frames.positions[record]), int(frames.lengths[record])
+        at, length = int(frames.positions[record]), frames.length(record)
         # Length, previous record and checksum were looked at before.
         part = bytearray(data[at + 16 : at + length].tobytes())
         head = bytearray(part[:100])

@@ -134,7 +134,7 @@ def test_records_with_other_bytes(copied: Copied, tmp_path: Path) -> None:
     for _ in range(MUTATIONS // 3):
         mutated = data.copy()
         number = dice.randrange(len(positions))
-        at, length = int(positions[number]), int(copied.frames.lengths[number])
+        at, length = int(positions[number]), copied.frames.length(number)
         for _ in range(dice.randint(1, 3)):
             mutated[at + dice.randrange(16, min(length, 80))] = dice.randrange(256)
         try:

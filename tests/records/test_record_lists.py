@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 def parsed(frames: Frames, major: int) -> list[tuple[Record, int]]:
     """Every record taken apart, with its length."""
     return [
-        (parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major), int(frames.lengths[i]))
+        (parse_record(frames.record(i), int(frames.lsns[i]), int(frames.end_lsns[i]), major), frames.length(i))
         for i in range(len(frames.positions))
     ]
 

@@ -299,8 +299,8 @@ def _index_other(data: Bytes, at: Int, lsn: Int, blocks: Int, wanted: Wanted, t:
 @inline_kernel
 def _end_rows_at_lines(lsn: Int, wanted: Wanted, t: Tables) -> None:
     """No row crosses a line of the grid or a cut; in detailed stretches each ends at once."""
-    if lsn // wanted.grid != t.counts[LINE]:
-        t.counts[LINE] = lsn // wanted.grid
+    if lsn >= t.counts[LINE]:
+        t.counts[LINE] = (lsn // wanted.grid + 1) * wanted.grid
         end_all_rows(t.clocks)
     while t.counts[CUT] < len(wanted.cuts) and wanted.cuts[t.counts[CUT]] <= lsn:
         if wanted.is_edge[t.counts[CUT]]:

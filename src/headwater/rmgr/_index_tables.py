@@ -19,7 +19,7 @@ CACHE = 4096
 MOST_TUPLES = 0xFFFF
 """As many tuples a MULTI_INSERT can have."""
 
-# Indexes into Tables.counts: the next record, rows in use of each table, the current grid line, the next cut, whether
+# Indexes into Tables.counts: the next record, rows in use of each table, the next grid line, the next cut, whether
 # it is one change a row from the last one on; from CUSTOM on the number of records of each custom resource manager.
 RECORD, N_LOCATORS, N_XIDS, N_CHANGES, N_XACTS, N_ASSIGNS, N_INVALS, N_COMMANDS, N_TRUNCATES, N_MESSAGES = range(10)
 N_FILES, N_KEPT, LINE, CUT, DETAILED, CUSTOM = range(10, 16)

@@ -152,7 +152,7 @@ def parse_headers(data: NDArray[np.uint8], at: Int, end: Int, headers: NDArray[n
     Returns:
         the number of blocks, or MALFORMED.
     """
-    headers[MAIN_AT:BLOCKS] = 0
+    headers[MAIN_LENGTH] = headers[TOPLEVEL_XID] = headers[ORIGIN] = 0
     p = at + RECORD_HEADER_SIZE
     blocks: Int = np.int64(0)
     payload: Int = np.int64(0)

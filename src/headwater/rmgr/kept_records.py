@@ -88,7 +88,7 @@ def keep_records(frames: Frames, numbers: NDArray[np.int64]) -> KeptRecords:
         frames: the stretch.
         numbers: int64[n] which of its records, in order.
     """
-    lengths = frames.lengths[numbers]
+    lengths = frames.lengths_of(numbers)
     words = _words(lengths)
     at = np.repeat(frames.positions[numbers] // WORD - _starts(words), words) + np.arange(int(words.sum()))
     return KeptRecords(frames.lsns[numbers], frames.end_lsns[numbers], lengths, frames.data.view(np.uint64)[at])

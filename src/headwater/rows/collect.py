@@ -179,7 +179,7 @@ class _Scan:
                     KeptRecord(int(frames.lsns[record]), int(frames.end_lsns[record]), frames.record(record))
                 )
                 continue
-            self._make_room(status, int(frames.lengths[record]))
+            self._make_room(status, frames.length(record))
 
     def _load_pages(self, kept: KeptRecord) -> None:
         """Restore the page images of a record; the old tuple lies on the new one's page if no other one is named."""

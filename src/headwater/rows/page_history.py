@@ -158,7 +158,7 @@ class HistoryScan:
             longer[: len(self._events)] = self._events
             self._events = longer
         elif status == k.NEED_PAYLOAD:
-            more = np.empty(2 * len(self._payload) + int(frames.lengths[number]) + 33 * PAGE, np.uint8)
+            more = np.empty(2 * len(self._payload) + frames.length(number) + 33 * PAGE, np.uint8)
             more[: len(self._payload)] = self._payload
             self._payload = more
         elif status == k.NEED_IMAGE:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +68,13 @@ class Frames:
     end_lsns: NDArray[np.int64]
     end: EndOfWal | None
 
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        """int64[n] xl_tot_len of each record."""
-        return self.data.view("<u4")[self.positions // 4].astype(np.int64)
+    def length(self, index: int) -> int:
+        """xl_tot_len of one record."""
+        return int(self.data.view("<u4")[self.positions[index] // 4])
+
+    def lengths_of(self, numbers: NDArray[np.int64] | slice) -> NDArray[np.int64]:
+        """int64[k] xl_tot_len of k of the records, by their numbers."""
+        return self.data.view("<u4")[self.positions[numbers] // 4].astype(np.int64)
 
     def part(self, start: int, stop: int) -> Frames:
         """Records ``[start, stop)``, over the same bytes."""
@@ -84,7 +86,7 @@ class Frames:
     def record(self, index: int) -> bytes:
         """The bytes of one record."""
         at = int(self.positions[index])
-        return self.data[at : at + int(self.lengths[index])].tobytes()
+        return self.data[at : at + self.length(index)].tobytes()
 
 
 def read_frames(
