@@ -52,6 +52,7 @@ SPOKEN = (
     "length(c_bpchar) = 2 AND length(c_varchar) = 1 AND length(c_bytea) = 3 AND length('a') = 1",
     "substring(c_varchar FROM 2 FOR 1) = 'a' AND trim(BOTH 'a' FROM c_text) = 'b' AND position('a' IN c_text) = 1",
     "extract(month FROM c_date) = 2 AND date_part('day', c_timestamp) = 3",
+    "repeat(c_jsonb ->> 0, 3) !~* 'a'",
     "round(c_numeric, 1) = 1.5 AND round(c_float4) = 2 AND abs(c_int2) = 1 AND mod(c_int8, 7) = 3",
 )  # fmt: skip
 """What the grammar has not, or seldom."""

@@ -24,7 +24,7 @@ from headwater.catalog.relation import Column
 from headwater.errors import PluginError, UnsupportedFilterError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
 from headwater.pg.functions import built_in_functions, built_in_types, type_name
-from headwater.pg.operators import BuiltInOperator, type_categories
+from headwater.pg.operators import BuiltInOperator
 from headwater.rows.filters.choosing import UNKNOWN, Chooser
 from headwater.rows.filters.literals import BOOL, INT4, INT8, NUMERIC, TEXT, literal
 
@@ -487,13 +487,11 @@ class _Analysis:
         return own is not None and bool(own.element or own.subtype)
 
     def _call(self, node: str, found: BuiltInOperator, arguments: Sequence[_Typed]) -> _Typed:
-        collation = _common_collation(arguments)
         text = (
             f"{{{node} :opno {found.oid} :opfuncid {found.function} :opresulttype {found.result} :opretset false "
-            f":inputcollid {collation} :args ({' '.join(one.node for one in arguments)})}}"
+            f":inputcollid {_common_collation(arguments)} :args ({' '.join(one.node for one in arguments)})}}"
         )
-        result = collation if type_categories(self.chooser.major)[found.result].category == "S" else 0
-        return _Typed(found.result, text, result, any(one.is_column for one in arguments))
+        return self._result(found.result, text, arguments)
 
 
 def _common_collation(arguments: Sequence[_Typed]) -> int:
