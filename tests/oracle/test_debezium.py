@@ -214,7 +214,8 @@ def test_values_of_extensions(tmp_path: Path) -> None:
 INSTALLATION = Path("/usr/lib/postgresql/15")
 PLACES = (
     "CREATE EXTENSION postgis",
-    "CREATE TABLE places (id int PRIMARY KEY, g geometry, p geometry(Point, 4326) NOT NULL, e geography, i int)",
+    "CREATE TABLE places (id int PRIMARY KEY, g geometry, p geometry(Point, 4326) NOT NULL, e geography, i int, "
+    "gs geometry[], es geography[], ps geometry(Point, 4326)[])",
     "ALTER TABLE places ALTER g SET STORAGE EXTERNAL",
 )
 PLACED = (
@@ -224,6 +225,9 @@ PLACED = (
     "INSERT INTO places SELECT 4, ST_Collect(ST_MakePoint(g, g)), ST_SetSRID(ST_MakePoint(1, 1), 4326), NULL, 0 "
     "FROM generate_series(1, 400) g",
     "UPDATE places SET i = 1",
+    "INSERT INTO places (id, p, gs, es, ps) VALUES (5, 'SRID=4326;POINT(3 4)', ARRAY['POINT(1 2)'::geometry, NULL, "
+    "'SRID=4326;POINT EMPTY'], ARRAY['POINT(5 6)'::geography], '{}'), (6, 'SRID=4326;POINT(3 4)', '{}', NULL, "
+    "ARRAY['SRID=4326;POINT(3 4)'::geometry, 'SRID=4326;POINT(-1 0.5)'])",
     "DELETE FROM places",
 )
 

@@ -1,5 +1,10 @@
 SELECT pg_logical_emit_message(false, 'first', 'of all');
-INSERT INTO ext VALUES (1, 'a=>1, "b c"=>NULL, "q\"\\"=>"x,y=>z"', 'a.b.c', 'AbC', '{A,b}', '{a.b,c}', ARRAY['a b'::tsvector], ''), (2, NULL, NULL, NULL, NULL, NULL, NULL, 'x=>y');
+INSERT INTO ext VALUES (1, 'a=>1, "b c"=>NULL, "q\"\\"=>"x,y=>z"', 'a.b.c', 'AbC', '{A,b}', '{a.b,c}', ARRAY['a b'::tsvector], '', ARRAY['a=>1, "b c"=>NULL'::hstore, NULL, '', '"q\"\\\\,{}"=>"x,y"'], '{}'), (2, NULL, NULL, NULL, NULL, NULL, NULL, 'x=>y', NULL, ARRAY['k=>v'::hstore]);
+INSERT INTO ext SELECT 3, NULL, NULL, NULL, NULL, NULL, NULL, '', array_agg(hstore(g::text, repeat('v', g))), '{}' FROM generate_series(1, 90) g;
+UPDATE ext SET c = 'same' WHERE id = 3;
+INSERT INTO vectors VALUES (1, '[1,2.5]', '[0.5]', '{1:1.5,3:2}/5', ARRAY['[1,2.5]', '[-0.25,1e-05]']::vector[], ARRAY['[1]', '[0.5,2]']::halfvec[], ARRAY['{1:1.5,3:2}/5', '{}/7']::sparsevec[]), (2, NULL, NULL, NULL, '{}', NULL, NULL);
+UPDATE vectors SET v = '[3]';
+DELETE FROM vectors;
 DELETE FROM ext;
 INSERT INTO n VALUES (1,1,2,3,1.5,2.25,true,123.4500,9.9,12345,12300,'$1,234.56',4294967295);
 INSERT INTO n VALUES (2,-32768,-2147483648,-9223372036854775808,'nan','-infinity',false,'nan',-0.01,-1,-12300,'-$0.01',0);

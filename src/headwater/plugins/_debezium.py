@@ -74,7 +74,7 @@ class Words(NamedTuple):
             of BEGUN and ENDED.
         first: int64[L+1] layout i's columns are ``[first[i], first[i+1])``.
         attribute: int32[c] index of the column's cell inside a tuple.
-        style: uint8[c]; parameter: int32[c] see :func:`headwater.plugins._debezium_values.put_scalar`.
+        style: uint16[c]; parameter: int32[c] see :func:`headwater.plugins._debezium_values.put_scalar`.
         optional: uint8[c] the column may be NULL.
         word: int64[3c+1] offsets in text of what stands before the column's value, what stands for NULL, and what
             stands for a value that was not written again; empty where the connector stops.
@@ -87,7 +87,7 @@ class Words(NamedTuple):
     template: Int64s
     first: Int64s
     attribute: NDArray[np.int32]
-    style: NDArray[np.uint8]
+    style: NDArray[np.uint16]
     parameter: NDArray[np.int32]
     optional: NDArray[np.uint8]
     word: Int64s

@@ -61,10 +61,22 @@ HSTORE_JSON, HSTORE_MAP, NOTHING = 21, 22, 23
 COORDINATES, GEOMETRY, VECTOR, SPARSE_VECTOR = 24, 25, 26, 27
 """A point; EWKB of PostGIS; vectors of pgvector."""
 
-ARRAY, STRICT_ARRAY = 32, 64
-"""Added to the style of an array's elements; of the latter, none may be NULL."""
+ARRAY, STRICT_ARRAY, _DELIMITER_BITS = 32, 64, 8
+"""Added to the style of an array's elements; of the latter, none may be NULL. Above stands what is between elements."""
 
 _OPEN, _CLOSE, _COMMA, _BACKSLASH, _LETTER_N = 0x7B, 0x7D, 0x2C, 0x5C, 0x4E
+
+
+def array_style(element: int, is_strict: bool, delimiter: int) -> int:
+    """The style of an array, below 2**16.
+
+    Args:
+        element: that of its elements.
+        is_strict: none of them may be NULL.
+        delimiter: the byte between two of them, ``typdelim``.
+    """
+    return element | ARRAY | (STRICT_ARRAY if is_strict else 0) | delimiter << _DELIMITER_BITS
+
 
 NULL_TEXT = np.frombuffer(b"null", np.uint8).copy()
 TRUE_TEXT = np.frombuffer(b"true", np.uint8).copy()
@@ -280,12 +292,12 @@ def put_scalar(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
 
 
 @inline_kernel
-def _element_end(src: Bytes, at: Int, end: Int) -> Int:
-    """Where an array's element ends that begins here: at a comma, or the closing brace."""
+def _element_end(delimiter: Int, src: Bytes, at: Int, end: Int) -> Int:
+    """Where an array's element ends that begins here: at what is between two, or the closing brace."""
     if src[at] == QUOTE:
         return _quoted_end(src, at, end)
     depth = np.int64(0)
-    while at < end and (depth > 0 or (src[at] != _COMMA and src[at] != _CLOSE)):
+    while at < end and (depth > 0 or (src[at] != delimiter and src[at] != _CLOSE)):
         if src[at] == QUOTE:
             at = _quoted_end(src, at, end)
             continue
@@ -312,7 +324,7 @@ def _put_element(style: Int, parameter: Int, src: Bytes, at: Int, after: Int, ou
 
 @borrowing_kernel
 def _put_array(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, out: Bytes, o: Int) -> Int:
-    element, at, end = style & (ARRAY - 1), start, start + length
+    element, delimiter, at, end = style & (ARRAY - 1), style >> _DELIMITER_BITS, start, start + length
     while at < end and src[at] != _OPEN:
         at += 1
     if o + 2 > len(out):
@@ -321,7 +333,7 @@ def _put_array(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
     o += 1
     at += 1
     while at < end and src[at] != _CLOSE:
-        after = _element_end(src, at, end)
+        after = _element_end(delimiter, src, at, end)
         done = _put_element(element, parameter, src, at, after, out, o)
         if done == NO_VALUE and not style & STRICT_ARRAY:
             done = put_text(NULL_TEXT, 0, 4, out, o)
@@ -330,7 +342,7 @@ def _put_array(style: Int, parameter: Int, src: Bytes, start: Int, length: Int, 
         if done + 1 >= len(out):
             return NO_ROOM
         o, at = done, after
-        if at < end and src[at] == _COMMA:
+        if at < end and src[at] == delimiter:
             out[o] = _COMMA
             o += 1
             at += 1

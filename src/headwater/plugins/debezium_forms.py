@@ -3,8 +3,6 @@
 Mirrors ``PostgresValueConverter`` and ``UnchangedToastedPlaceholder`` of the connector, version 3.6.1, and what
 ``JsonConverter`` of Kafka Connect makes of their schemas. A type that the connector knows nothing of has no form: its
 columns are in no event.
-
-Known gaps: arrays of hstore, and of types of PostGIS and pgvector; a column of these is an error.
 """
 
 from __future__ import annotations
@@ -18,8 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.catalog.relation import Column, TypeInfo
-from headwater.errors import PluginError
-from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.plugins import _debezium_values as v
 from headwater.plugins._debezium_times import AS_ISO, AS_MICROS, AS_MILLIS, AS_NANOS
 from headwater.plugins.debezium_options import DebeziumOptions
@@ -41,10 +37,9 @@ _NO_ARRAYS = frozenset({NAME, XML, POINT, MONEY, INTERVAL, VARBIT})
 
 _LISTED = (_STRINGS - {NAME}) | set(_INTEGERS) | {JSON, JSONB, UUID, BOOL, BYTEA, FLOAT4, FLOAT8, NUMERIC, DATE, TIME}
 _LISTED |= {TIMETZ, TIMESTAMP, TIMESTAMPTZ}
-"""Types whose arrays may hold NULL; one of another type that does is shown as null."""
-
-_NO_ARRAYS_YET = frozenset({"hstore", "geometry", "geography", "vector", "halfvec", "sparsevec"})
 _EXTENSION_STRINGS = {"citext": None, "ltree": "io.debezium.data.Ltree", "isbn": None}
+_LISTED_EXTENSIONS = frozenset({*_EXTENSION_STRINGS, "hstore", "geometry", "geography"})
+"""Types whose arrays may hold NULL; one of another type that does is shown as null."""
 
 _LONGEST_BITS = 2147483647
 _DEFAULT_PRECISION = 6
@@ -78,15 +73,11 @@ class Forms:
     options: DebeziumOptions
 
     def form(self, column: Column) -> Form | None:
-        """What a column is; None if it is in no event.
-
-        Raises:
-            PluginError: the connector shows it, and here it cannot be shown yet.
-        """
+        """What a column is; None if it is in no event."""
         type, typmod = root_type(column)
         if type.element is None:
             return self._scalar(type, typmod)
-        return self._array(type, type.element, typmod)
+        return self._array(type.element, typmod)
 
     def _scalar(self, type: TypeInfo, typmod: int) -> Form | None:
         oid = type.oid
@@ -123,23 +114,20 @@ class Forms:
             _named("string", "io.debezium.data.Json"), v.HSTORE_JSON, 0, '"{}"', json_text(json_text(placeholder))
         )
 
-    def _array(self, type: TypeInfo, element: TypeInfo, typmod: int) -> Form | None:
-        root = element.base or element
-        if element.base is not None or root.oid in _NO_ARRAYS:
+    def _array(self, element: TypeInfo, typmod: int) -> Form | None:
+        if element.base is not None or element.oid in _NO_ARRAYS:
             return None
-        if root.name in _NO_ARRAYS_YET and root.output:
-            raise _unsupported(type)
-        if root.oid == BIT:
+        if element.oid == BIT:
             return replace(self._bits(typmod), style=v.NOTHING, zero="")
-        form = self._scalar(root, typmod)
+        form = self._scalar(element, typmod)
         if form is None:
             return None
-        is_strict = root.oid not in _LISTED and root.name not in _EXTENSION_STRINGS
-        items = dict(form.schema)
-        head = {"type": items.pop("type")} | {key: items.pop(key) for key in ("fields",) if key in items}
-        schema = {"type": "array", "items": head | {"optional": not is_strict} | items}
-        style = form.style | v.ARRAY | (v.STRICT_ARRAY if is_strict else 0)
-        return Form(schema, style, form.parameter, "[]", self._array_placeholder(root.oid))
+        is_strict = element.oid not in _LISTED and element.name not in _LISTED_EXTENSIONS
+        schema = {"type": "array", "items": _with_optional(form.schema, not is_strict)}
+        # The connector makes structures of another schema than its own of these, and shows null.
+        shown = v.NOTHING if form.style == v.SPARSE_VECTOR else form.style
+        style = v.array_style(shown, is_strict, ord(element.delimiter))
+        return Form(schema, style, form.parameter, "[]", self._array_placeholder(element.oid))
 
     def _array_placeholder(self, oid: int) -> str:
         text = self.options.placeholder
@@ -335,10 +323,15 @@ _EXTENSION_FORMS: Mapping[str, Form] = {
 
 def field_schema(form: Form, name: str, is_optional: bool, default: Any = None) -> Schema:
     """The schema of a field, its entries in the order of ``JsonConverter``; a default of None is none."""
-    inner = dict(form.schema)
-    head = {key: inner.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in inner}
     said = {} if default is None else {"default": default}
-    return head | {"optional": is_optional or form.is_optional} | inner | said | {"field": name}
+    return _with_optional(form.schema, is_optional or form.is_optional) | said | {"field": name}
+
+
+def _with_optional(schema: Schema, is_optional: bool) -> Schema:
+    """A schema with the entry in its place: behind those that say what the values are made of."""
+    rest = dict(schema)
+    head = {key: rest.pop(key) for key in ("type", "fields", "keys", "values", "items") if key in rest}
+    return head | {"optional": is_optional} | rest
 
 
 def root_type(column: Column) -> tuple[TypeInfo, int]:
@@ -367,11 +360,3 @@ def _decimal_schema(scale: int, precision: int | None = None) -> Schema:
 def json_text(value: object) -> str:
     """A value as ``JsonConverter`` prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _unsupported(type: TypeInfo) -> PluginError:
-    return PluginError(
-        f"debezium cannot show columns of type {type.display_name} here yet",
-        sqlstate=FEATURE_NOT_SUPPORTED,
-        hint="leave the table out with table.exclude.list",
-    )

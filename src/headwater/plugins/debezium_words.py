@@ -94,7 +94,7 @@ class Vocabulary:
             template=texts.add([*(text for layout in layouts for text in layout.templates), *self._frames]),
             first=firsts,
             attribute=np.array([column.number - 1 for column, _ in columns], np.int32),
-            style=np.array([form.style for _, form in columns], np.uint8),
+            style=np.array([form.style for _, form in columns], np.uint16),
             parameter=np.array([form.parameter for _, form in columns], np.int32),
             optional=np.array([not column.not_null for column, _ in columns], np.uint8),
             word=texts.add([text for column, form in columns for text in _column_words(column, form)]),

@@ -20,6 +20,8 @@ from headwater.rows._text_float import write_float8
 
 pytestmark = pytest.mark.interpreted
 
+STRINGS = v.array_style(v.STRING, False, ord(","))
+
 
 def written(style: int, text: str, parameter: int = 0, room: int = 100_000) -> bytes | int:
     """What becomes of a value, or the status."""
@@ -111,7 +113,7 @@ def test_arrays(elements: list[str | None]) -> None:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
     text = "{" + ",".join("NULL" if one is None else quoted(one) for one in elements) + "}"
-    assert value(v.STRING | v.ARRAY, text) == elements
+    assert value(STRINGS, text) == elements
 
 
 @pytest.mark.parametrize(
@@ -137,16 +139,17 @@ def test_arrays(elements: list[str | None]) -> None:
         (v.FLOAT, "1e+22", 0, b"1e+22"),
         (v.FLOAT, "NaN", 0, b'"NaN"'),
         (v.BITS, "10000000001", 0, b'"AQQ="'),
-        (v.STRING | v.ARRAY, "{{a},{b}}", 0, UNTELLABLE),
-        (v.AS_IS | v.ARRAY, "{{1},{2}}", 0, b"[null,null]"),
-        (v.STRING | v.ARRAY | v.STRICT_ARRAY, "{a,NULL}", 0, NO_VALUE),
+        (STRINGS, "{{a},{b}}", 0, UNTELLABLE),
+        (v.array_style(v.AS_IS, False, ord(",")), "{{1},{2}}", 0, b"[null,null]"),
+        (v.array_style(v.STRING, True, ord(",")), "{a,NULL}", 0, NO_VALUE),
+        (v.array_style(v.STRING, False, ord(":")), "{a,b:NULL}", 0, b'["a,b",null]'),
     ],
 )
 def test_what_may_surprise(style: int, text: str, parameter: int, expected: bytes | int) -> None:
     assert written(style, text, parameter) == expected
 
 
-@pytest.mark.parametrize("style", [v.STRING, v.DECIMAL, v.BITS, v.INTERVAL, v.HSTORE_JSON, v.STRING | v.ARRAY])
+@pytest.mark.parametrize("style", [v.STRING, v.DECIMAL, v.BITS, v.INTERVAL, v.HSTORE_JSON, STRINGS])
 def test_no_room(style: int) -> None:
     assert written(style, "{1}", 0, room=8) == NO_ROOM
 
