@@ -120,7 +120,7 @@ FIGURES = (
         "land_parquet_pgbench", "pgbench: landed as Parquet", PGBENCH, landed("--format", "parquet"), 2, is_same=False
     ),
     Figure("land_current_pgbench", "pgbench: current Delta tables", PGBENCH, landed_current, 1, is_same=False),
-    Figure("decode_pgoutput_filtered", "one table of 50: pgoutput", TABLE_OF_MANY, decoded()),
+    Figure("decode_pgoutput_filtered", "one table of 50: pgoutput", TABLE_OF_MANY, decoded(), 4),
 )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.definitions.events import DdlEvent
@@ -237,15 +238,18 @@ def place_columns(located: LocatedSlice, rows: Rows, numbers: Rows) -> dict[str,
         "_seq": pa.array(numbers),
         "_commit_time": pa.array(time).view(pa.timestamp("us", tz="UTC")),
         "_xid": pa.array(transactions.xid[txn].astype(np.int64)),
-        "_origin": _origins(located).take(pa.array(txn)),
+        "_origin": _origins(located, txn),
     }
 
 
-def _origins(located: LocatedSlice) -> pa.StringArray:
-    """The origin's name of every transaction, null for local ones."""
-    numbers, which = np.unique(located.changes.transactions.origin, return_inverse=True)
+def _origins(located: LocatedSlice, txn: NDArray[np.integer]) -> pa.StringArray:
+    """The origin's name of some transactions, null for local ones."""
+    origin = located.changes.transactions.origin
+    if not origin.any():
+        return pa.nulls(len(txn), pa.string())
+    numbers, which = np.unique(origin, return_inverse=True)
     names = [_origin(located, int(number)) if number else None for number in numbers]
-    return pa.array(names, pa.string()).take(pa.array(which))
+    return pa.array(names, pa.string()).take(pa.array(which[txn]))
 
 
 def _origin(located: LocatedSlice, number: int) -> str:

@@ -31,6 +31,8 @@ from headwater.rows.typed import TypedRows, TypedTable, typed_columns
 
 CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete", "truncate")
 _INSERT, _PREIMAGE, _POSTIMAGE, _DELETE, _TRUNCATE = range(len(CHANGE_TYPES))
+_TYPE_OF_KIND = np.zeros(DELETE + 1, np.int64)
+_TYPE_OF_KIND[[INSERT, UPDATE, DELETE]] = _INSERT, _POSTIMAGE, _DELETE
 
 CHANGE_FIELDS = (
     pa.field("_change_type", pa.string()),
@@ -101,14 +103,16 @@ class ChangeTable:
             HeadwaterError: a value does not fit its column.
         """
         items, transactions = located.changes.items, located.changes.transactions
-        is_new = transactions.commit_lsn[items.txn] > self.landed
+        is_new = transactions.commit_lsn > self.landed
         own = np.array([self._has(use.schema) for use in located.changes.relations] or [False], np.bool_)
         found = change_rows(items)
-        found = found[own[items.layout[found]] & is_new[found]]
-        told = [one for one in told_of(located) if self._is_told(one, located) and is_new[one.item]]
+        found = found[own[items.layout[found]]]
+        if not is_new.all():
+            found = found[is_new[items.txn[found]]]
+        told = [one for one in told_of(located) if self._is_told(one, located) and is_new[items.txn[one.item]]]
         if not len(found) and not told:
             return None
-        parts = [self._changes(located, found), self._truncates(located, told)]
+        parts = [self._changes(located, found), *([self._truncates(located, told)] if told else [])]
         places = np.concatenate([part.place for part in parts])
         rows = pa.concat_tables([part.rows for part in parts])
         if (np.diff(places) >= 0).all():
@@ -144,7 +148,7 @@ class ChangeTable:
             located.located, items, self.table, located.session, schemas=schemas, rows=found, names=self.names
         )
         kinds = items.kind[found]
-        types = np.choose(kinds, [0, _INSERT, _POSTIMAGE, _DELETE]) if len(kinds) else kinds
+        types = _TYPE_OF_KIND[kinds]
         is_key = items.flags[found] & OLD_IS_KEY != 0
         after = self._placed(
             located,
