@@ -272,9 +272,13 @@ class Resolver:
     def _commands_before(self, txn: Int64s, lsn: Int64s) -> Int64s:
         """int64[n]: a transaction's command id for changes at an LSN; it only grows."""
         keys, highest, lsns = self._own_commands
-        base = self.txns.family[txn] * (len(lsns) + 1)
-        at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn), "right") - 1
-        return np.where(keys[at] >= base, highest[at], 0)
+        found = np.zeros(len(txn), np.int64)
+        if len(keys) > 1:
+            which = np.flatnonzero(self.txns.changes_catalog[txn])
+            base = self.txns.family[txn[which]] * (len(lsns) + 1)
+            at = np.searchsorted(keys, base + np.searchsorted(lsns, lsn[which]), "right") - 1
+            found[which] = np.where(keys[at] >= base, highest[at], 0)
+        return found
 
     @cached_property
     def _own_commands(self) -> tuple[Int64s, Int64s, Int64s]:

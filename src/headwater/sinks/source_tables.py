@@ -23,6 +23,7 @@ import pyarrow as pa
 from headwater.catalog.relation import RelationSchema
 from headwater.catalog.store import CatalogStore
 from headwater.errors import LakeError
+from headwater.reorder.keys import distinct
 from headwater.reorder.plan import Plan
 from headwater.rows.arrow import is_shown
 from headwater.rows.typed import TypedTable
@@ -173,7 +174,8 @@ def _topmost(version: RelationSchema, store: CatalogStore, lsn: int) -> int:
 def _changed(plan: Plan, since: int) -> Iterator[tuple[int, RelationSchema]]:
     """Relations whose rows changed, each with the LSN of a change of it."""
     counts = plan.units.commit_lsn[plan.rows.unit] > since
-    lsns = dict(zip(plan.rows.resolution[counts].tolist(), plan.rows.first[counts].tolist(), strict=True))
+    found = distinct(plan.rows.resolution[counts])
+    lsns = dict(zip(found.values.tolist(), plan.rows.first[counts][found.first].tolist(), strict=True))
     for number, use in enumerate(plan.relations):
         if use.wants and not use.is_toast and number in lsns:
             yield lsns[number], use.schema
