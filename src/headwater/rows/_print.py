@@ -15,7 +15,8 @@ from headwater.rows._conversion import REFUSES
 from headwater.rows._copy import copy
 from headwater.rows._deform import IN_ARENA, CellArrays
 from headwater.rows._send import type_send
-from headwater.rows._send_codes import SENT
+from headwater.rows._send_bytes import send_bool, send_fields, send_numeric
+from headwater.rows._send_codes import NUMBER, SEND_BYTES, SEND_FIELDS, SEND_OWN, SEND_TEXT, SENT
 from headwater.rows._text import type_text
 from headwater.rows._text_bytes import Bytes, Int, load_i16, load_i32, load_i64, write_uuid
 from headwater.rows._text_codes import (
@@ -198,6 +199,35 @@ def _form(tables: TextTables, column: Int, src: Bytes, start: Int, length: Int, 
 
 
 @inline_kernel
+def _common_form(
+    code: Int,
+    tz_at: NDArray[np.int64],
+    tz_offset: NDArray[np.int32],
+    cycle: bool,
+    is_converted: bool,
+    src: Bytes,
+    start: Int,
+    length: Int,
+    out: Bytes,
+    o: Int,
+) -> Int:
+    """The same of a value of a common type, without all tables at hand, or _NOT_COMMON."""
+    if code < SENT:
+        return _common_text(code, tz_at, tz_offset, cycle, src, start, length, out, o)
+    if start < 0 or length < 0 or start + length > len(src):
+        return CORRUPT
+    if code == SEND_BYTES | CODE_VERBATIM or (code == SEND_TEXT | CODE_VERBATIM and not is_converted):
+        return copy(src, start, out, o, length) if o + length <= len(out) else NEED_SPACE
+    if code & ~NUMBER == SEND_FIELDS:
+        return send_fields(code & NUMBER, src, start, length, out, o)
+    if code == SEND_OWN | CODE_NUMERIC:
+        return send_numeric(src, start, length, out, o)
+    if code == SEND_OWN | CODE_BOOL:
+        return send_bool(src, start, length, out, o)
+    return _NOT_COMMON
+
+
+@inline_kernel
 def _keep_refused(kinds: NDArray[np.uint8], cell: Int, text: Bytes, o: Int, at: Int) -> Int:
     """Make a cell REFUSED: what cannot be sent is at ``text[at]``, behind its length; the end of it."""
     kinds[cell] = REFUSED
@@ -218,12 +248,16 @@ def print_forms(
 ) -> Int:
     """Like :func:`print_any`, for cells of which some have codes of binary forms: these become BINARY, or REFUSED."""
     kinds, starts, lengths, owners = cells
-    o = state[TEXT_END]
+    codes, o, is_converted = tables.code, state[TEXT_END], len(tables.conversion.nodes) != 0
+    tz_at, tz_offset, cycle = tables.tz_at, tables.tz_offset, tables.settings[SET_TZ_CYCLE] != 0
     for cell in range(state[CELL], len(kinds)):
         kind, start, length, end = kinds[cell], starts[cell], np.int64(lengths[cell]), o
         column = np.int64(owners[cell])
+        code = np.int64(codes[column])
         if kind == TEXT:
-            end = _form(tables, column, data, start, length, text, o)
+            end = _common_form(code, tz_at, tz_offset, cycle, is_converted, data, start, length, text, o)
+            if end == _NOT_COMMON:
+                end = _form(tables, column, data, start, length, text, o)
         elif kind == IN_ARENA:
             end = _form(tables, column, arena, start, length, text, o)
         if end <= REFUSES:
@@ -232,7 +266,7 @@ def print_forms(
         if end < 0:
             state[CELL], state[TEXT_END] = cell, o
             return end
-        if tables.code[column] >= SENT and kinds[cell] == TEXT:
+        if code >= SENT and kinds[cell] == TEXT:
             kinds[cell] = BINARY
         o = end
     state[CELL], state[TEXT_END] = len(kinds), o
