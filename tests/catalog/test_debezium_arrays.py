@@ -1,4 +1,4 @@
-"""debezium: arrays of the types of extensions that it does not show yet are an error, whatever they are columns of."""
+"""debezium: arrays of the types of extensions are made of what their elements are, also as domains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from headwater.catalog.bootstrap import open_catalog
 from headwater.demo.embedded_postgres import EmbeddedPostgres, find_programs
-from headwater.errors import PluginError
 from headwater.plugins.debezium_forms import Forms
 from headwater.plugins.debezium_options import DebeziumOptions
 
@@ -25,7 +24,7 @@ CREATE TYPE {0} (INPUT = {0}_in, OUTPUT = {0}_out);
 """
 
 
-def test_arrays_that_are_not_shown_are_errors(tmp_path: Path) -> None:
+def test_arrays_of_types_of_extensions(tmp_path: Path) -> None:
     names = ("hstore", *NAMES)
     with EmbeddedPostgres(find_programs(16), autovacuum=False) as server:
         with server.connect() as connection:
@@ -44,12 +43,13 @@ def test_arrays_that_are_not_shown_are_errors(tmp_path: Path) -> None:
         store = open_catalog(server.copy_data_directory(tmp_path / "copy"), "postgres")
     table = store.view((1 << 63) - 1).relation(row[0])
     assert table is not None
-    forms = Forms(DebeziumOptions())
-    for column in table.columns:
-        if column.name[0] in "ad":
-            with pytest.raises(PluginError, match="cannot show columns of type") as raised:
-                forms.form(column)
-            assert raised.value.hint is not None
-        else:
-            # The connector, too, leaves out arrays of domains.
-            assert (forms.form(column) is None) == (column.name[0] == "o")
+    found = {column.name: Forms(DebeziumOptions()).form(column) for column in table.columns}
+    for name in names:
+        plain, array = found[f"p_{name}"], found[f"a_{name}"]
+        assert plain is not None
+        assert array is not None
+        assert array.schema["type"] == "array"
+        assert plain.schema.items() <= {**array.schema["items"]}.items()
+        assert found[f"d_{name}"] == array
+        # The connector, too, leaves out arrays of domains.
+        assert found[f"o_{name}"] is None
