@@ -42,6 +42,9 @@ _PLAIN: tuple[type, ...] = (int, bool, str, float)
 _KINDS = "biuf"
 """Kinds of array elements that are numbers."""
 
+_ELEMENTS = {one.str: one for one in (np.dtype(code).newbyteorder("<") for code in "?bhiqBHIQefd")}
+"""Array elements by the names that they are written by; NumPy takes more for a name, and parses it as Python."""
+
 
 class _Writer:
     """The parts of a value that is being written."""
@@ -83,9 +86,9 @@ class _Reader:
 
     def array(self, said: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:
         name, shape = said
-        found = np.dtype(str(name))
-        if found.kind not in _KINDS or (dtype is not None and found != dtype):
-            raise ValueError(f"array of {found}, expected {dtype}")
+        found = _ELEMENTS.get(name)
+        if found is None or (dtype is not None and found != dtype):
+            raise ValueError(f"array of {name}, expected {dtype}")
         return np.frombuffer(next(self._arrays), found).reshape([_expect(n, int) for n in shape])
 
     def column(self, said: Any, dtype: np.dtype[Any] | None) -> NDArray[np.generic]:

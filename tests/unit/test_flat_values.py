@@ -114,6 +114,15 @@ def test_damaged_bytes_are_refused_or_another_value(data: st.DataObject) -> None
         read_value(Everything, bytes(whole))
 
 
+@pytest.mark.parametrize("name", [b"<,8", b"<i,", b"i,i", b"<O8", b"<U8"])
+def test_elements_of_another_name_are_refused(name: bytes) -> None:
+    """NumPy takes a list of types for one, and parses it as Python."""
+    whole = value_bytes(value())
+    assert b"<i8" in whole
+    with pytest.raises(FlatValueError, match="array of"):
+        read_value(Everything, whole.replace(b"<i8", name, 1))
+
+
 @pytest.mark.parametrize("length", [0, 7, 32, 100, -70])
 def test_cut_bytes_are_refused(length: int) -> None:
     with pytest.raises(FlatValueError):
