@@ -39,11 +39,8 @@ ALIGNED = 64
 _MAGIC = b"HWVALUE2"
 _HEAD = struct.Struct("<8s16sQ")
 _PLAIN: tuple[type, ...] = (int, bool, str, float)
-_KINDS = "biuf"
-"""Kinds of array elements that are numbers."""
-
 _ELEMENTS = {one.str: one for one in (np.dtype(code).newbyteorder("<") for code in "?bhiqBHIQefd")}
-"""Array elements by the names that they are written by; NumPy takes more for a name, and parses it as Python."""
+"""Array elements, which are numbers, by the names they are written by. NumPy takes more, and parses it as Python."""
 
 
 class _Writer:
@@ -58,9 +55,10 @@ class _Writer:
         return len(value)
 
     def array(self, value: NDArray[np.generic]) -> list[Any]:
-        if value.dtype.kind not in _KINDS:
+        element = value.dtype.newbyteorder("<")
+        if element.str not in _ELEMENTS:
             raise TypeError(f"array of {value.dtype} cannot be written")
-        little = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+        little = np.ascontiguousarray(value, element)
         self.arrays.append(little)
         return [little.dtype.str, list(value.shape)]
 
