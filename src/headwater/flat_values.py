@@ -276,6 +276,15 @@ def _digest(kind: Any) -> bytes:
     return hashlib.sha256("\n".join(sorted(said.values())).encode()).digest()[:16]
 
 
+def prepare(kind: Any) -> None:
+    """Find out what a type is made of before its first value comes; that takes longer than a value does.
+
+    Raises:
+        TypeError: it is made of something that cannot be written.
+    """
+    _digest(kind)
+
+
 def value_parts(value: object, kind: Any = None) -> Iterator[bytes | memoryview]:
     """The bytes of a value, piece by piece.
 

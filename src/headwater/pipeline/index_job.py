@@ -5,8 +5,10 @@ Tasks run anywhere that sees the WAL directory; each makes a few :class:`WalInde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from headwater.catalog.snapshot import xid_precedes
@@ -23,6 +25,12 @@ RUN_BYTES = 64 << 20
 
 RUNS_PER_CORE = 2
 """Runs for each task that can run at once: where the log really ends is not known when it is cut."""
+
+TASKS_PER_THREAD = 2
+
+Indexing = AbstractContextManager[Iterator[list[WalIndex]]]
+"""Tasks that run from the beginning of a ``with`` block to its end at the latest; gives the pieces of one after the
+other, in their order, as they are done. Iterating raises what a task raised."""
 
 
 def index_start(directory: WalDirectory, store: CatalogStore) -> int:
@@ -100,8 +108,26 @@ def cut_runs(lo: int, hi: int, segment_size: int, parallel: int) -> Iterator[tup
         at = cut
 
 
-def index_in_threads(tasks: Sequence[IndexTask], threads: int) -> list[list[WalIndex]]:
-    """Run the tasks in this process, for readers that have no Spark context (the data source's planner)."""
+@contextmanager
+def index_in_threads(tasks: Sequence[IndexTask], threads: int) -> Iterator[Iterator[list[WalIndex]]]:
+    """Run the tasks in this process, for readers that have no Spark context (the data source's planner).
+
+    Only so many are ahead of what was taken that threads have work: what waits is in memory.
+
+    Args:
+        tasks: them; threads: how many work.
+    """
+    ahead = TASKS_PER_THREAD * threads
     with ThreadPoolExecutor(threads) as pool:
-        run: Callable[[IndexTask], list[WalIndex]] = IndexTask.run
-        return list(pool.map(run, tasks))
+        begun = deque(pool.submit(task.run) for task in tasks[:ahead])
+
+        def found() -> Iterator[list[WalIndex]]:
+            for number in range(len(tasks)):
+                pieces = begun.popleft().result()
+                begun.extend(pool.submit(task.run) for task in tasks[number + ahead : number + ahead + 1])
+                yield pieces
+
+        try:
+            yield found()
+        finally:
+            pool.shutdown(cancel_futures=True)

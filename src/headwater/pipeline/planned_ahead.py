@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 from pyspark.sql import SparkSession
 
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
-from headwater.pipeline.exchange import Exchange, Write
+from headwater.pipeline.exchange import Arrived, Exchange, Write
 from headwater.pipeline.index_job import IndexTask
 from headwater.pipeline.near_exchange import NEAR_BYTES
 from headwater.pipeline.open_request import OpenRequest
@@ -66,7 +66,7 @@ class PlannedAhead(Generic[P]):
         end: LSN behind which there is no record yet; None if that is not known.
         finish: called where a window cannot be planned, before jobs are ended: what was begun of those before it is
             brought to its end.
-        indexed: bytes of WAL of each job.
+        indexed: bytes of WAL of each piece of the index.
     """
 
     spark: SparkSession
@@ -155,14 +155,22 @@ class PlannedAhead(Generic[P]):
                 handed = HandedWindow([self.hand(plan, found.pop(plan)) for plan in list(found)], hi, is_last)
             yield handed
 
-    def _index(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
-        size = sum(task.hi - task.lo for task in tasks)
-        self.indexed.append(size)
-        with (
-            timed(self.seconds, "index"),
-            self.exchange_for(size).run("index", _write_index, tasks, self.job_progress()) as arriving,
-        ):
-            return [list(one.take(_PIECES)) for (one,) in arriving]
+    @contextmanager
+    def _index(self, tasks: Sequence[IndexTask]) -> Iterator[Iterator[list[WalIndex]]]:
+        exchange = self.exchange_for(sum(task.hi - task.lo for task in tasks))
+        with exchange.run("index", _write_index, tasks, self.job_progress()) as arriving:
+            yield self._taken(arriving)
+
+    def _taken(self, arriving: Iterator[list[Arrived[None]]]) -> Iterator[list[WalIndex]]:
+        """What arrives is in memory when it is asked for."""
+        while True:
+            with timed(self.seconds, "index"):
+                arrived = next(arriving, None)
+                if arrived is None:
+                    return
+                (pieces,) = (one.take(PIECES) for one in arrived)
+            self.indexed.extend(piece.hi - piece.lo for piece in pieces)
+            yield list(pieces)
 
     def _report(self, opened: OpenRequest, window: HandedWindow[P]) -> None:
         """How much of the WAL has been gone through, unless one window holds it all."""
@@ -208,11 +216,12 @@ class StepProgress:
         return told
 
 
-_PIECES = tuple[WalIndex, ...]
+PIECES = tuple[WalIndex, ...]
+"""What index tasks write."""
 
 
 def _write_index(task: IndexTask) -> Iterator[Write[None]]:
-    yield lambda sink: store_value(sink, tuple(task.run()), _PIECES)
+    yield lambda sink: store_value(sink, tuple(task.run()), PIECES)
 
 
 class timed:

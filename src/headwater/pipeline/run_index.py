@@ -1,25 +1,28 @@
-"""The WAL's index, run by run, in windows of bounded size, a stretch ahead of who takes it.
+"""The WAL's index, run by run, in windows of bounded size, ahead of who takes it.
 
 In: a stretch of WAL and a way to run index tasks. Out: the indexed runs of one window after the other. While a window
-is gone through, what follows it is indexed. A window ends with a run, so that what the tasks did for it is used
-whole; it has as many runs as fit its bounds.
+is gone through, what follows it is indexed: a job has many tasks, so that cores do not wait for the next one to begin,
+and its runs come as they are done. A window ends with a run, so that what the tasks did for it is used whole; it has as
+many runs as fit its bounds.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from headwater.pipeline.index_job import IndexTask, cut_runs
+from headwater.pipeline.index_job import Indexing, IndexTask, cut_runs
 from headwater.rmgr.index import Locator, Request, WalIndex, index_bytes
 from headwater.wal.directory import WalDirectory
 
-STRETCH_BYTES = 128 << 20
-"""WAL that is indexed by one job: while one stretch is taken, the next is made, and no third one waits in memory."""
+STRETCH_BYTES = 512 << 20
+"""WAL that is indexed by one job: when half of it has been taken the next one begins."""
 
-IndexRuns = Callable[[Sequence[IndexTask]], list[list[WalIndex]]]
-"""Runs tasks somewhere; the pieces of each, in the tasks' order."""
+IndexRuns = Callable[[Sequence[IndexTask]], Indexing]
+"""Runs tasks somewhere."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Run:
     task: IndexTask
     pieces: list[WalIndex]
 
+    @cached_property
+    def row_bytes(self) -> int:
+        """Bytes of its rows."""
+        return sum(map(index_bytes, self.pieces))
+
     @property
     def is_end(self) -> bool:
         """The log ended inside."""
@@ -56,7 +64,7 @@ class RunIndexer:
     Args:
         directory: the WAL.
         lo: LSN where the stretch begins, a record's start; hi: LSN where it ends.
-        index: runs index tasks; called in two threads, that of who takes and one of its own.
+        index: runs index tasks.
         parallel: tasks that can run at once.
         bounds: of a window.
     """
@@ -70,13 +78,13 @@ class RunIndexer:
         self._parallel = parallel
         self._bounds = bounds
         self._next = lo
-        self._ready: list[Run] = []
-        self._ahead: Future[list[Run]] | None = None
-        self._pool = ThreadPoolExecutor(1, "headwater-index")
+        self._jobs: deque[_Job] = deque()
+        self._following: Run | None = None
 
     def close(self) -> None:
-        """Wait for what runs, and begin nothing more."""
-        self._pool.shutdown(cancel_futures=True)
+        """Begin nothing more, and end what runs."""
+        for job in self._jobs:
+            job.close()
 
     def take(self, request: Request, is_enough: Callable[[Sequence[Run]], bool]) -> tuple[list[Run], bool]:
         """The runs of the next window.
@@ -90,12 +98,12 @@ class RunIndexer:
         """
         taken: list[Run] = []
         while not (taken and taken[-1].is_end):
-            if not self._ready and not self._refill(request):
+            run = self._look(request)
+            if run is None or (taken and self._is_full([*taken, run]) and is_enough(taken)):
                 break
-            if taken and self._is_full([*taken, self._ready[0]]) and is_enough(taken):
-                break
-            taken.append(self._ready.pop(0))
-        is_last = bool(taken and taken[-1].is_end) or not (self._ready or self._next < self._hi or self._ahead)
+            taken.append(run)
+            self._following = None
+        is_last = bool(taken and taken[-1].is_end) or not (self._following or self._jobs or self._next < self._hi)
         return self.again(taken, request, {}), is_last
 
     def again(self, runs: Sequence[Run], request: Request, since: Mapping[Locator | int, int]) -> list[Run]:
@@ -113,26 +121,33 @@ class RunIndexer:
 
     def stretch(self, lo: int, hi: int, request: Request) -> list[Run]:
         """The runs of WAL that was gone through before, indexed once more."""
-        cut = cut_runs(lo, hi, self._directory.segment_size, self._parallel)
-        return self._run([IndexTask(self._directory, low, high, request) for low, high in cut])
+        return self._run(self._tasks(lo, hi, request))
 
     def _is_full(self, runs: Sequence[Run]) -> bool:
-        rows = sum(index_bytes(piece) for run in runs for piece in run.pieces)
+        rows = sum(run.row_bytes for run in runs)
         return runs[-1].task.hi - runs[0].task.lo > self._bounds.wal_bytes or rows > self._bounds.index_bytes
 
-    def _refill(self, request: Request) -> bool:
-        self._look_ahead(request)
-        if self._ahead is None:
-            return False
-        self._ready, self._ahead = self._ahead.result(), None
-        self._look_ahead(request)
-        return True
+    def _look(self, request: Request) -> Run | None:
+        """The run that follows, which is there until it is taken; None if no WAL is left."""
+        if self._following is None:
+            self._begin(request)
+            if not self._jobs:
+                return None
+            self._following = self._jobs[0].take()
+            if self._jobs[0].is_done:
+                self._jobs.popleft().close()
+            self._begin(request)
+        return self._following
 
-    def _look_ahead(self, request: Request) -> None:
-        """Begin to index what follows, unless that is under way or done."""
-        if self._ahead is None and self._next < self._hi:
+    def _begin(self, request: Request) -> None:
+        """Begin to index what follows, unless enough of that is under way."""
+        if self._next < self._hi and (not self._jobs or (len(self._jobs) == 1 and self._jobs[0].is_half_taken)):
             low, self._next = self._next, self._stretch_end()
-            self._ahead = self._pool.submit(self.stretch, low, self._next, request)
+            self._jobs.append(_Job(self._index, self._tasks(low, self._next, request)))
+
+    def _tasks(self, lo: int, hi: int, request: Request) -> list[IndexTask]:
+        cut = cut_runs(lo, hi, self._directory.segment_size, self._parallel)
+        return [IndexTask(self._directory, low, high, request) for low, high in cut]
 
     def _stretch_end(self) -> int:
         """Where the next stretch ends: with a segment."""
@@ -141,6 +156,42 @@ class RunIndexer:
         return hi if hi > self._next else min(self._hi, (self._next // size + 1) * size)
 
     def _run(self, tasks: list[IndexTask]) -> list[Run]:
+        """Index all of it, and wait for that."""
         if not tasks:
             return []
-        return [Run(task, pieces) for task, pieces in zip(tasks, self._index(tasks), strict=True)]
+        job = _Job(self._index, tasks)
+        try:
+            return [job.take() for _ in tasks]
+        finally:
+            job.close()
+
+
+class _Job:
+    """Index tasks that run; their runs are taken in order, each once.
+
+    Attributes:
+        is_half_taken: half of them are, or more; is_done: all are.
+    """
+
+    def __init__(self, index: IndexRuns, tasks: Sequence[IndexTask]) -> None:
+        self._tasks, self._taken = tasks, 0
+        self._block = ExitStack()
+        self._found = self._block.enter_context(index(tasks))
+
+    @property
+    def is_half_taken(self) -> bool:
+        return 2 * self._taken >= len(self._tasks)
+
+    @property
+    def is_done(self) -> bool:
+        return self._taken == len(self._tasks)
+
+    def take(self) -> Run:
+        """The next one, as soon as it is done."""
+        pieces = next(self._found)
+        self._taken += 1
+        return Run(self._tasks[self._taken - 1], pieces)
+
+    def close(self) -> None:
+        """End what still runs."""
+        self._block.close()

@@ -121,6 +121,22 @@ def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
 
 
 @borrowing_kernel
+def stretch(first: Int64s, last: Int64s, place: Int64s, low: Int64s, high: Int64s) -> None:
+    """Make ``[first[place], last[place]]`` reach from low to high, for all of these.
+
+    Args:
+        first: int64[k]; last: int64[k].
+        place: int64[n] in ``[0, k)``; low: int64[n]; high: int64[n].
+    """
+    for i in range(len(place)):
+        at = place[i]
+        if low[i] < first[at]:
+            first[at] = low[i]
+        if high[i] > last[at]:
+            last[at] = high[i]
+
+
+@borrowing_kernel
 def group_places(group: Int64s, starts: Int64s, places: Int64s, groups: Int64s) -> None:
     """Sort the places of a column stably by group, without those of group -1.
 

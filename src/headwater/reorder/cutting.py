@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.reorder.keys import distinct, distinct_rows
+from headwater.reorder.keys import distinct, distinct_rows, reaches
 from headwater.reorder.plan import ChangeRows, Plan, Ranges, Slice, StreamedUnits, Units
 from headwater.reorder.resolve import wanted_kinds
 from headwater.reorder.spans import SpanIndex
@@ -497,9 +497,7 @@ def _ranges(rows: ChangeRows, places: Int64s) -> Ranges:
     if not len(row_first):
         return ()
     cells = distinct(row_first // READ_GAP)
-    first, last = np.full(len(cells.values), EVERYTHING), np.zeros(len(cells.values), np.int64)
-    np.minimum.at(first, cells.number, row_first)
-    np.maximum.at(last, cells.number, row_last)
+    first, last = reaches(cells.number, row_first, row_last, len(cells.values))
     last = np.maximum.accumulate(last)
     cut = np.flatnonzero(first[1:] > last[:-1] + READ_GAP) + 1
     lows = first[np.concatenate([[0], cut])]

@@ -127,6 +127,20 @@ def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
     k.lower(into, place, values)
 
 
+def reaches(place: Int64s, low: Int64s, high: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """The lowest and the highest value at each place (``np.minimum.at``, which is a hundred times slower).
+
+    Args:
+        place: int64[n] in ``[0, count)``, each at least once.
+        low: int64[n]; high: int64[n].
+        count: number of places.
+    """
+    bounds = np.iinfo(np.int64)
+    first, last = np.full(count, bounds.max), np.full(count, bounds.min)
+    k.stretch(first, last, place, low, high)
+    return first, last
+
+
 def grouped_places(group: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """The places of a column by (group, place), without those of group -1; and the group of each.
 

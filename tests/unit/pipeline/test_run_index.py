@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +27,14 @@ class Indexing:
     def __init__(self, end: int | None = None) -> None:
         self.end = end
         self.asked: list[IndexTask] = []
+        self.running = 0
 
-    def __call__(self, tasks: Sequence[IndexTask]) -> list[list[WalIndex]]:
+    @contextmanager
+    def __call__(self, tasks: Sequence[IndexTask]) -> Iterator[Iterator[list[WalIndex]]]:
         self.asked += tasks
-        return [[self._index(task)] for task in tasks]
+        self.running += 1
+        yield ([self._index(task)] for task in tasks)
+        self.running -= 1
 
     def _index(self, task: IndexTask) -> WalIndex:
         found = replace(no_index(task.lo), hi=task.hi)
@@ -45,6 +50,7 @@ def windows(indexing: Indexing, lo: int, hi: int, bounds: WindowBounds, **more: 
         runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda runs: True))
         found.append([(run.task.lo, run.task.hi) for run in runs])
     indexer.close()
+    assert not indexing.running
     return found
 
 

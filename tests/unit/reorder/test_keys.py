@@ -14,6 +14,7 @@ from headwater.reorder.keys import (
     lower,
     or_together,
     places_passed,
+    reaches,
     stable_order,
 )
 
@@ -85,3 +86,13 @@ def test_lower(pairs) -> None:
     place, value = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     lower(into, place, value)
     assert into.tolist() == [min([10, *(v for p, v in pairs if p == at)]) for at in range(5)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), values, values)))
+def test_reaches(found) -> None:
+    places = sorted({place for place, _, _ in found})
+    numbered = [(places.index(place), low, high) for place, low, high in found]
+    place, low, high = np.array(numbered, np.int64).reshape(-1, 3).T.copy()
+    first, last = reaches(place, low, high, len(places))
+    assert first.tolist() == [min(low for at, low, _ in numbered if at == one) for one in range(len(places))]
+    assert last.tolist() == [max(high for at, _, high in numbered if at == one) for one in range(len(places))]
