@@ -1,4 +1,4 @@
-"""Loads the compiled kernels that earlier runs left in the cache, before anything needs them.
+"""Loads the compiled kernels that earlier runs left in the cache, and what else a process does once, ahead of its need.
 
 Numba loads a kernel from disk when it is first called, in every process anew. Spark's worker daemon calls
 :func:`load_kernels` once instead, and the workers it forks have them in memory. A signature that the cache knows of
@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from numba.core.dispatcher import Dispatcher
+
+from headwater.flat_values import prepare
 
 _ROOMS = tuple(
     f"headwater.{room}"
@@ -34,26 +36,38 @@ def import_rooms(more: Sequence[str] = ()) -> None:
         importlib.import_module(room)
 
 
-def load_kernels() -> int:
+def prepare_values() -> None:
+    """Find out what the values are made of that come and go with tasks: that takes longer than one of them does."""
+    from headwater.pipeline.planned_ahead import PIECES
+    from headwater.reorder.plan import Slice
+
+    for kind in (PIECES, Slice):
+        prepare(kind)
+
+
+def load_kernels(room: str = "headwater.") -> int:
     """Load all cached versions of the kernels that Python code of this process could call.
+
+    Args:
+        room: what the names of the modules begin with that call them.
 
     Returns:
         how many were loaded.
     """
-    return sum(map(_load, task_kernels()))
+    return sum(map(_load, set(_called_from_python(room))))
 
 
 def task_kernels() -> set[Any]:
     """The kernels that Python code of this process could call."""
-    return set(_called_from_python())
+    return set(_called_from_python("headwater."))
 
 
-def _called_from_python() -> Iterator[Any]:
+def _called_from_python(room: str) -> Iterator[Any]:
     """Kernels that modules other than kernel files have imported, one by one or with their module."""
     for name, module in list(sys.modules.items()):
         # A package has each of its modules as an attribute, whoever imported that: it calls none of them.
         is_package = hasattr(module, "__path__")
-        if name.startswith("headwater.") and module is not None and not is_package and not _is_kernel_file(name):
+        if name.startswith(room) and module is not None and not is_package and not _is_kernel_file(name):
             for value in list(vars(module).values()):
                 if isinstance(value, Dispatcher):
                     yield value

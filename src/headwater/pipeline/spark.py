@@ -25,7 +25,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import headwater
-from headwater.errors import SparkError
+from headwater.errors import HeadwaterError, SparkError
+from headwater.pipeline import kernel_loading
 from headwater.pipeline.java_process import java_gateway
 from headwater.pipeline.kernel_travel import send_kernels
 from headwater.pipeline.spark_needs import prepare_spark
@@ -74,9 +75,17 @@ def _start(flag: str | None, daemon: str | None) -> None:
 
 
 def _import_ahead() -> None:
-    """While Java starts: what PySpark imports when it calls Java first, pandas and all, takes as long as a job."""
+    """While Java starts: what PySpark imports when it calls Java first, pandas and all, takes as long as a job.
+
+    So does what the first window is planned with. What goes wrong here does so again where it is needed.
+    """
     with suppress(ImportError):
         importlib.import_module("pyspark.testing.utils")
+    with suppress(ImportError, OSError, HeadwaterError):
+        for module in ("numpy.ma", "headwater.pipeline.decode"):
+            importlib.import_module(module)
+        kernel_loading.prepare_values()
+        kernel_loading.load_kernels("headwater.reorder.")
 
 
 def _configuration(flag: str | None, daemon: str | None) -> SparkConf:

@@ -31,25 +31,15 @@ def preload(rooms: Sequence[str] = ()) -> int:
     Returns:
         how many kernels were loaded.
     """
-    from headwater.flat_values import prepare
     from headwater.kernel_cache import is_executor
-    from headwater.pipeline.kernel_loading import import_rooms, load_kernels
+    from headwater.pipeline.kernel_loading import import_rooms, load_kernels, prepare_values
     from headwater.pipeline.kernel_travel import receive_kernels
 
     import_rooms(rooms)
-    for kind in _travelling():
-        prepare(kind)
+    prepare_values()
     if is_executor():
         receive_kernels(Path.cwd())
     return load_kernels()
-
-
-def _travelling() -> tuple[object, ...]:
-    """What values are that come and go with tasks."""
-    from headwater.pipeline.planned_ahead import PIECES
-    from headwater.reorder.plan import Slice
-
-    return PIECES, Slice
 
 
 def _ends_quietly(serving: Callable[..., T]) -> Callable[..., T]:
