@@ -40,26 +40,34 @@ def main() -> int:
 
 
 def for_majors(name: str, known: Sequence[int], folder: str, work: Callable[[int, Path], None]) -> int:
-    """Do something for the majors named on the command line, or all; exit status 1 with one line when that fails.
+    """Do something for the majors named on the command line, or all, each whatever becomes of the others.
 
     Args:
         name: of the tool; known: majors that it can be called for.
         folder: of the servers' cache, which ``work`` is given beside each major.
         work: what is done.
+
+    Returns:
+        exit status 1, after a line for each major that failed; 0 if none did.
     """
     majors = [int(argument) for argument in sys.argv[1:]] or list(known)
+    reasons = {major: _reason(major, folder, work) for major in majors}
+    failed = {major: reason for major, reason in reasons.items() if reason is not None}
+    for major, reason in failed.items():
+        print(f"{name}: PostgreSQL {major}: {reason}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _reason(major: int, folder: str, work: Callable[[int, Path], None]) -> str | None:
+    """Do it for one major; why that failed, None if it did not."""
     try:
-        root = open_cache(folder)
-        for major in majors:
-            work(major, root)
+        work(major, open_cache(folder))
     except (HeadwaterError, OSError, ValueError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
+        return str(error)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "").strip().splitlines()
-        print(f"{name}: {error.cmd[0]} failed: {said[-1] if said else error}", file=sys.stderr)
-        return 1
-    return 0
+        return f"{error.cmd[0]} failed: {said[-1] if said else error}"
+    return None
 
 
 def install(major: int, root: Path) -> None:
