@@ -128,7 +128,7 @@ def lower(into: Int64s, place: Int64s, values: Int64s) -> None:
 
 
 def reaches(place: Int64s, low: Int64s, high: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The lowest and the highest value at each place (``np.minimum.at``, which is a hundred times slower).
+    """The lowest and the highest value at each place (``np.minimum.at`` and ``np.maximum.at``).
 
     Args:
         place: int64[n] in ``[0, count)``, each at least once.
