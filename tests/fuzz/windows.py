@@ -14,6 +14,7 @@ from fuzz.corpus import SEGMENT, Corpus
 from fuzz.wal_records import PAGE, SWITCH
 from headwater.catalog.store import CatalogStore
 from headwater.pipeline.decode_job import SliceDecoder
+from headwater.pipeline.index_job import index_in_threads
 from headwater.pipeline.open_request import OpenRequest, open_request
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.row_batches import RowForm
@@ -172,7 +173,7 @@ def decode(rng: random.Random, opened: OpenRequest, one: Slice) -> int:
 
 def plan(opened: OpenRequest) -> PlannedWindow:
     """Go through a window."""
-    (window,) = PlanWindows(opened, Scope(SEGMENT), lambda tasks: [task.run() for task in tasks], 1)
+    (window,) = PlanWindows(opened, Scope(SEGMENT), lambda tasks: index_in_threads(tasks, 1), 1)
     return window
 
 
