@@ -11,7 +11,7 @@ each other goes through an exchange (:mod:`headwater.pipeline.exchange`): files,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import BinaryIO
@@ -27,10 +27,11 @@ from headwater.pipeline.decode_job import SliceDecoder, collected_together, join
 from headwater.pipeline.exchange import Arrived, Exchange, Handed, Write
 from headwater.pipeline.exchange_choice import open_exchange
 from headwater.pipeline.message_files import MessageCounts, MessageForm, write_messages
+from headwater.pipeline.one_behind import OneBehind
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.open_request import OpenRequest, open_requests, settings_together
 from headwater.pipeline.outputs import Decoded, DecodeResult, Deliver, Output
-from headwater.pipeline.planned_ahead import PlannedAhead, StepProgress, start_of, timed
+from headwater.pipeline.planned_ahead import HandedWindow, PlannedAhead, StepProgress, start_of, timed
 from headwater.pipeline.request import DecodeRequest
 from headwater.pipeline.run_index import DEFAULT_BOUNDS, WindowBounds
 from headwater.pipeline.settling import Settlement
@@ -207,6 +208,22 @@ class _Making:
             return write_messages(sink, messages, self.form, self.is_text, self.lsn_digits)
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """A window whose job runs.
+
+    Attributes:
+        window: it.
+        tasks: of the job; arriving: the files of each, in their order.
+        block: at its end the job runs no more.
+    """
+
+    window: HandedWindow[_HandedPart]
+    tasks: list[_Task]
+    arriving: Iterator[list[Arrived[MessageCounts]]]
+    block: ExitStack
+
+
 @dataclass
 class _Run:
     """One call of :func:`decode_outputs`."""
@@ -251,13 +268,21 @@ class _Run:
         return Decoded(results, sum(self._ahead.indexed), self.read_again, self.seconds, self.exchange)
 
     def _decode_all(self, plans: Sequence[DatabasePlan], new_plans: NewPlans = nothing_new) -> None:
-        """Window by window: while one is decoded, the next is planned, and the one behind that is indexed."""
-        with closing(self._ahead.windows(plans, new_plans)) as windows:
+        """Window by window: a window's job begins when it is planned, while messages of the one before are taken."""
+        with closing(self._ahead.windows(plans, new_plans)) as windows, OneBehind(self._ahead.stop) as behind:
+            self._ahead.finish = behind.wait
             for window in windows:
-                for part in window.parts:
-                    self._note(part, window.hi)
-                with timed(self.seconds, "decode"):
-                    self._decode(window.parts)
+                begun = self._begun(window)
+                behind.begin(partial(self._finish, begun), begun.block.close)
+
+    def _finish(self, begun: _Begun) -> None:
+        """Take a window's messages; one at a time, in their order."""
+        with timed(self.seconds, "decode"), begun.block:
+            for part in begun.window.parts:
+                self._note(part, begun.window.hi)
+            for task, files in zip(begun.tasks, begun.arriving, strict=True):
+                for output, one in zip(task.outputs, files, strict=True):
+                    self._take(begun.window.parts[task.number].plan, output, one)
 
     def _note(self, part: _HandedPart, hi: int) -> None:
         """Add a window's counts to a database's results."""
@@ -316,8 +341,9 @@ class _Run:
             state=lambda: plan.state_behind(behind),
         )
 
-    def _decode(self, parts: Sequence[_HandedPart]) -> None:
+    def _begun(self, window: HandedWindow[_HandedPart]) -> _Begun:
         """One job for the slices of all databases and outputs."""
+        parts, block = window.parts, ExitStack()
         makings = [
             [_Making.of(part.plan, number, self.outputs[number].form) for number in range(len(part.outputs))]
             for part in parts
@@ -332,10 +358,8 @@ class _Run:
                 yield partial(making.write, plan, collected.pop(0))
 
         tasks = [_Task(number, *zip(*group, strict=True)) for number, part in enumerate(parts) for group in part.groups]
-        with self.exchange.run("decode", work, tasks, self._ahead.job_progress()) as arriving:
-            for task, files in zip(tasks, arriving, strict=True):
-                for output, one in zip(task.outputs, files, strict=True):
-                    self._take(parts[task.number].plan, output, one)
+        job = self.exchange.run("decode", work, tasks, self._ahead.job_progress())
+        return _Begun(window, tasks, block.enter_context(job), block)
 
     def _take(self, plan: DatabasePlan, number: int, arrived: Arrived[MessageCounts]) -> None:
         result, settlement, output = self.results[plan][number], self.settlements[plan][number], self.outputs[number]

@@ -7,8 +7,8 @@ is kept of the source, its changes or its rows, is a value (:mod:`headwater.sink
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,8 +21,9 @@ from headwater.errors import LakeError
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.database_plan import DatabasePlan, PlannedWindow
 from headwater.pipeline.decode_job import SliceDecoder
-from headwater.pipeline.exchange import Handed, Write
+from headwater.pipeline.exchange import Arrived, Handed, Work, Write
 from headwater.pipeline.following import Following
+from headwater.pipeline.one_behind import OneBehind
 from headwater.pipeline.open_output import OpenOutput, scope_of
 from headwater.pipeline.open_request import OpenRequest, settings_together
 from headwater.pipeline.planned_ahead import PlannedAhead, start_of, timed
@@ -39,7 +40,6 @@ from headwater.sinks.lake_table import DataFile, LakeTable, Landed, TableCommit,
 from headwater.sinks.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.sinks.mirror import Merge, Merged
 from headwater.sinks.modes import Landing, Merging, Mode, Settled, Written, notes
-from headwater.sinks.one_behind import OneBehind
 from headwater.sinks.source_tables import SourceTable
 from headwater.slots.kept_state import KeptState
 from headwater.wal.growing_directory import end_of_log
@@ -95,11 +95,11 @@ class Part:
 
 @dataclass(frozen=True)
 class _Staged:
-    """A window whose rows tasks have written.
+    """A window whose rows tasks write.
 
     Attributes:
         part: it; lo, hi: LSNs where it begins and ends; turn: see :meth:`Lake.next_turn`.
-        landings: its tables; written: files, by their numbers.
+        landings: its tables; written: what each task has written for them; block: at its end no task runs any more.
         began: when it was begun, by the monotonic clock.
         before: what had landed before rows that were there before; None if none have come with it.
     """
@@ -109,7 +109,8 @@ class _Staged:
     hi: int
     turn: int
     landings: list[Landing]
-    written: dict[int, list[Written]]
+    written: Iterator[list[Arrived[list[Written]]]]
+    block: ExitStack
     began: float
     before: LandingResult | None
 
@@ -220,9 +221,8 @@ class LandingPass:
             self.ahead.finish = behind.wait
             for window in windows:
                 (part,) = window.parts
-                with timed(self.ahead.seconds, "land"):
-                    staged = self._staged(part, lo, window.hi, behind)
-                behind.begin(partial(self._settle, staged, following))
+                staged = self._staged(part, lo, window.hi, behind)
+                behind.begin(partial(self._settle, staged, following), staged.block.close)
                 kept, lo = part.kept, window.hi
                 is_told = following is not None and following.stopping.is_told
                 if is_told or (until is not None and kept.state.lsn >= until):
@@ -230,7 +230,7 @@ class LandingPass:
         return kept
 
     def _staged(self, part: Part, lo: int, hi: int, behind: OneBehind) -> _Staged:
-        """Have tasks write a window's rows, while the one before is committed, unless that matters to this one."""
+        """Have tasks write a window's rows, while the one before is written and committed, unless that matters."""
         if part.existing is not None or not self._is_apart(part):
             behind.wait()
         began, before, since, turn = time.monotonic(), None, -1, self.lake.next_turn()
@@ -242,7 +242,9 @@ class LandingPass:
         landings = [self._landing(number, one) for number, one in enumerate(concerned)]
         self._has_other_columns = any(one.schema != one.table.landed.schema for one in landings)
         changes = [replace(one.changes, landed=max(one.changes.landed, since)) for one in landings]
-        return _Staged(part, lo, hi, turn, landings, self._written(self._decoder, part, changes), began, before)
+        block = ExitStack()
+        written = block.enter_context(self._job(part, partial(_write, self._decoder, changes)))
+        return _Staged(part, lo, hi, turn, landings, written, block, began, before)
 
     def _is_apart(self, part: Part) -> bool:
         """Whether a window is staged the same way before and behind the commit of the one before.
@@ -258,10 +260,12 @@ class LandingPass:
         return replace(self.result, rows=dict(self.result.rows))
 
     def _settle(self, staged: _Staged, following: Following | None) -> None:
-        """Commit a window; one at a time, in their order."""
+        """Commit a window, when its rows are there; one at a time, in their order."""
         before, part = staged.before or self._so_far, staged.part
+        with timed(self.ahead.seconds, "land"), staged.block:
+            written = _by_table(staged.written)
         with timed(self.ahead.seconds, "commit"):
-            self._commit(list(self.mode.settled(staged.landings, staged.written, self._merging)))
+            self._commit(list(self.mode.settled(staged.landings, written, self._merging)))
             self.lake.clear_staging(staged.turn)
             self.lake.resolve(part.kept, part.commit_time)
         self.result.resolved_lsn = staged.hi
@@ -352,16 +356,11 @@ class LandingPass:
             )
         return table.landed.commit_lsn < lsn
 
-    def _written(self, decoder: SliceDecoder, part: Part, forms: Sequence[ChangeTable]) -> dict[int, list[Written]]:
-        """What tasks have written, by table, in the order of the output."""
-        found: dict[int, list[Written]] = {}
-        exchange, work = self.ahead.exchange_for(part.size), partial(_write, decoder, forms)
-        with exchange.run("land", work, part.slices, self.ahead.job_progress()) as arriving:
-            for (arrived,) in arriving:
-                arrived.remove()
-                for one in arrived.summary:
-                    found.setdefault(one.table, []).append(one)
-        return found
+    def _job(
+        self, part: Part, work: Work[Handed[Slice], list[Written]]
+    ) -> AbstractContextManager[Iterator[list[Arrived[list[Written]]]]]:
+        """The job that writes a window's rows."""
+        return self.ahead.exchange_for(part.size).run("land", work, part.slices, self.ahead.job_progress())
 
     @property
     def _merging(self) -> Merging:
@@ -405,6 +404,16 @@ def _write(decoder: SliceDecoder, forms: Sequence[ChangeTable], task: Handed[Sli
         return [_file(number, forms[number], rows) for number, rows in found if rows is not None]
 
     yield write
+
+
+def _by_table(arriving: Iterable[list[Arrived[list[Written]]]]) -> dict[int, list[Written]]:
+    """What tasks have written, by table, in the order of the output."""
+    found: dict[int, list[Written]] = {}
+    for (arrived,) in arriving:
+        arrived.remove()
+        for one in arrived.summary:
+            found.setdefault(one.table, []).append(one)
+    return found
 
 
 def _merge(task: Merge) -> Iterator[Write[Merged]]:

@@ -1,4 +1,4 @@
-"""Work done one behind the work at hand: while tasks write a window's rows, those of the one before are committed.
+"""Work done one behind the work at hand: a window's job begins while what the one before has made is taken.
 
 One piece at a time, in order. Nothing is begun before the piece before it is done, and nothing is left undone at the
 end, unless who waits is interrupted.
@@ -21,16 +21,24 @@ class OneBehind:
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._pool = ThreadPoolExecutor(1, "headwater-commit")
+        self._pool = ThreadPoolExecutor(1, "headwater-behind")
         self._doing: Future[None] | None = None
 
-    def begin(self, work: Callable[[], None]) -> None:
+    def begin(self, work: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Do a piece, once the one before is done; returns when it has begun.
+
+        Args:
+            work: the piece.
+            give_up: called instead, if it does not come to that.
 
         Raises:
             Exception: of the one before.
         """
-        self.wait()
+        try:
+            self.wait()
+        except BaseException:
+            give_up()
+            raise
         self._doing = self._pool.submit(work)
 
     def wait(self) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from headwater.sinks.one_behind import OneBehind
+from headwater.pipeline.one_behind import OneBehind
 
 
 class Refused(Exception):
@@ -20,14 +20,19 @@ def refuse() -> None:
 
 
 def nothing() -> None:
-    """What ends nothing."""
+    """What ends nothing, and gives nothing up."""
 
 
-def do(*pieces: Callable[[], None], stop: Callable[[], None] = nothing, then: BaseException | None = None) -> None:
+def do(
+    *pieces: Callable[[], None],
+    stop: Callable[[], None] = nothing,
+    then: BaseException | None = None,
+    give_up: Callable[[], None] = nothing,
+) -> None:
     """Pieces one after the other; and then an error of who begins them."""
     with OneBehind(stop) as behind:
         for piece in pieces:
-            behind.begin(piece)
+            behind.begin(piece, give_up)
         if then is not None:
             raise then
 
@@ -46,7 +51,7 @@ def test_a_piece_is_done_beside_what_follows() -> None:
         assert goes_on.wait(60)
 
     with OneBehind(nothing) as behind:
-        behind.begin(piece)
+        behind.begin(piece, nothing)
         assert began.wait(60)
         goes_on.set()
 
@@ -56,6 +61,13 @@ def test_an_error_comes_before_the_next_piece() -> None:
     with pytest.raises(Refused):
         do(refuse, partial(done.append, 2))
     assert done == []
+
+
+def test_a_piece_that_it_does_not_come_to_is_given_up() -> None:
+    given_up: list[int] = []
+    with pytest.raises(Refused):
+        do(refuse, partial(given_up.append, 1), give_up=partial(given_up.append, 2))
+    assert given_up == [2]
 
 
 def test_an_error_of_the_last_piece_is_raised_at_the_end() -> None:
