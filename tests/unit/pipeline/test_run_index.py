@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.errors import PageError
 from headwater.pipeline.index_job import IndexTask
 from headwater.pipeline.run_index import RunIndexer, WindowBounds
 from headwater.rmgr.index import Request, WalIndex, no_index
@@ -22,10 +24,17 @@ REQUEST = Request((5,), (), 16)
 
 
 class Indexing:
-    """Stands for the tasks: an index without rows of each run, and the log's end where it is said to be."""
+    """Stands for the tasks: an index without rows of each run.
 
-    def __init__(self, end: int | None = None) -> None:
-        self.end = end
+    Args:
+        end: LSN where the log ends; broken_at: LSN of a damaged page.
+
+    Attributes:
+        running: jobs that have begun and not ended.
+    """
+
+    def __init__(self, end: int | None = None, broken_at: int | None = None) -> None:
+        self.end, self.broken_at = end, broken_at
         self.asked: list[IndexTask] = []
         self.running = 0
 
@@ -33,10 +42,14 @@ class Indexing:
     def __call__(self, tasks: Sequence[IndexTask]) -> Iterator[Iterator[list[WalIndex]]]:
         self.asked += tasks
         self.running += 1
-        yield ([self._index(task)] for task in tasks)
-        self.running -= 1
+        try:
+            yield ([self._index(task)] for task in tasks)
+        finally:
+            self.running -= 1
 
     def _index(self, task: IndexTask) -> WalIndex:
+        if self.broken_at is not None and task.lo <= self.broken_at < task.hi:
+            raise PageError("broken")
         found = replace(no_index(task.lo), hi=task.hi)
         if self.end is not None and self.end < task.hi:
             return replace(found, end=EndOfWal(max(task.lo, self.end), "zero"))
@@ -46,11 +59,13 @@ class Indexing:
 def windows(indexing: Indexing, lo: int, hi: int, bounds: WindowBounds, **more: Any) -> list[list[tuple[int, int]]]:
     indexer = RunIndexer(DIRECTORY, lo, hi, indexing, 2, bounds)
     found, is_last = [], False
-    while not is_last:
-        runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda runs: True))
-        found.append([(run.task.lo, run.task.hi) for run in runs])
-    indexer.close()
-    assert not indexing.running
+    try:
+        while not is_last:
+            runs, is_last = indexer.take(REQUEST, more.get("is_enough", lambda runs: True))
+            found.append([(run.task.lo, run.task.hi) for run in runs])
+    finally:
+        indexer.close()
+        assert not indexing.running
     return found
 
 
@@ -105,3 +120,19 @@ def test_a_database_that_is_created_is_indexed_from_there_on() -> None:
     anew = {task.lo for task in indexing.asked[before:]}
     assert anew == {run.task.lo for run in runs if run.task.hi > 5 * SEGMENT}
     assert [run.task.request == both for run in again] == [run.task.lo in anew for run in again]
+
+
+def test_jobs_end_where_a_pass_is_given_up_half_way() -> None:
+    indexing = Indexing()
+    indexer = RunIndexer(DIRECTORY, 0, 2000 * SEGMENT, indexing, 2, WindowBounds(4 * SEGMENT))
+    indexer.take(REQUEST, lambda runs: True)
+    assert indexing.running
+    indexer.close()
+    assert not indexing.running
+
+
+def test_jobs_end_where_a_later_run_is_damaged() -> None:
+    indexing = Indexing(broken_at=20 * SEGMENT)
+    with pytest.raises(PageError):
+        windows(indexing, 0, 2000 * SEGMENT, WindowBounds(4 * SEGMENT))
+    assert indexing.asked
