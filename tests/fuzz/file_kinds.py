@@ -11,6 +11,7 @@ import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -183,11 +184,11 @@ class Catalogs(Kind):
         file.write_bytes(_file_changed(rng, name, whole, major) if name else self._changed(rng, whole))
         try:
             for role in (None, "postgres", "somebody"):
-                _tried(lambda role=role: session_settings_of(path, database, role))
+                _tried(partial(session_settings_of, path, database, role))
             store = open_catalog(path, "postgres")
             view = store.view(store.start_lsn + 1)
             asked = (1259, 1249, 1247, 2601, 2608, 13000, rng.randrange(12000, 14000))
-            refused = sum(_tried(lambda oid=oid: view.relation(oid)) for oid in asked)
+            refused = sum(_tried(partial(view.relation, oid)) for oid in asked)
             refused += _tried(lambda: store.image(0, store.start_lsn, store.origin.next_xid))
             return "opened" if not refused else "opened, refused"
         finally:
@@ -241,7 +242,7 @@ class Values(Kind):
         self._path.write_bytes(head + body)
         if kind is KeptState:
             state_in_file(str(self._path))
-        value = load_value(self._path, kind)
+        value: object = load_value(self._path, kind)
         value_bytes(value)
         return "loaded"
 
@@ -383,9 +384,9 @@ class Timelines(Kind):
             b"# comment\n",
             b"\n",
         ]
-        for timeline in rng.sample((1, 2, 3, 0xFFFFFFFF), rng.randrange(4)):
+        for other in rng.sample((1, 2, 3, 0xFFFFFFFF), rng.randrange(4)):
             text = b"".join(rng.choice(lines) for _ in range(rng.randrange(4)))
-            (place / f"{timeline:08X}.history").write_bytes(changed(rng, text) if rng.random() < 0.8 else text)
+            (place / f"{other:08X}.history").write_bytes(changed(rng, text) if rng.random() < 0.8 else text)
 
 
 def _archive(files: dict[str, bytes], tar_format: int) -> bytes:
@@ -447,7 +448,7 @@ class Archives(Kind):
         (place / f"base.tar{suffix}").write_bytes(data[:at] + part + data[at + 512 :])
         try:
             tree = open_tree(place)
-            refused = sum(_tried(lambda name=name: tree.read(name)) for name in self._files)
+            refused = sum(_tried(partial(tree.read, name)) for name in self._files)
             tree.names("pg_xact")
             refused += _tried(lambda: DataDirectory(place).commit_log())
             return "read" if not refused else "read in part"

@@ -166,7 +166,7 @@ class PageWriter:
 
     def __post_init__(self) -> None:
         self._magic, _, self._timeline, self.lsn = struct.unpack_from("<HHIQ", self.header)
-        self._start = self.lsn
+        self._start: int = self.lsn
         self._out = bytearray(self._page_header(0))
 
     def write(self, data: bytes, fix: bool = True) -> None:

@@ -240,5 +240,7 @@ def test_xml_tells_its_encoding(stored: bytes, expected: bytes) -> None:
     for encoding, binary in (("SQL_ASCII", True), ("LATIN1", False)):
         tables = build_text_tables([xml], SessionSettings(client_encoding=encoding), binary=binary)
         assert 0 == len(tables.encoding)
-        texts.add(text_of(xml, stored).encode())
+        text = text_of(xml, stored)
+        assert isinstance(text, str)
+        texts.add(text.encode())
     assert 1 == len(texts)
