@@ -27,7 +27,7 @@ PLACES = 12
 
 
 def test_damaged_rows(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    done = []
+    done: list[bool] = []
 
     def work(session: Any) -> None:
         workload = RandomDefinitions(session, 5, 17)
