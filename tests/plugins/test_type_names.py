@@ -45,7 +45,9 @@ def type_info(connection: psycopg.Connection[Any], name: str) -> TypeInfo:
                case when typcategory = 'A' and typelem <> 0 then typelem::regtype::text end
         from pg_type where oid = %s::regtype
     """
-    oid, typname, display, unspelled, element = connection.execute(query, (name,)).fetchone() or ()
+    row = connection.execute(query, (name,)).fetchone()
+    assert row is not None
+    oid, typname, display, unspelled, element = row
     return TypeInfo(
         *(oid, typname, "pg_catalog", display, "b", -1, "i", False),
         element=type_info(connection, element) if element else None,
