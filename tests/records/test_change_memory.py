@@ -39,12 +39,12 @@ def test_rows_weigh_what_the_server_counts(major: int) -> None:
                 "create table full_identity (a int, b text); alter table full_identity replica identity full"
             )
             connection.execute("create table no_identity (a int); create publication p for table t, full_identity")
-            (start,) = connection.execute(
+            [(start,)] = connection.execute(
                 "select lsn from pg_create_logical_replication_slot('s', 'pgoutput')"
-            ).fetchone()
-            (database,) = connection.execute(
+            ).fetchall()
+            [(database,)] = connection.execute(
                 "select oid::int from pg_database where datname = current_database()"
-            ).fetchone()
+            ).fetchall()
             for statement in WRITES:
                 connection.execute(statement)
             with connection.cursor() as cursor, cursor.copy("copy t from stdin") as copy:
