@@ -132,7 +132,7 @@ def _window(directory: Path) -> tuple[Path, Path]:
 def _readme(window: tuple[Path, Path]) -> str:
     """The README's block, with these places for its own."""
     wal, backup = map(str, window)
-    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
     (block,) = [block for block in blocks if 'format("headwater")' in block]
     assert "/archive/wal" in block
     assert "/backups/monday" in block

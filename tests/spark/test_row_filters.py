@@ -66,7 +66,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
         server.start()
         with server.connect() as connection:
             query = "SELECT (lsn - '0/0')::int8 FROM pg_create_logical_replication_slot('s', 'pgoutput')"
-            (start,) = connection.execute(query).fetchone()
+            [(start,)] = connection.execute(query).fetchall()
             _run(connection, WORK)
             rows = connection.execute(
                 "SELECT (lsn - '0/0')::int8, xid::text::int8, data FROM pg_logical_slot_peek_binary_changes('s', NULL, "

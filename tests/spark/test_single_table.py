@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -425,7 +426,7 @@ def test_the_log_is_gone_through_again_only_if_the_name_changed_hands(
     """From the catalog on; what is indexed again is what a window proved to lack, a few segments."""
     indexed: list[int] = []
 
-    def counting(tasks: Sequence[IndexTask], threads: int) -> list[WalIndex]:
+    def counting(tasks: Sequence[IndexTask], threads: int) -> AbstractContextManager[Iterator[list[WalIndex]]]:
         indexed.extend(task.lo for task in tasks)
         return index_in_threads(tasks, threads)
 

@@ -59,7 +59,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
         server.start()
         with server.connect() as connection:
             made = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)"
-            start = [connection.execute(made, [f"s_{p}", p]).fetchone()[0] for p in ("test_decoding", "pgoutput")]
+            start = [connection.execute(made, [f"s_{p}", p]).fetchall()[0][0] for p in ("test_decoding", "pgoutput")]
             for statement in filter(str.strip, WORK.split(";\n")):
                 connection.execute(statement)
             text = connection.execute(

@@ -355,7 +355,9 @@ def test_a_batch_that_is_repeated_has_the_same_bytes(live: Live, tmp_path: Path)
                 offsets.append(made.latestOffset(offsets[-1]))
                 assert is_still(made.latestOffset(), offsets[-1])
                 first.append(data_of(made, *offsets[-2:]))
-                assert is_still(made.reportLatestOffset(), offsets[-1])
+                reported = made.reportLatestOffset()
+                assert reported is not None
+                assert is_still(reported, offsets[-1])
                 if number:
                     made.commit(offsets[number])
             made.stop()
