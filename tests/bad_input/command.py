@@ -95,7 +95,7 @@ class CommandHere:
         self._monkeypatch, self._capture, self._spark = monkeypatch, capture, spark
         self._used_spark = False
 
-    def __call__(self, *arguments: str | Path) -> Outcome:
+    def __call__(self, *arguments: object) -> Outcome:
         words = ["headwater", "decode", "--quiet", *map(str, arguments)]
         if "--scratch" not in words:
             words += ["--scratch", str(self.scratch)]
@@ -123,7 +123,7 @@ class CommandHere:
         return tuple(sorted(path.name for folder in (self.out, self.scratch) for path in folder.iterdir()))
 
 
-def run_command(*arguments: str | Path, directory: Path | None = None, **options: Any) -> Outcome:
+def run_command(*arguments: object, directory: Path | None = None, **options: Any) -> Outcome:
     """Run the installed command, without progress; `directory` must be empty and is where files could be left."""
     environment = {**os.environ, "HEADWATER_DECODE_QUIET": "1", **options.pop("environment", {})}
     words = [str(COMMAND), *map(str, arguments)]

@@ -80,7 +80,7 @@ class Running:
 
 @contextmanager
 def running(
-    *arguments: str | Path,
+    *arguments: object,
     directory: Path,
     ignored: tuple[signal.Signals, ...] = (),
     program: str | Path = COMMAND,

@@ -56,7 +56,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
     """The command in this process, with the shared Spark session."""
     monkeypatch.setattr(headwater.cli.decode, "spark_session", lambda master: spark)
 
-    def run_here(*arguments: str | Path) -> tuple[int, bytes, str]:
+    def run_here(*arguments: object) -> tuple[int, bytes, str]:
         monkeypatch.setattr(sys, "argv", ["headwater", *map(str, arguments)])
         capfdbinary.readouterr()
         status = 0
@@ -72,14 +72,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
     return run_here
 
 
-def done(command: Command, *arguments: str | Path) -> bytes:
+def done(command: Command, *arguments: object) -> bytes:
     """Standard output of a command that succeeds."""
     status, out, errors = command(*arguments)
     assert status == 0, errors
     return out
 
 
-def refused(command: Command, *arguments: str | Path) -> str:
+def refused(command: Command, *arguments: object) -> str:
     """Standard error of a command that fails."""
     status, out, errors = command(*arguments)
     assert status in (1, 2), out

@@ -46,7 +46,7 @@ with open_slot(slot) as opened:
 
 def write(slot: Path, behind: Path, out: Path, files: int) -> int:
     """Run the writer; its exit status."""
-    arguments = [sys.executable, "-c", WRITER, slot, behind, out, str(files)]
+    arguments: list[str | Path] = [sys.executable, "-c", WRITER, slot, behind, out, str(files)]
     return subprocess.run(arguments, check=False, timeout=120).returncode
 
 
