@@ -83,7 +83,7 @@ def flip(file: Path, offset: int, mask: int = 0x10) -> None:
     file.write_bytes(data)
 
 
-def overwrite(file: Path, offset: int, new: bytes) -> None:
+def overwrite(file: Path, offset: int, new: bytes | bytearray) -> None:
     """Replace bytes; the file becomes the test's own."""
     data = bytearray(own_file(file).read_bytes())
     data[offset : offset + len(new)] = new

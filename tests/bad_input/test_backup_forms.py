@@ -200,7 +200,7 @@ def incremental(tmp_path_factory: pytest.TempPathFactory) -> Incremental:
         run(server, "CREATE TABLE t (id int PRIMARY KEY, a text)")
         full = base_backup(server, directory / "full", "-X", "none")
         run(server, "ALTER TABLE t RENAME a TO b")
-        since = ["-X", "none", "-i", full / "backup_manifest"]
+        since: list[str | Path] = ["-X", "none", "-i", full / "backup_manifest"]
         later = base_backup(server, directory / "later", *since)
         tar = base_backup(server, directory / "tar", *since, "-F", "tar")
         slot = make_slot(server, "s")
@@ -208,7 +208,7 @@ def incremental(tmp_path_factory: pytest.TempPathFactory) -> Incremental:
         expected = peek(server, "s")
         server.stop()
         wal = copy_wal(server, directory / "wal")
-    command = [combine, "--no-sync", full, later, "-o", directory / "combined"]
+    command: list[str | Path] = [combine, "--no-sync", full, later, "-o", directory / "combined"]
     subprocess.run(command, check=True, capture_output=True)
     return Incremental(later, tar, directory / "combined", wal, slot, expected)
 

@@ -125,7 +125,7 @@ def comes_with_visibility(server: EmbeddedPostgres, relation: str, start: str) -
     program = find_client("pg_waldump", server.programs.major)
     assert program is not None
     node = value(server, f"SELECT pg_relation_filenode('{relation}')")
-    command = [program, "-p", server.wal_directory, "-r", "Heap2", "-s", start, "-e", now(server)]
+    command: list[str | Path] = [program, "-p", server.wal_directory, "-r", "Heap2", "-s", start, "-e", now(server)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return any("VISIBLE" in line and re.search(rf"/{node} blk \d+ FPW", line) for line in said)
 
@@ -184,7 +184,7 @@ def base_backup(server: EmbeddedPostgres, target: Path) -> Path:
     """What ``pg_basebackup`` makes, without WAL."""
     program = find_client("pg_basebackup", server.programs.major)
     assert program is not None
-    command = [program, "-D", target, "-X", "none", "-c", "fast", "--no-sync"]
+    command: list[str | Path] = [program, "-D", target, "-X", "none", "-c", "fast", "--no-sync"]
     subprocess.run(command, env=server.client_environment(), check=True, capture_output=True)
     return target
 

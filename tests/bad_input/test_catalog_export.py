@@ -343,7 +343,8 @@ def test_nothing_waits_on_the_server_for_a_command_that_was_told_to_end(tmp_path
         process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=_heeding_interrupts)
         wait_for(server, 1)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=TIMEOUT_SECONDS) == (None, b"headwater: interrupted\n")
+        said: tuple[bytes | None, bytes] = process.communicate(timeout=TIMEOUT_SECONDS)
+        assert said == (None, b"headwater: interrupted\n")
         wait_for(server, 0)
         assert value(server, "SELECT count(*) FROM pg_replication_slots") == "0"
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,7 @@ def told(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[di
     directory = tmp_path_factory.mktemp("told")
     wal, catalog = linked_copy(cluster.wal, directory / "wal"), linked_copy(cluster.backup, directory / "catalog")
     (directory / "script.py").write_text(SCRIPT)
-    command = [sys.executable, directory / "script.py", wal, catalog]
+    command: list[str | Path] = [sys.executable, directory / "script.py", wal, catalog]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     run = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=4 * TIMEOUT_SECONDS, check=False
