@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 BUCKET = "wal-archive"
