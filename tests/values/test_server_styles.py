@@ -85,7 +85,7 @@ def connection(server: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture(scope="session")
 def stored(server: EmbeddedPostgres, connection: psycopg.Connection[Any]) -> dict[str, tuple[str, TypeInfo]]:
     """A table of values of each type: its name, and the type."""
-    found = {}
+    found: dict[str, tuple[str, TypeInfo]] = {}
     for name in dict.fromkeys((*DATES, *FLOATS, *MONEY, "interval", "interval[]")):
         r = random.Random(zlib.crc32(name.encode()))
         values = taken_by(MAKERS[name](r), server.programs.major)

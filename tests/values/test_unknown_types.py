@@ -108,7 +108,7 @@ def _stored(connection: Any, table: str) -> list[str]:
     return [datum.hex() for datum in connection.execute(query, [table, table]).fetchone()[0]]
 
 
-def _lines(spark: Any, window: Window, table: str, unknown_types: str, **more: Any) -> list[str]:
+def _lines(spark: Any, window: Window, table: str, unknown_types: str, **more: Any) -> list[Any]:
     options = (("skip-empty-xacts", "1"), ("include-xids", "0"))
     request = DecodeRequest(
         wal=str(window.wal),

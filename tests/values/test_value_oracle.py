@@ -80,7 +80,7 @@ MAKERS = _makers()
 def makers_of(major: int) -> dict[str, Make]:
     """Makers of values by type."""
     newer = {name: make for name, (since, make) in generated_values.NEWER.items() if major >= since}
-    return MAKERS | {name: lambda r, _, make=make: make(r) for name, make in newer.items()}  # type: ignore[misc]
+    return MAKERS | {name: lambda r, _, make=make: make(r) for name, make in newer.items()}
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ are told by their text; of these it is seen that they are refused, or null.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def _expression(value: Any, column: ColumnType) -> sql.Composable:
     if column.form in (Form.LIST, Form.STRUCT, Form.RANGE, Form.MULTIRANGE):
         return _nested(value, column, name)
     if column.form in _MOMENTS:
-        return sql.SQL(_MOMENTS[column.form](value, column))  # type: ignore[arg-type]
+        return sql.SQL(_MOMENTS[column.form](value, column))
     return sql.SQL("{}::{}").format(sql.Literal(_text(value, column)), name)
 
 
@@ -176,7 +176,7 @@ def _bare_range(value: Any, column: ColumnType) -> sql.Composable:
     lower, upper, lower_inc, upper_inc, _ = value
     bounds = [_expression(bound, column.parts[0]) for bound in (lower, upper)]
     brackets = ("[" if lower_inc else "(") + ("]" if upper_inc else ")")
-    name = sql.SQL(_RANGES.get(column.type.name, "r" + column.type.name[1:]))  # type: ignore[arg-type]
+    name = sql.SQL(_RANGES.get(column.type.name, "r" + column.type.name[1:]))
     return sql.SQL("{}({}, {}, {})").format(name, *bounds, sql.Literal(brackets))
 
 
@@ -188,7 +188,7 @@ def _interval(micros: int) -> str:
 
 
 _RANGES = {f"{name}multirange": f"{name}range" for name in ("int4", "int8", "num", "date", "ts", "tstz")}
-_MOMENTS = {
+_MOMENTS: dict[Form, Callable[[Any, ColumnType], str]] = {
     Form.DATE: lambda value, _: f"(date '1970-01-01' + ({value}))",
     Form.TIME: lambda value, _: f"(time '00:00' + {_interval(value)})",
     Form.TIMESTAMP: lambda value, column: (
