@@ -113,7 +113,8 @@ class PlainView:
         return PublicationMember(found[publication]) if publication in found else None
 
     def schema_publications(self, oid: int) -> tuple[int, ...]:
-        return self._value("schema", oid, ())
+        found: tuple[int, ...] = self._value("schema", oid, ())
+        return found
 
     def relation(self, oid: int) -> RelationSchema:
         version, namespace, ancestors = self._value("relation", oid, (0, NAMESPACES[0], ()))
@@ -197,7 +198,7 @@ class PlainSync:
         self.entries: dict[int, tuple[int, tuple[bytes, ...]]] = {}
         self.announced: dict[int, int] = {}
         self.loaded: tuple[tuple[int, Publication | None], ...] | None = None
-        self.caches: dict[int, dict[int, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, MEMBERS: {}, SCHEMAS: {}}
+        self.caches: dict[int, dict[Any, Any]] = {NAMES: {}, ROWS: {}, RELATIONS: {}, MEMBERS: {}, SCHEMAS: {}}
         self.given: list[tuple[int, int, int]] = []
         self.counts: list[tuple[int, int]] = []
         self.warned: list[str] = []
@@ -254,7 +255,8 @@ class PlainSync:
                 continue
             if memory == ENTRIES and not self.is_apart:
                 self._forget(((ANNOUNCED, subject),))
-            kept: dict[Any, Any] = {ENTRIES: self.entries, ANNOUNCED: self.announced, **self.caches}[memory]
+            memories: dict[int, dict[Any, Any]] = {ENTRIES: self.entries, ANNOUNCED: self.announced, **self.caches}
+            kept = memories[memory]
             for known in list(kept):
                 if subject in (0, member_subject(hash_oids(*known)) if memory == MEMBERS else known):
                     del kept[known]

@@ -60,10 +60,10 @@ class Session:
         }
         yield from self.rng.choices(list(kinds), list(kinds.values()))[0]()
 
-    def _head(self) -> tuple[int, dict[str, int]]:
+    def _head(self) -> tuple[int, plain.Head]:
         """The current xid, and what the header of its next record says."""
         xid = self.stack[-1][0]
-        more = {"origin": self.origin}
+        more: plain.Head = {"origin": self.origin}
         if xid != self.top and xid not in self.named:
             self.named.add(xid)
             more["toplevel"] = self.top

@@ -124,7 +124,7 @@ class _Sender:
     announcements: int = ENTRIES
     counts_prepared: bool = False
 
-    def published_as(self, schema: RelationSchema, messages: tuple[bytes, ...]) -> int:
+    def published_as(self, schema: RelationSchema, messages: Sequence[bytes]) -> int:
         return schema.oid
 
     def tracks(self, schema: RelationSchema) -> bool:
@@ -132,6 +132,14 @@ class _Sender:
 
     def loads(self, catalog: object, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         return warned
+
+    def renewed(self, schema: RelationSchema, catalog: object, said: Description, txn: int, lsn: int) -> Description:
+        raise NotImplementedError
+
+    def require_sendable(
+        self, schema: RelationSchema, catalog: object, relations: tuple[int, int], txn: int, lsn: int
+    ) -> None:
+        raise NotImplementedError
 
     def describes(self, schema: RelationSchema, *_: object) -> Description:
         return next(Description(use.wants, use.messages) for use in self.resolutions if use.schema == schema)
@@ -207,15 +215,11 @@ class Sliced:
             low, high = np.searchsorted(self.txns.place, [lo, hi])
             part, memory = self._sync_window(candidates, resolved, output, slice(low, high), (lo, hi), memory)
             parts.append(part)
-        columns = (
-            [part.resolved.resolution for part in parts],
-            [part.resolved.spans for part in parts],
-            [part.announce.sends for part in parts],
-            [part.own for part in parts],
-        )
-        resolution, spans, announce, own = (np.concatenate(column, axis=-1) for column in columns)
+        resolution = np.concatenate([part.resolved.resolution for part in parts])
         # Spans of transactions without catalog changes are in every part.
-        spans = np.unique(spans, axis=1)
+        spans = np.unique(np.concatenate([part.resolved.spans for part in parts], axis=-1), axis=1)
+        announce = np.concatenate([part.announce.sends for part in parts])
+        own = np.concatenate([part.own for part in parts])
         sends, nothing = Announcements.certain(announce), Announcements.certain(announce[:0])
         return SyncedRows(Resolved(resolution, spans), none.resolution, sends, nothing, own, parts[0].counted)
 
@@ -239,12 +243,17 @@ class Sliced:
         ours = (resolved.spans[0] < 0) | ((resolved.spans[0] >= which.start) & (resolved.spans[0] < which.stop))
         spans = resolved.spans[:, ours].copy()
         spans[0] = np.where(spans[0] >= 0, spans[0] - which.start, -1)
-        some = Candidates(*(column[low:high] for column in candidates))
         synced, after = sync_rows(
-            some._replace(txn=some.txn - which.start),
+            Candidates(
+                candidates.at[low:high],
+                candidates.txn[low:high] - which.start,
+                candidates.locator[low:high],
+                candidates.kinds[low:high],
+                candidates.first[low:high],
+            ),
             Resolved(resolved.resolution[low:high], spans),
             Touches(*np.empty((3, 0), np.int64)),
-            _Relations(txns, self.relations),
+            _Relations(txns, self.relations),  # type: ignore[arg-type]
             Forgetting(forgets, self.given, txns, output[which]),
             _Sender(self.relations),
             before,
@@ -280,10 +289,12 @@ class Sliced:
         unit[~messages.transactional] = np.flatnonzero(units.txn < 0)
         order = np.lexsort((messages.lsn, unit))
         lsn, end = messages.lsn, messages.end
-        columns = (unit, lsn, lsn, end, end - lsn, np.full(len(unit), -1))
         nobody = np.empty(0, np.int64)
         nothing = np.zeros(len(order), np.int64)
-        return Events(*(column[order] for column in columns), (), nothing, nobody, (), nobody, ())
+        sorted_lsn, size, made = lsn[order], (end - lsn)[order], np.full(len(unit), -1)
+        return Events(
+            *(unit[order], sorted_lsn, sorted_lsn, end[order], size, made), (), nothing, nobody, (), nobody, ()
+        )
 
     def units(self, target: int) -> list[Unit]:
         """The items of all slices, by unit."""
@@ -313,7 +324,7 @@ class Sliced:
             found[-1].items += self._items(changes, int(t.item_start[i]), int(t.item_end[i]))
             assert i == len(t.xid) - 1 or t.flags[i] & ENDS_HERE
 
-    def _items(self, changes, start: int, end: int) -> list[Output]:
+    def _items(self, changes: SliceChanges, start: int, end: int) -> list[Output]:
         items, literals = changes.items, changes.literals
         pending: list[bytes] = []
         found = []

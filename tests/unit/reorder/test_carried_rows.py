@@ -16,7 +16,7 @@ from headwater.reorder.open_transactions import NOTHING_OPEN, OpenTransactions, 
 from headwater.reorder.replays import replays_of_commits
 from headwater.reorder.resolve import Asked, resolve_rows
 from headwater.reorder.transactions import NEVER, committed_transactions
-from headwater.rmgr.index import Request
+from headwater.rmgr.index import Request, WalIndex
 from headwater.wal.frames import Frames
 
 FILE = 20000
@@ -57,7 +57,7 @@ def answers(windows: Sequence[Sequence[bytes]]) -> tuple[list[tuple[int, int]], 
     return list(zip(found.first.tolist(), resolved.resolution.tolist(), strict=True)), left
 
 
-def _index(made: Frames, lo: int, hi: int):
+def _index(made: Frames, lo: int, hi: int) -> WalIndex:
     return index_parts(part(made, lo, hi), 1, Request((plain.DATABASE,), (), 16))
 
 

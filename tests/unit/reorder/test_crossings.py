@@ -18,6 +18,7 @@ from headwater.reorder.merge import merge_indexes
 from headwater.reorder.transactions import toplevel_of
 from headwater.rmgr.index import Request, build_index
 from headwater.rmgr.index_rows import Rows
+from headwater.wal.frames import Frames
 
 REQUEST = Request((plain.DATABASE,), (), 16)
 
@@ -35,7 +36,9 @@ def crossed(rows: Rows) -> set[int]:
 
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 1 << 62), st.integers(1, 5), st.integers(1, 6), st.integers(1, 5))
-def test_what_is_crossed_is_found_and_then_crossed_no_more(seed, sessions, transactions, parts) -> None:
+def test_what_is_crossed_is_found_and_then_crossed_no_more(
+    seed: int, sessions: int, transactions: int, parts: int
+) -> None:
     made = plain.frames(random_records(Random(seed), sessions, transactions))
     rows = first_index(made, parts, REQUEST).rows
     assert crossed_events(rows).tolist() == sorted(crossed(rows))
@@ -64,7 +67,7 @@ def test_a_sibling_named_in_an_earlier_run() -> None:
     assert again.changes.count.tolist() == [1, 1, 1, 1]
 
 
-def index_of_two_runs(made, at: int, cuts: tuple[int, ...] = ()) -> Rows:
+def index_of_two_runs(made: Frames, at: int, cuts: tuple[int, ...] = ()) -> Rows:
     bounds = [int(made.lsns[0]), int(made.lsns[at]), int(made.end_lsns[-1])]
     request = Request((plain.DATABASE,), (), 16, cuts=cuts)
     runs = [build_index(part(made, a, b), a, b, request) for a, b in pairwise(bounds)]

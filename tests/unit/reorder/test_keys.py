@@ -22,7 +22,7 @@ values = st.one_of(st.integers(0, 20), st.integers(0, 2**62))
 
 
 @given(st.lists(values), st.lists(values))
-def test_lookup(keys, wanted) -> None:
+def test_lookup(keys: list[int], wanted: list[int]) -> None:
     keys = sorted(keys)
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
     found = lookup(np.array(keys, np.int64), np.arange(len(keys)), np.array(wanted + keys, np.int64))
@@ -30,7 +30,7 @@ def test_lookup(keys, wanted) -> None:
 
 
 @given(st.lists(values))
-def test_distinct(column) -> None:
+def test_distinct(column: list[int]) -> None:
     found = distinct(np.array(column, np.int64))
     assert found.values.tolist() == sorted(set(column))
     assert found.first.tolist() == [column.index(value) for value in sorted(set(column))]
@@ -38,20 +38,20 @@ def test_distinct(column) -> None:
 
 
 @given(st.lists(st.tuples(values, st.integers(0, 3))))
-def test_distinct_rows(rows) -> None:
+def test_distinct_rows(rows: list[tuple[int, int]]) -> None:
     found, number = distinct_rows(np.array(rows, np.int64).reshape(-1, 2).T)
     assert list(map(tuple, found.T.tolist())) == sorted(set(rows))
     assert [tuple(found[:, i].tolist()) for i in number] == rows
 
 
 @given(st.lists(values))
-def test_stable_order(column) -> None:
+def test_stable_order(column: list[int]) -> None:
     expected = sorted(range(len(column)), key=lambda i: column[i])
     assert stable_order(np.array(column, np.int64)).tolist() == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7))))
-def test_or_together(pairs) -> None:
+def test_or_together(pairs: list[tuple[int, int]]) -> None:
     number, value = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     expected = [0] * 4
     for group, bits in pairs:
@@ -63,7 +63,7 @@ PLACES = st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)))
 
 
 @given(PLACES, PLACES)
-def test_places_passed(pairs, places) -> None:
+def test_places_passed(pairs: list[tuple[int, int]], places: list[tuple[int, int]]) -> None:
     pairs = sorted(pairs)
     major, minor = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     expected = [sum(place <= pair for place in places) for pair in pairs]
@@ -74,14 +74,14 @@ GROUPS = st.lists(st.integers(-1, 4))
 
 
 @given(GROUPS)
-def test_grouped_places(group) -> None:
+def test_grouped_places(group: list[int]) -> None:
     places, groups = grouped_places(np.array(group, np.int64), 5)
     expected = sorted((g, i) for i, g in enumerate(group) if g >= 0)
     assert list(zip(groups.tolist(), places.tolist(), strict=True)) == expected
 
 
 @given(st.lists(st.tuples(st.integers(-1, 4), values)))
-def test_lower(pairs) -> None:
+def test_lower(pairs: list[tuple[int, int]]) -> None:
     into = np.full(5, 10, np.int64)
     place, value = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
     lower(into, place, value)
@@ -89,7 +89,7 @@ def test_lower(pairs) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), values, values)))
-def test_reaches(found) -> None:
+def test_reaches(found: list[tuple[int, int, int]]) -> None:
     places = sorted({place for place, _, _ in found})
     numbered = [(places.index(place), low, high) for place, low, high in found]
     place, low, high = np.array(numbered, np.int64).reshape(-1, 3).T.copy()

@@ -35,7 +35,7 @@ GIVEN_UP = SPECULATIVE, plain.delete(700, TABLE, super_delete=True)
 MESSAGE = plain.message(700, b"m")
 
 
-def told(records: list[object], wants: int = WANT_ALL, may_leave_out: bool = False) -> int | None:
+def told(records: list[bytes], wants: int = WANT_ALL, may_leave_out: bool = False) -> int | None:
     """What is said of the last transaction of these records, which commits."""
     made = plain.frames(records)
     index = index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR))
@@ -74,7 +74,7 @@ def told(records: list[object], wants: int = WANT_ALL, may_leave_out: bool = Fal
         ([*GIVEN_UP, *UPSERT], 1),
     ],
 )
-def test_changes_and_messages_are_counted(records: list[object], expected: int) -> None:
+def test_changes_and_messages_are_counted(records: list[bytes], expected: int) -> None:
     before = [plain.insert(701, TABLE), plain.insert(701, TABLE), plain.commit(701)]
     assert told([*before, *records, plain.commit(700)]) == expected
 
@@ -96,7 +96,7 @@ def test_what_is_known_goes_from_window_to_window() -> None:
     assert changes_in_mind(with_changes(with_changes(NOTHING_IN_MIND, 1), MANY)) == MANY
 
 
-def _plan(records: list[object]) -> Plan:
+def _plan(records: list[bytes]) -> Plan:
     made = plain.frames(records)
     index = index_parts(made, 1, Request((plain.DATABASE,), (), MAJOR))
     return Sliced(made, index, lambda *_: PlainRelation(TABLE, WANT_ALL, TABLE, 0, False), frozenset(), False).plan()

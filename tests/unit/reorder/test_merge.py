@@ -9,12 +9,13 @@ from itertools import pairwise
 import numpy as np
 import plain_records as plain
 import pytest
+from numpy.typing import NDArray
 from sliced import part
 
 from headwater.errors import RecordError
 from headwater.flat_values import read_value, same, write_value
 from headwater.reorder.merge import merge_indexes
-from headwater.rmgr.index import Request, build_index
+from headwater.rmgr.index import Request, WalIndex, build_index
 from headwater.rmgr.index_rows import NO_ROWS, Rows, join_rows
 from headwater.wal.frames import EndOfWal, Frames
 
@@ -45,13 +46,13 @@ def linked() -> Frames:
     return frames
 
 
-def runs(frames: Frames, *cuts: int) -> list:
+def runs(frames: Frames, *cuts: int) -> list[WalIndex]:
     bounds = [int(frames.lsns[0]), *(int(frames.lsns[i]) for i in cuts), int(frames.end_lsns[-1])]
     return [build_index(part(frames, a, b), a, b, REQUEST) for a, b in pairwise(bounds)]
 
 
 @pytest.mark.parametrize("cuts", [(1,), (3,), (4, 5), (1, 2, 3, 4, 5, 6, 7), (2, 2, 6)])
-def test_parts_joined_are_the_whole(cuts) -> None:
+def test_parts_joined_are_the_whole(cuts: tuple[int, ...]) -> None:
     frames = linked()
     whole, joined = merge_indexes(runs(frames)), merge_indexes(runs(frames, *cuts))
     for name in ("lo", "hi", "records", "first_prev", "last_lsn", "end", "grid"):
@@ -76,17 +77,17 @@ def made_files(rows: Rows) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_rows_of_open_transactions_joined_with_what_follows(at) -> None:
+def test_rows_of_open_transactions_joined_with_what_follows(at: int) -> None:
     frames = linked()
     whole, (before, after) = merge_indexes(runs(frames, at)).rows, (one.rows for one in runs(frames, at))
 
-    def is_open(xid):
+    def is_open(xid: NDArray[np.int64]) -> NDArray[np.bool_]:
         return np.isin(xid, [703, 705])
 
     carried, since = before.of_transactions(is_open), int(frames.lsns[at])
     joined, chosen = join_rows([carried, NO_ROWS, after]), whole.of_transactions(is_open, since)
-    for name, table in joined.tables():
-        expected = getattr(whole, name)
+    for name, _ in joined.tables():
+        table, expected = getattr(joined, name), getattr(whole, name)
         which = is_open(expected.xid) | (expected.lsn >= since)
         assert table.lsn.tolist() == expected.lsn[which].tolist(), name
         assert same(getattr(chosen, name).xid, table.xid), name

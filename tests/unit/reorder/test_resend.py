@@ -29,7 +29,7 @@ def forgets(about: Message) -> list[Subject]:
 
 
 @given(st.lists(message))
-def test_what_messages_are_about(messages) -> None:
+def test_what_messages_are_about(messages: list[tuple[int, int, int, int, int]]) -> None:
     messages.sort(key=lambda one: one[1])
     columns = np.array(messages, np.int64).reshape(-1, 5).T
     kinds = (np.int64, np.int64, np.int8, np.uint32, np.uint32)
@@ -50,10 +50,11 @@ def test_what_messages_are_about(messages) -> None:
     assert sorted(asked) == sorted({Message(kind, value) for _, _, kind, _, value in ours})
 
 
+HandedOn = tuple[int, int, int]
 handed_on = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 3)))
 
 
-def make(rows) -> Given:
+def make(rows: list[HandedOn]) -> Given:
     """Each commit hands on as many messages as its LSN says, and one more."""
     commits = sorted({row[0] for row in rows})
     counts = np.array([commits, [commit + 1 for commit in commits]], np.int64).reshape(2, -1)
@@ -61,7 +62,7 @@ def make(rows) -> Given:
 
 
 @given(handed_on, handed_on, st.integers(0, 9))
-def test_what_is_handed_on_is_sorted_and_told_once(some, others, lsn) -> None:
+def test_what_is_handed_on_is_sorted_and_told_once(some: list[HandedOn], others: list[HandedOn], lsn: int) -> None:
     assert same(make(some) | make(others), make(sorted({*some, *others})))
     assert same(make(some).since(lsn), make([one for one in some if one[0] > lsn]))
     assert same(make(some) | make([]), make(some))

@@ -10,6 +10,7 @@ import numpy as np
 import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from random_sessions import random_records
 from sliced import first_index, part
 
@@ -36,9 +37,10 @@ def still_open(rows: Rows) -> Rows:
     """Without transactions that ended."""
     ended = rows.ends.xid
 
-    def is_open(xid: np.ndarray) -> np.ndarray:
+    def is_open(xid: NDArray[np.int64]) -> NDArray[np.bool_]:
         top = toplevel_of(rows)(xid)
-        return (xid != 0) & ~np.isin(top, ended)
+        is_running: NDArray[np.bool_] = (xid != 0) & ~np.isin(top, ended)
+        return is_running
 
     return rows.of_transactions(is_open)
 
@@ -64,7 +66,9 @@ def folded(made: Frames, bounds: list[int], parts: int, grid: int, detailed: tup
     st.integers(0, 4),
     st.sampled_from([256, 4096, 1 << 22]),
 )
-def test_a_fold_leaves_what_one_window_leaves(seed, sessions, transactions, parts, cuts, grid) -> None:
+def test_a_fold_leaves_what_one_window_leaves(
+    seed: int, sessions: int, transactions: int, parts: int, cuts: int, grid: int
+) -> None:
     rng = Random(seed)
     records = random_records(rng, sessions, transactions)
     made = plain.frames(records[: rng.randrange(1, len(records) + 1)])

@@ -61,7 +61,17 @@ class Relations:
 )
 @example(173, 1, 4, False, frozenset(), False, 200, 64, 0, 1, 0)  # a message behind a transaction that is cut
 def test_slices_joined_are_what_a_reorder_buffer_gives(
-    seed, sessions, transactions, changing, left_out, sends_schema, target, grid, step, parts, cuts
+    seed: int,
+    sessions: int,
+    transactions: int,
+    changing: bool,
+    left_out: frozenset[int],
+    sends_schema: bool,
+    target: int,
+    grid: int,
+    step: int,
+    parts: int,
+    cuts: int,
 ) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions), step=step)
@@ -165,11 +175,11 @@ def test_slices_of_several_outputs_are_read_together(
         read = joined_stretches(bounds for _, one in group for bounds in one.ranges)
         for number, one in group:
             own[number].append((one, read))
-    for one, slices, resolve, (_, left_out) in zip(sliced, own, resolves, outputs, strict=True):
+    for output, slices, resolve, (_, left_out) in zip(sliced, own, resolves, outputs, strict=True):
         twin_of = PlainReorder(resolve, left_out, False)
         twin_of.read(made)
         assert [part.number for part, _ in slices] == list(range(len(slices)))
-        assert [unit.items for unit in one.units_of(slices)] == [unit.items for unit in twin_of.units]
+        assert [unit.items for unit in output.units_of(slices)] == [unit.items for unit in twin_of.units]
 
 
 def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
@@ -216,7 +226,7 @@ def test_a_stretch_that_begins_inside_a_value_that_nobody_wants() -> None:
     ],
     ids=["nothing", "a commit", "never committed", "a bare message", "unknown", "chunks only", "a message only"],
 )
-def test_windows_with_next_to_nothing(records) -> None:
+def test_windows_with_next_to_nothing(records: list[bytes]) -> None:
     made = plain.frames(records)
     resolve = Relations(0, False)
     twin = PlainReorder(resolve, frozenset(), True)

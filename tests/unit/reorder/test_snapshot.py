@@ -48,7 +48,9 @@ def test_nothing_runs_across_a_clean_shutdown() -> None:
     ("ends", "consistent_at", "start"),
     [([], 200, 200), ([300], 300, 301), ([300, 250], 300, 301), ([None], None, 0), ([300, None], None, 0)],
 )
-def test_prepared_transactions_outlive_a_clean_shutdown(ends, consistent_at, start) -> None:
+def test_prepared_transactions_outlive_a_clean_shutdown(
+    ends: list[int | None], consistent_at: int | None, start: int
+) -> None:
     builder = SnapBuilder()
     builder = builder.clean_shutdown(200, range(len(ends)))
     for lsn, xid in sorted((lsn, xid) for xid, lsn in enumerate(ends) if lsn is not None):

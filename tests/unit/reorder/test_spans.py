@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from headwater.reorder.spans import SpanIndex, joined, spans_by_unit
 
 FILES, LAST = 4, 20
+SpanTable = dict[tuple[tuple[int, int], int], int]
+"""Resolutions by (owner, file) and LSN."""
+
 places = st.tuples(st.integers(-1, 3), st.integers(0, FILES - 1))
 tables = st.dictionaries(st.tuples(places, st.integers(0, LAST)), st.integers(-1, 5), max_size=30)
 
 
-def array(table: dict) -> np.ndarray:
+def array(table: SpanTable) -> np.ndarray:
     rows = sorted((owner, file, lsn, resolution) for ((owner, file), lsn), resolution in table.items())
     return np.array(rows, np.int64).reshape(-1, 4).T
 
@@ -24,7 +27,9 @@ def resolution(spans: np.ndarray, owner: int, file: int, lsn: int) -> int:
 
 
 @given(tables, st.lists(places, max_size=6), st.integers(0, LAST), st.integers(0, LAST))
-def test_spans_in_force_say_the_same_and_no_more(table, pairs, one, other) -> None:
+def test_spans_in_force_say_the_same_and_no_more(
+    table: SpanTable, pairs: list[tuple[int, int]], one: int, other: int
+) -> None:
     first, last = sorted((one, other))
     spans = array(table)
     owner, file = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -40,7 +45,7 @@ def test_spans_in_force_say_the_same_and_no_more(table, pairs, one, other) -> No
 
 
 @given(tables)
-def test_joined_spans_say_the_same(table) -> None:
+def test_joined_spans_say_the_same(table: SpanTable) -> None:
     spans = array(table)
     fewer = joined(spans)
     for owner in range(-1, 4):
@@ -50,7 +55,7 @@ def test_joined_spans_say_the_same(table) -> None:
 
 
 @given(tables, st.lists(st.booleans(), min_size=4, max_size=4))
-def test_spans_of_units(table, output) -> None:
+def test_spans_of_units(table: SpanTable, output: list[bool]) -> None:
     unit_of = np.where(output, np.cumsum(output) - 1, -1)
     found = spans_by_unit(array(table), unit_of).T.tolist()
     expected = [[o if o < 0 else int(unit_of[o]), *rest] for o, *rest in array(table).T.tolist()]

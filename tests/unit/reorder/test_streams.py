@@ -17,14 +17,16 @@ from headwater.flat_values import same
 from headwater.reorder.accounting import StreamRules, account
 from headwater.reorder.streams import EVERY, NOTHING_QUEUED, Accounting, Blocks, Running, Streams
 from headwater.rmgr.index import Request, joined_stretches
+from headwater.wal.frames import Frames
 
 NO_RUNNING = Running(np.empty(0, np.int64), np.empty(0, np.int64))
 WHOLE = ((0, 1 << 62),)
 
 
-def window(made, before: Accounting, lo: int, hi: int, parts: int, grid: int, rules: StreamRules) -> Streams:
+def window(made: Frames, before: Accounting, lo: int, hi: int, parts: int, grid: int, rules: StreamRules) -> Streams:
     """One window, indexed as often as is asked for, three times at most."""
-    frames, detailed = part(made, lo, hi), ()
+    frames = part(made, lo, hi)
+    detailed: tuple[tuple[int, int], ...] = ()
     for _ in range(3):
         rows = first_index(frames, parts, Request((plain.DATABASE,), (), MAJOR, grid, detailed=detailed)).rows
         found = account(before, rows, NO_RUNNING, lo, hi, grid, detailed, rules)
@@ -55,7 +57,9 @@ def rules_of(limit: int, immediate: bool) -> StreamRules:
     st.sampled_from([130, 700, 2000, 6000]),
     st.booleans(),
 )
-def test_blocks_are_those_of_the_plain_twin(seed, sessions, transactions, parts, grid, limit, immediate) -> None:
+def test_blocks_are_those_of_the_plain_twin(
+    seed: int, sessions: int, transactions: int, parts: int, grid: int, limit: int, immediate: bool
+) -> None:
     rng = Random(seed)
     records = random_records(rng, sessions, transactions)
     made = plain.frames(records[: rng.randrange(1, len(records) + 1)])
@@ -80,7 +84,9 @@ def test_blocks_are_those_of_the_plain_twin(seed, sessions, transactions, parts,
     st.sampled_from([130, 2000]),
     st.booleans(),
 )
-def test_windows_may_be_cut_anywhere(seed, sessions, transactions, cuts, grid, limit, immediate) -> None:
+def test_windows_may_be_cut_anywhere(
+    seed: int, sessions: int, transactions: int, cuts: int, grid: int, limit: int, immediate: bool
+) -> None:
     rng = Random(seed)
     made = plain.frames(random_records(rng, sessions, transactions))
     lo, hi = int(made.lsns[0]), int(made.end_lsns[-1])

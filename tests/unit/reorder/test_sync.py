@@ -120,6 +120,11 @@ class _Sender:
         assert catalog.relation(schema.oid) == schema
         return said._replace(messages=renewed(schema, said.messages))
 
+    def require_sendable(
+        self, schema: RelationSchema, catalog: Any, relations: tuple[int, int], txn: int, lsn: int
+    ) -> None:
+        raise NotImplementedError
+
     def loads(self, catalog: Any, txn: int, lsn: int, warned: frozenset[str]) -> frozenset[str]:
         try:
             missing = [name for name in dict.fromkeys(GIVEN) if catalog.publication(name) is None]
@@ -172,8 +177,8 @@ class Folded:
         txns = _transactions(commits, self.log)
         decoded = np.array([e.xid not in self.passed_over for e in commits], np.bool_) & (txns.base_lsn != NEVER)
         rows = [(e.xid + 500_000 * e.is_rolled_back, e.lsn, *subject) for e in steps for subject in e.subjects]
-        columns = np.array(rows, np.int64).reshape(-1, 4).T.copy()
-        found = Concerns(*columns, message_xid=columns[0], message_lsn=columns[1])
+        xid, lsn, about, subject = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+        found = Concerns(xid, lsn, about, subject, message_xid=xid, message_lsn=lsn)
         forgets, handed_on = find_forgets(
             found, lambda xids: np.where(xids >= 500_000, xids - 500_000, xids), txns, decoded
         )
@@ -200,7 +205,7 @@ class Folded:
             ),
             Resolved(changes[3], np.empty((4, 0), np.int64)),
             Touches(truncates[3], truncates[0], truncates[1]),
-            resolver,
+            resolver,  # type: ignore[arg-type]
             Forgetting(forgets, self.given, txns, decoded, max_messages=self.max_messages),
             sender,
             memory,
@@ -219,7 +224,7 @@ class Folded:
 
 def _transactions(commits: Sequence[Event], log: Sequence[Event]) -> Replays:
     xids, lsns = [e.xid for e in commits], [e.lsn for e in commits]
-    base = {}
+    base: dict[int, int] = {}
     for e in log:
         if e.kind in (CHANGE, TRUNCATE):
             base.setdefault(e.xid, e.lsn)
@@ -260,7 +265,7 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
         names=tuple(NameInMind(*one) for one in names),
         rows=tuple(RowInMind(*one) for one in rows),
         relations=tuple(RelationInMind(*one) for one in relations),
-        members=tuple(MemberInMind(*pair, member) for pair, member in members),
+        members=tuple(MemberInMind(relation, publication, member) for (relation, publication), member in members),
         schemas=tuple(SchemaInMind(*one) for one in schemas),
         warned=tuple(sorted(plain.warned)),
         latest=plain.latest,
@@ -277,7 +282,9 @@ def in_mind(plain: PlainSync) -> SchemaMemory:
     st.sampled_from([4, 1000, 1000]),
     st.booleans(),
 )
-def test_windows_joined_are_what_a_cache_gives(seed, sessions, count, refuses, cuts, max_messages, is_apart) -> None:
+def test_windows_joined_are_what_a_cache_gives(
+    seed: int, sessions: int, count: int, refuses: bool, cuts: int, max_messages: int, is_apart: bool
+) -> None:
     rng = Random(seed)
     log = list(RandomLog(rng, sessions, is_apart).events(count))
     catalog = PlainCatalog()
@@ -353,7 +360,7 @@ def test_a_member_of_a_later_time_is_found_by_its_key(cuts: Sequence[int]) -> No
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.data())
-def test_least_between(values, data) -> None:
+def test_least_between(values: list[int], data: st.DataObject) -> None:
     bounds = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))))
     low, high = np.array(bounds, np.int64).reshape(-1, 2).T
     expected = [min(values[a:b], default=NEVER) for a, b in bounds]

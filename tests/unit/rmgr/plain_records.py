@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -19,6 +20,19 @@ from headwater.wal.record import Record, parse_record
 
 DATABASE = 5
 SPC = 1663
+
+
+class Head(TypedDict, total=False):
+    """What the header of a record says beside its xid."""
+
+    toplevel: int
+    origin: int
+
+
+class HeadAndBlock(Head, total=False):
+    """Also of which database its block is."""
+
+    database: int
 
 
 def record(
@@ -69,31 +83,33 @@ def tuple_bytes(body: bytes = b"row") -> bytes:
     return struct.pack("<HHB", 1, 0, 24) + b"\0" + body
 
 
-def insert(xid: int, file: int, *, flags: int = 8, body: bytes = b"row", **more: int) -> bytes:
+def insert(xid: int, file: int, *, flags: int = 8, body: bytes = b"row", **more: Unpack[HeadAndBlock]) -> bytes:
     """A heap INSERT that was logged for decoding; flag 4 makes it speculative."""
     return record(10, 0x00, xid, struct.pack("<HB", 1, flags), file=file, block_data=tuple_bytes(body), **more)
 
 
-def confirm(xid: int, file: int, **more: int) -> bytes:
+def confirm(xid: int, file: int, **more: Unpack[HeadAndBlock]) -> bytes:
     """A heap CONFIRM: the speculative insert stays."""
     return record(10, 0x50, xid, struct.pack("<H", 1), file=file, **more)
 
 
-def update(xid: int, file: int, *, body: bytes = b"row", with_key: bool = False, **more: int) -> bytes:
+def update(xid: int, file: int, *, body: bytes = b"row", with_key: bool = False, **more: Unpack[HeadAndBlock]) -> bytes:
     """A heap UPDATE with its new tuple, and the old key if it changed."""
     main = struct.pack("<IHBBIH", 0, 1, 0, 0x18 if with_key else 0x10, 0, 2)
     main += tuple_bytes(b"old") if with_key else b""
     return record(10, 0x20, xid, main, file=file, block_data=tuple_bytes(body), **more)
 
 
-def delete(xid: int, file: int, *, with_key: bool = True, super_delete: bool = False, **more: int) -> bytes:
+def delete(
+    xid: int, file: int, *, with_key: bool = True, super_delete: bool = False, **more: Unpack[HeadAndBlock]
+) -> bytes:
     """A heap DELETE, with or without the old key."""
     flags = 0x08 if super_delete else 0x04 if with_key else 0
     main = struct.pack("<IHBB", xid, 1, 0, flags) + (tuple_bytes() if with_key else b"")
     return record(10, 0x10, xid, main, file=file, **more)
 
 
-def multi_insert(xid: int, file: int, rows: int, *, last: bool = True, **more: int) -> bytes:
+def multi_insert(xid: int, file: int, rows: int, *, last: bool = True, **more: Unpack[HeadAndBlock]) -> bytes:
     """A heap2 MULTI_INSERT of so many rows."""
     data = b""
     for i in range(rows):
@@ -123,12 +139,12 @@ def abort(xid: int, subs: Sequence[int] = ()) -> bytes:
     return record(1, 0xA0 if subs else 0x20, xid, main)
 
 
-def invalidations(xid: int, messages: bytes, **more: int) -> bytes:
+def invalidations(xid: int, messages: bytes, **more: Unpack[Head]) -> bytes:
     """An XACT INVALIDATIONS record of 16-byte messages."""
     return record(1, 0x60, xid, struct.pack("<i", len(messages) // 16) + messages, **more)
 
 
-def message(xid: int, content: bytes, *, transactional: bool = True, of: int = DATABASE, **more: int) -> bytes:
+def message(xid: int, content: bytes, *, transactional: bool = True, of: int = DATABASE, **more: Unpack[Head]) -> bytes:
     """A LOGICALMSG record of a database with the prefix "p"."""
     main = struct.pack("<IB3xQQ", of, transactional, 2, len(content)) + b"p\0" + content
     return record(21, 0x00, xid, main, **more)
@@ -142,7 +158,7 @@ def new_cid(
     file: int = 1259,
     database: int = DATABASE,
     top: int = 0,
-    **more: int,
+    **more: Unpack[Head],
 ) -> bytes:
     """A NEW_CID record of an insert into a catalog."""
     main = struct.pack("<IIII", top or xid, cmin, cmax, 0xFFFFFFFF)
@@ -150,13 +166,15 @@ def new_cid(
     return record(9, 0x70, xid, main, **more)
 
 
-def truncate(xid: int, relations: Sequence[int], *, flags: int = 0, database: int = DATABASE, **more: int) -> bytes:
+def truncate(
+    xid: int, relations: Sequence[int], *, flags: int = 0, database: int = DATABASE, **more: Unpack[Head]
+) -> bytes:
     """A heap TRUNCATE record."""
     main = struct.pack(f"<IIB3x{len(relations)}I", database, len(relations), flags, *relations)
     return record(10, 0x30, xid, main, **more)
 
 
-def create_file(xid: int, file: int, *, fork: int = 0, database: int = DATABASE, **more: int) -> bytes:
+def create_file(xid: int, file: int, *, fork: int = 0, database: int = DATABASE, **more: Unpack[Head]) -> bytes:
     """An SMGR CREATE record."""
     return record(2, 0x10, xid, struct.pack("<IIIi", SPC, database, file, fork), **more)
 

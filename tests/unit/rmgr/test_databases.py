@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
+import numpy as np
 import plain_records as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from headwater.rmgr.index import Request, build_index
-from headwater.rmgr.index_rows import Ragged
+from headwater.rmgr.index_rows import Ragged, Table
 
 DATABASES = (5, 6, 7)
 CATALOGS = tuple((plain.SPC, database, 1259) for database in DATABASES)
@@ -17,11 +20,13 @@ FIRST_XIDS = dict(zip((*DATABASES, 8), (10, 20, 30, 40), strict=True))
 
 
 @st.composite
-def records(draw):
+def records(draw: st.DrawFn) -> bytes:
     """A record of a transaction, which is of one database."""
     database = draw(st.sampled_from([*FIRST_XIDS]))
     xid, file = FIRST_XIDS[database] + draw(st.integers(0, 3)), draw(st.sampled_from([1259, 20000, 20001]))
-    kind = draw(st.sampled_from([plain.insert, plain.delete, plain.create_file, "cid", "truncate", "message", "end"]))
+    kind: Any = draw(
+        st.sampled_from([plain.insert, plain.delete, plain.create_file, "cid", "truncate", "message", "end"])
+    )
     if kind == "cid":
         return plain.new_cid(xid, 1, database=draw(st.sampled_from([database, 0])))
     if kind == "truncate":
@@ -30,12 +35,13 @@ def records(draw):
         return plain.message(xid, b"said", of=database)
     if kind == "end":
         return plain.commit(xid)
-    return kind(xid, file, database=database)
+    made: bytes = kind(xid, file, database=database)
+    return made
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(records(), min_size=1, max_size=60))
-def test_a_split_index_is_what_each_database_has_alone(made) -> None:
+def test_a_split_index_is_what_each_database_has_alone(made: list[bytes]) -> None:
     frames = plain.frames(made)
     lo, hi = int(frames.lsns[0]), int(frames.end_lsns[-1])
     together = build_index(frames, lo, hi, Request(DATABASES, CATALOGS, 16))
@@ -54,7 +60,7 @@ def test_an_index_of_one_database_is_not_split() -> None:
     assert found.of_database(5) is found
 
 
-def _listed(table, locators):
+def _listed(table: Table, locators: NDArray[np.int64]) -> list[list[str]]:
     columns = [(one.name, getattr(table, one.name)) for one in fields(table)]
     shown = [
         [tuple(locators[file]) for file in column]

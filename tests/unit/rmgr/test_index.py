@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import plain_records as plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from headwater.errors import RecordError
-from headwater.rmgr.index import GRID, Request, build_index
+from headwater.rmgr.index import GRID, Request, WalIndex, build_index
 from headwater.rmgr.index_codes import CATALOG_CHANGE, CHUNKS, HAS_BASE, UNSETTLED
-from headwater.rmgr.index_rows import Ragged
+from headwater.rmgr.index_rows import ChangeTable, Ragged, Rows, Table
+from headwater.wal.frames import Frames
 
 REQUEST = Request((plain.DATABASE,), (), 18)
 
 
-def index(records, step=0, request=REQUEST):
+def index(records: Sequence[bytes], step: int = 0, request: Request = REQUEST) -> tuple[Frames, WalIndex]:
     made = plain.frames(records, step=step)
     return made, build_index(made, int(made.lsns[0]), int(made.end_lsns[-1]), request)
 
@@ -58,7 +62,7 @@ one_record = st.one_of(
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, 8 * 1000, GRID // 4]))
-def test_rows_say_what_the_records_say(records, step) -> None:
+def test_rows_say_what_the_records_say(records: list[bytes], step: int) -> None:
     made, found = index(records, step)
     twin = plain.plain_index(made)
     rows = found.rows
@@ -74,20 +78,20 @@ def test_rows_say_what_the_records_say(records, step) -> None:
     assert [(xid, lsn, int(rows.locators[file, 2])) for xid, lsn, file in listed(rows.files)] == twin.files
 
 
-def listed(table):
+def listed(table: Table) -> list[tuple[Any, ...]]:
     columns = [getattr(table, one.name) for one in fields(table)]
     return [
         *zip(*([tuple(of) for of in _lists(c)] if isinstance(c, Ragged) else c.tolist() for c in columns), strict=True)
     ]
 
 
-def _lists(column):
+def _lists(column: Ragged) -> Iterator[list[int]]:
     return (column.values[a:b].tolist() for a, b in pairwise(column.starts))
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.sampled_from([0, GRID // 4]))
-def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records, step) -> None:
+def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records: list[bytes], step: int) -> None:
     _, found = index(records, step)
     rows = found.rows
     tables = (rows.commands, rows.truncates, rows.invals)
@@ -101,7 +105,7 @@ def test_no_row_crosses_a_grid_line_or_an_event_of_its_xid(records, step) -> Non
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(one_record, min_size=1, max_size=60), st.data())
-def test_in_detailed_stretches_each_change_is_a_row(records, data) -> None:
+def test_in_detailed_stretches_each_change_is_a_row(records: list[bytes], data: st.DataObject) -> None:
     made, coarse = index(records)
     lsns = made.lsns.tolist()
     edges = sorted(data.draw(st.sets(st.integers(lsns[0] - 8, lsns[-1] + 8), max_size=6)))
@@ -139,26 +143,26 @@ def test_chunks_are_told_from_other_inserts() -> None:
     assert (changes.kinds & CHUNKS != 0).tolist() == [True, False]
 
 
-def _each(changes):
+def _each(changes: ChangeTable) -> Iterator[ChangeTable]:
     return (changes.take(slice(i, i + 1)) for i in range(len(changes)))
 
 
-def _sums(rows, column):
-    total: Counter = Counter()
+def _sums(rows: Rows, column: NDArray[np.integer]) -> Counter[tuple[int, int]]:
+    total: Counter[tuple[int, int]] = Counter()
     for xid, locator, value in zip(rows.changes.xid, rows.changes.locator, column, strict=True):
         total[int(xid), int(rows.locators[locator][2])] += int(value)
     return total
 
 
-def _by_file(changes):
-    total: Counter = Counter()
+def _by_file(changes: Counter[tuple[int, int, int, int]]) -> Counter[tuple[int, int]]:
+    total: Counter[tuple[int, int]] = Counter()
     for (xid, file, _, _), count in changes.items():
         total[xid, file] += count
     return total
 
 
-def _first(rows):
-    first: dict = {}
+def _first(rows: Rows) -> dict[int, int]:
+    first: dict[int, int] = {}
     for xid, lsn in zip(rows.xids.xid, rows.xids.lsn, strict=True):
         first[int(xid)] = min(int(lsn), first.get(int(xid), int(lsn)))
     return first
@@ -210,7 +214,7 @@ def test_more_files_than_the_table_first_holds() -> None:
 
 
 @pytest.mark.parametrize(("rmid", "info"), [(22, 0), (3, 0x70), (0, 0xF0), (127, 0)])
-def test_an_unknown_record_is_an_error_with_its_lsn(rmid, info) -> None:
+def test_an_unknown_record_is_an_error_with_its_lsn(rmid: int, info: int) -> None:
     with pytest.raises(RecordError, match="unknown record") as raised:
         index([plain.record(rmid, info, 3)])
     assert raised.value.lsn == 0x1000028
@@ -218,7 +222,7 @@ def test_an_unknown_record_is_an_error_with_its_lsn(rmid, info) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(one_record, st.integers(24, 200), st.integers(0, 255))
-def test_mutated_records_raise_our_errors_only(made, at, value) -> None:
+def test_mutated_records_raise_our_errors_only(made: bytes, at: int, value: int) -> None:
     broken = bytearray(made)
     broken[min(at, len(broken) - 1)] = value
     frames = plain.frames([bytes(broken)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from headwater.rmgr._row_epochs import (
     CLOCK,
@@ -17,10 +18,17 @@ from headwater.rmgr._row_epochs import (
 )
 
 BEGIN, ASK, JOIN, END_OWN, END_ALL = range(5)
+Step = tuple[int, int, int]
+"""What, xid, toplevel."""
 
 
-def run(steps, families, clocks, begun, answers) -> None:
-    """Each step is (what, xid, toplevel)."""
+def run(
+    steps: NDArray[np.int64],
+    families: NDArray[np.int64],
+    clocks: NDArray[np.int64],
+    begun: NDArray[np.int64],
+    answers: NDArray[np.bool_],
+) -> None:
     for i in range(len(steps)):
         what, xid, toplevel = steps[i]
         if what == BEGIN:
@@ -57,7 +65,7 @@ class Model:
         return None
 
 
-def answers(steps: list[tuple[int, int, int]]) -> list[tuple[bool, bool]]:
+def answers(steps: list[Step]) -> list[tuple[bool, bool]]:
     found, model = np.zeros(len(steps), np.bool_), Model()
     begun = np.full(4 * FAMILIES, -1, np.int64)
     run(
@@ -78,23 +86,23 @@ NAMED = [(JOIN, xid, top) for xid, top in TOPS.items()]
 whats = st.sampled_from([BEGIN, BEGIN, ASK, ASK, ASK, END_OWN, END_OWN, END_ALL])
 
 
-def steps(xid):
+def steps(xid: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
     return st.lists(st.tuples(whats, xid, st.just(0)), max_size=60)
 
 
 @settings(max_examples=200)
 @given(st.permutations(NAMED), steps(st.integers(3, 8)))
-def test_a_row_grows_until_an_event_of_its_family(named, made) -> None:
+def test_a_row_grows_until_an_event_of_its_family(named: list[Step], made: list[Step]) -> None:
     assert all(one == other for one, other in answers([*named, *made]))
 
 
 @settings(max_examples=200)
 @given(steps(st.integers(3, 8)), steps(st.integers(3, 8)))
-def test_a_family_that_becomes_known_late(before, after) -> None:
+def test_a_family_that_becomes_known_late(before: list[Step], after: list[Step]) -> None:
     assert all(other or not one for one, other in answers([*before, *NAMED, *after]))
 
 
 @settings(max_examples=200)
 @given(steps(st.builds(lambda xid, lap: xid + lap * FAMILIES, st.integers(3, 5), st.integers(0, 2))))
-def test_transactions_that_push_one_another_out_of_the_table(made) -> None:
+def test_transactions_that_push_one_another_out_of_the_table(made: list[Step]) -> None:
     assert all(other or not one for one, other in answers(made))
