@@ -160,7 +160,7 @@ def test_publications_by_member() -> None:
     vector = (2).to_bytes(2, "little") + (1).to_bytes(2, "little")
     head = b"".join(n.to_bytes(4, "little") for n in (1, 0, 21, 2, 0))
     columns = ((4 + len(head) + len(vector)) << 2).to_bytes(4, "little") + head + vector
-    rows = (
+    rows: tuple[dict[str, int | bytes], ...] = (
         {"oid": T + 1, "prpubid": T + 9, "prrelid": T, "prattrs": columns},
         {"oid": T + 2, "prpubid": T + 8, "prrelid": T, "prqual": b"\x0bqual"},
         {"oid": T + 3, "prpubid": T + 8, "prrelid": T + 4},

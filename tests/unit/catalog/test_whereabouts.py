@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from made_catalog import DATABASE, Log, class_row, locator, make_store, page, row, system_pages, tuple_image
 from test_image import reopened
@@ -10,6 +12,7 @@ from headwater.catalog.store import CatalogStore
 from headwater.catalog.whereabouts import Whereabouts
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import PG_CLASS, PG_DATABASE, SHARED_CATALOGS, catalog_oids
+from headwater.rmgr.heap import TupleBytes
 
 HERE, THERE, NEW = 1663, 20000, 17000
 T = 16384
@@ -18,11 +21,11 @@ LOCAL = sorted(catalog_oids(MAJOR) - SHARED_CATALOGS)
 FILES_THERE = [(THERE, DATABASE, oid) for oid in LOCAL]
 
 
-def database_row(tablespace: int, oid: int = DATABASE):
+def database_row(tablespace: int, oid: int = DATABASE) -> TupleBytes:
     return row(PG_DATABASE, {"oid": oid, "datname": b"db", "dattablespace": tablespace})
 
 
-def started(extra=FILES_THERE) -> tuple[CatalogStore, Log]:
+def started(extra: Sequence[tuple[int, int, int]] = FILES_THERE) -> tuple[CatalogStore, Log]:
     bases = system_pages() | {
         PG_CLASS: page({1: tuple_image(class_row(T, "t", relfilenode=T), 1)}),
         PG_DATABASE: page({1: tuple_image(database_row(HERE), 1)}),

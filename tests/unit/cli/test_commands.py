@@ -149,9 +149,12 @@ def test_an_empty_path_is_refused(words: list[str]) -> None:
 def test_a_current_directory_that_is_gone(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    run = _run(
-        "decode", "--wal", "/", "--catalog", "/", "--out", "x", preexec_fn=lambda: (os.chdir(gone), gone.rmdir())
-    )
+
+    def go_away() -> None:
+        os.chdir(gone)
+        gone.rmdir()
+
+    run = _run("decode", "--wal", "/", "--catalog", "/", "--out", "x", preexec_fn=go_away)
     assert (run.returncode, run.stderr) == (
         1,
         "headwater: the current directory is not there any more; change to another one\n",

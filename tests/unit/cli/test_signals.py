@@ -47,7 +47,7 @@ def _free_what_is_referred_to() -> None:
 @pytest.mark.parametrize(
     "ends", [_free, _free_what_is_referred_to, lambda: signal.raise_signal(signal.SIGTERM)], ids=["del", "ref", "plain"]
 )
-def test_an_end_is_not_lost(ends, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_end_is_not_lost(ends: Callable[[], None], capfd: pytest.CaptureFixture[str]) -> None:
     hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended, ending_cleanly():

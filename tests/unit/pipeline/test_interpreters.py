@@ -14,7 +14,8 @@ from pyspark import cloudpickle
 
 from headwater.pipeline.java_process import _java_environment
 from headwater.pipeline.registration import _is_same_program
-from headwater.pipeline.source import HeadwaterReader, SourceOptions
+from headwater.pipeline.source import HeadwaterReader
+from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.unpickling import PickledSource
 
 READER = HeadwaterReader(SourceOptions.parse({"path": "wal", "catalog": "backup"}))

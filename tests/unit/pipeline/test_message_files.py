@@ -21,7 +21,7 @@ def made(data: list[bytes]) -> Messages:
 
 
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 20))
-def test_batches_hold_all_messages(data, limit) -> None:
+def test_batches_hold_all_messages(data: list[bytes], limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_files, "BATCH_BYTES", limit)
         batches = list(message_batches(made(data), is_text=False))
@@ -32,7 +32,7 @@ def test_batches_hold_all_messages(data, limit) -> None:
 
 
 @given(st.lists(st.sampled_from([b"text", b"\xc3\xa9", b""]), max_size=20), st.integers(0, 20))
-def test_what_is_no_text_is_named(data, at) -> None:
+def test_what_is_no_text_is_named(data: list[bytes], at: int) -> None:
     data.insert(at, b"\xff")
     with pytest.raises(HeadwaterError, match="not valid UTF-8") as error:
         list(map(check_text, message_batches(made(data), is_text=True)))

@@ -17,9 +17,10 @@ from headwater.pipeline.run_index import RunIndexer, WindowBounds
 from headwater.rmgr.index import Request, WalIndex, no_index
 from headwater.wal.directory import WalDirectory
 from headwater.wal.frames import EndOfWal
+from headwater.wal.segment_files import SegmentFiles
 
 SEGMENT = 1 << 20
-DIRECTORY = WalDirectory((), SEGMENT, 1, 16, ())
+DIRECTORY = WalDirectory((), SEGMENT, 1, 16, SegmentFiles((), SEGMENT, ()))
 REQUEST = Request((5,), (), 16)
 
 

@@ -38,7 +38,7 @@ def store(value: Value, path: Path, mode: int = 0o600) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(arrays.arrays(np.int64, arrays.array_shapes(max_dims=2, min_side=0))))
-def test_arrays_come_back(tmp_path_factory, values) -> None:
+def test_arrays_come_back(tmp_path_factory: pytest.TempPathFactory, values: list[NDArray[np.int64]]) -> None:
     path = tmp_path_factory.mktemp("scratch") / "value"
     store(Value("x" * 100, tuple(values)), path)
     found = load_value(str(path), Value)
@@ -46,7 +46,7 @@ def test_arrays_come_back(tmp_path_factory, values) -> None:
     assert [v.tolist() for v in values] == [f.tolist() for f in found.arrays]
 
 
-def test_arrays_outlive_their_file(tmp_path) -> None:
+def test_arrays_outlive_their_file(tmp_path: Path) -> None:
     store(Value("", (np.arange(100_000)[::2],)), tmp_path / "value")
     (found,) = load_value(str(tmp_path / "value"), Value).arrays
     (tmp_path / "value").unlink()
@@ -55,7 +55,7 @@ def test_arrays_outlive_their_file(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_who_may_read_does_not_depend_on_the_umask(tmp_path, mode) -> None:
+def test_who_may_read_does_not_depend_on_the_umask(tmp_path: Path, mode: int) -> None:
     for number, umask in enumerate((0, 0o077)):
         before = os.umask(umask)
         try:
@@ -76,7 +76,7 @@ class Mark:
 
 
 @pytest.mark.parametrize("planted", ["pickle", "nothing", "a directory", "a pipe", "a link"])
-def test_what_is_planted_is_not_run(tmp_path, planted) -> None:
+def test_what_is_planted_is_not_run(tmp_path: Path, planted: str) -> None:
     mark, path = tmp_path / "mark", tmp_path / "value"
     if planted == "pickle":
         path.write_bytes(pickle.dumps(Mark(str(mark))))
@@ -95,21 +95,21 @@ def test_what_is_planted_is_not_run(tmp_path, planted) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_data_of_another_user_is_data(tmp_path) -> None:
+def test_data_of_another_user_is_data(tmp_path: Path) -> None:
     store(Value("theirs", ()), tmp_path / "value", 0o666)
     os.chown(tmp_path / "value", pwd.getpwnam("nobody").pw_uid, -1)
     assert load_value(str(tmp_path / "value"), Value).name == "theirs"
 
 
 @pytest.mark.parametrize("name", ["value.part", "value"])
-def test_a_planted_link_is_not_written_through(tmp_path, name) -> None:
+def test_a_planted_link_is_not_written_through(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     with suppress(HeadwaterError):
         store(Value("", ()), tmp_path / "value")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_nothing_is_left_of_a_failure(tmp_path) -> None:
+def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(TypeError), new_file(str(tmp_path / "value")) as sink:
         store_value(sink, lambda: None, object)
     with pytest.raises(OSError, match="WAL"), new_file(str(tmp_path / "value")):
@@ -119,12 +119,12 @@ def test_nothing_is_left_of_a_failure(tmp_path) -> None:
         store(Value("", ()), tmp_path / "nowhere" / "value")
 
 
-def test_a_full_disk_is_told(tmp_path) -> None:
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(HeadwaterError, match="No space left on device"):
         store_value(full, Value("x", (np.arange(1000),)))
 
 
-def test_a_directory_goes_though_files_still_come(tmp_path) -> None:
+def test_a_directory_goes_though_files_still_come(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
 

@@ -99,7 +99,8 @@ def content(path: str, form: MessageForm) -> bytes | list[dict[str, object]]:
     if form in (MessageForm.LINES, MessageForm.LINES_WITH_LSN):
         return Path(path).read_bytes()
     table: pa.Table = message_table(path) if form is MessageForm.ARROW else pq.read_table(path)
-    return table.to_pylist()
+    found: list[dict[str, object]] = table.to_pylist()
+    return found
 
 
 def test_nothing_is_set_apart_without_conditions() -> None:

@@ -80,7 +80,7 @@ def test_tables_left_out_of_all() -> None:
     without = publication(all_tables=True, excepted=frozenset({16400, 16410}))
     assert [wants(schema, without) for schema in (TABLE, STORED, ROOT, LEAF)] == [0, EVERYTHING, 0, 0]
     assert wants(TABLE, without, publication("q", tables=frozenset({16400}))) == EVERYTHING
-    as_root = {"all_tables": True, "via_root": True}
+    as_root: dict[str, Any] = {"all_tables": True, "via_root": True}
     assert sent(LEAF, publication(**as_root, excepted=frozenset({16412}))) == sent(LEAF, publication(**as_root))
 
 

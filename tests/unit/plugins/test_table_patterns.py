@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
+from plugin_slices import Catalog
 
-from headwater.catalog.relation import Publication, RelationSchema
+from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, UsageError
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 
 ORDERS = RelationSchema(16400, "shop", "orders", "r", "p", "d", (), ())
-
-
-@dataclass
-class Relations:
-    """A catalog of a few relations."""
-
-    by_oid: dict[int, RelationSchema]
-
-    def relation(self, oid: int) -> RelationSchema | None:
-        return self.by_oid.get(oid)
-
-    def publication(self, name: str) -> Publication | None:
-        return None
-
-
-NOTHING = Relations({})
+NOTHING = Catalog()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +65,7 @@ def test_partitions_follow_their_ancestors_and_new_heaps_their_tables() -> None:
     middle = replace(ORDERS, oid=2, name="middle", kind="p", is_partition=True, ancestors=(1,))
     leaf = replace(ORDERS, oid=3, name="leaf", is_partition=True, ancestors=(2, 1))
     heap = replace(ORDERS, oid=4, name="pg_temp_3", rewrite_of=3)
-    catalog = Relations({schema.oid: schema for schema in (root, middle, leaf, heap)})
+    catalog = Catalog((root, middle, leaf, heap))
     for pattern in ("shop.root", "shop.middle", "shop.leaf"):
         assert TablePatterns((pattern,)).chooses(leaf, catalog)
         assert TablePatterns((pattern,)).chooses(heap, catalog)

@@ -100,15 +100,17 @@ def money_text(value: int, conventions: Mapping[str, Any]) -> str:
     text, rest, place = "", abs(value), points
     while rest or place >= 0:
         if points and place == 0:
-            text = conventions["mon_decimal_point"] + text
+            text = f"{conventions['mon_decimal_point']}{text}"
         elif place < 0 and place % group == 0:
-            text = conventions["mon_thousands_sep"] + text
+            text = f"{conventions['mon_thousands_sep']}{text}"
         text = str(rest % 10) + text
         rest, place = rest // 10, place - 1
     which = "n" if value < 0 else "p"
     first, space, where = (conventions[f"{which}_{name}"] for name in ("cs_precedes", "sep_by_space", "sign_posn"))
-    symbol, sign = conventions["currency_symbol"], conventions["negative_sign" if value < 0 else "positive_sign"]
-    to_value, to_sign = " " * (space == 1), " " * (space == 2)
+    symbol: str = conventions["currency_symbol"]
+    sign: str = conventions["negative_sign" if value < 0 else "positive_sign"]
+    to_value: str = " " * (space == 1)
+    to_sign: str = " " * (space == 2)
     if where == 0:
         return f"({symbol}{to_value}{text})" if first else f"({text}{to_value}{symbol})"
     if where == 2:

@@ -18,8 +18,9 @@ from headwater.sinks.data_files import write_data_file
 from headwater.sinks.file_bounds import read_bounds, written_bounds
 from headwater.sinks.lake_table import DataFile
 from headwater.sinks.merge_plan import groups
+from headwater.sinks.mirror import FILE_BYTES
 
-BIG, SMALL = merge_plan.FILE_BYTES, 1
+BIG, SMALL = FILE_BYTES, 1
 INTERVALS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9), st.sampled_from([BIG, SMALL])), max_size=6)
 
 

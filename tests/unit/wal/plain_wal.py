@@ -216,6 +216,7 @@ class PlainReader:
         return ((lsn, data), end + -end % 8) if self._valid(data, lsn, prev) else None
 
     def _valid(self, data: bytes, lsn: int, prev: int | None) -> bool:
+        crc: int
         _, _, found_prev, _, rmid, _, crc = struct.unpack_from("<IIQBBHI", data)
         if 21 < rmid < 128 or (found_prev != prev if prev is not None else found_prev >= lsn):
             return False

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_wal import MAGIC, MIB, PAGE, WalWriter
+from plain_wal import MAGIC, MIB, PAGE, SYSTEM, WalWriter
 
 from headwater.errors import HeadwaterError, SegmentError
 from headwater.wal.directory import WalDirectory
@@ -18,9 +18,9 @@ from headwater.wal.frames import read_frames
 from headwater.wal.segment_files import segment_name
 
 
-def filled(segments: int, first_segment: int = 1, **more: int) -> WalWriter:
+def filled(segments: int, first_segment: int = 1, system: int = SYSTEM, major: int = 16) -> WalWriter:
     """Whole segments of small records."""
-    writer = WalWriter(first_segment=first_segment, **more)
+    writer = WalWriter(first_segment=first_segment, system=system, major=major)
     while writer.position < (first_segment + segments) * MIB - 2000:
         writer.append(bytes([writer.position & 0xFF]) * 1500)
     return writer
