@@ -182,7 +182,7 @@ def test_each_change_lands_in_one_table(spark: SparkSession, log: Log, tmp_path:
     for place in target.place.glob("public.*"):
         rows = read_parquet_table(place).filter(pc.field("_change_type") != "update_preimage").to_pylist()
         places += [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_table"]) for row in rows]
-    options = {"path": str(log.wal), "catalog": str(log.backup), "database": "postgres"}
+    options = {"path": str(log.wal), "catalog": str(log.backup), "database": "postgres", "ddl": "false"}
     frame = spark.read.format("headwater").options(**options).load().toArrow().to_pylist()
     wanted = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_table"]) for row in frame]
     assert len(wanted) > 300

@@ -119,6 +119,7 @@ class RowFrames:
             "startingLsn": str(Lsn(self._held.lo)),
             "endingLsn": str(Lsn(self._held.hi)),
             "partitionBytes": "2000000",
+            "ddl": "false",
         }
         if table is not None:
             options |= {"tables": table, "onUnrepresentable": "null", "onTableReplaced": "skip"}

@@ -302,6 +302,12 @@ def following_definitions(request: DecodeRequest, missing: str, asks_plugin: boo
     """
     if request.with_definitions is not None:
         return request
+    if missing and request.with_ddl and request.ddl_where_possible:
+        warn(
+            f"no DDL is among the rows, which takes the definitions of objects: {missing}",
+            hint='begin at a base backup, or set the option ddl to "false"',
+        )
+        request = replace(request, with_ddl=False)
     with errors_of_output(request.output):
         asked = definitions_asked_for(request.plugin, request.options) if asks_plugin else ""
     if asked and missing and not request.with_ddl:

@@ -40,7 +40,8 @@ class DecodeRequest:
         on_level_gap: one of :data:`ON_LEVEL_GAP`.
         from_replica_level: WAL of wal_level replica is decoded, too, and each row marked as complete or partial.
         two_phase: prepared transactions are decoded at PREPARE, by a plugin that can do it.
-        with_ddl: DDL is told as events.
+        with_ddl: DDL is told as events; ddl_where_possible: a catalog without definitions of objects is no error,
+            but nothing is told then.
         with_definitions: the definitions of objects are followed, too, which DDL is told by; None: if DDL is asked
             for, or the plugin asks for them and they can be had.
         slot: name of the slot that is decoded for, empty without one; makes_slot: it is being made.
@@ -67,6 +68,7 @@ class DecodeRequest:
     from_replica_level: bool = False
     two_phase: bool = False
     with_ddl: bool = False
+    ddl_where_possible: bool = False
     with_definitions: bool | None = None
     slot: str = ""
     makes_slot: bool = False

@@ -219,16 +219,27 @@ def _request(given: Mapping[str, str], publications: list[str]) -> DecodeRequest
         user=given.get("user"),
         from_replica_level=_switch(given, "fromReplicaLevel"),
         two_phase=_switch(given, "twoPhase"),
-        with_ddl=_switch(given, "ddl"),
+        with_ddl=_switch(given, "ddl") if "ddl" in given else _has_place_for_ddl(given),
+        ddl_where_possible="ddl" not in given,
         plugin=given.get("plugin", ""),
         options=_plugin_options(given, publications),
         start=_lsn(given.get("startinglsn")),
         end=_lsn(given.get("endinglsn")),
         settings=tuple((name[4:], value) for name, value in given.items() if name.startswith("set.")),
         unknown_types=given.get("unknowntypes", "error"),
-        tables=TablePatterns.parse([given["tables"]] if given.get("tables") else []),
+        tables=_tables(given),
         publish=tuple(text.strip() for text in given.get("publish", "").split(";") if text.strip()),
     )
+
+
+def _has_place_for_ddl(given: Mapping[str, str]) -> bool:
+    """Whether DDL is told of itself: among rows of any tables, at commits, all of them."""
+    is_of_one = _tables(given).single_name is not None and not _switch(given, "images")
+    return not (given.get("plugin") or is_of_one or _switch(given, "pushFilters") or _switch(given, "twoPhase"))
+
+
+def _tables(given: Mapping[str, str]) -> TablePatterns:
+    return TablePatterns.parse([given["tables"]] if given.get("tables") else [])
 
 
 def _slot_request(given: Mapping[str, str], publications: list[str], slot: str) -> DecodeRequest:

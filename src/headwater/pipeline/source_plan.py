@@ -99,7 +99,7 @@ def open_source(
             store.major,
             request.from_replica_level,
             store.encoding,
-            wants_ddl=request.with_ddl,
+            wants_ddl=request.with_ddl and store.has_definitions,
         )
 
     opened = open_request(request, make_plugin, kept, directory)
