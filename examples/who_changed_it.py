@@ -36,7 +36,7 @@ def changes(**options: str) -> DataFrame:
 
 # %%
 history = changes(tables=table).where(row).orderBy("_commit_lsn", "_lsn", "_seq")
-history = history.drop("_schema", "_table", "_seq", "_ddl").cache()
+history = history.drop("_schema", "_table", "_seq").cache()
 history.show(truncate=False)
 
 # %% [markdown]
@@ -47,14 +47,14 @@ last = history.orderBy(f.desc("_commit_lsn")).first()
 if last is not None:
     beside = changes().where(f.col("_xid") == last["_xid"]).where(f.col("_commit_lsn") == last["_commit_lsn"])
     print(f"transaction {last['_xid']}, committed at {last['_commit_time']} UTC, origin {last['_origin'] or 'local'}:")
-    beside.select("_schema", "_table", "_op", "_before", "_after").show(truncate=False)
+    beside.select("_schema", "_table", "_op", "_before", "_after", "_ddl").show(truncate=False)
 
 # %% [markdown]
 # ## Changes an hour
 
 # %%
 hours = (
-    changes()
+    changes(ddl="false")
     .groupBy(f.date_trunc("hour", "_commit_time").alias("hour"), f.concat_ws(".", "_schema", "_table").alias("table"))
     .count()
     .orderBy("hour")
